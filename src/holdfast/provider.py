@@ -19,7 +19,7 @@ from holdfast.calls import Call
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
 from holdfast.contract import AsyncStorageProvider, StorageProvider
-from holdfast.files.archive_source import ArchiveSource
+from holdfast.files.archive_sources import ArchiveSource
 from holdfast.files.folder_source import FolderSource
 from holdfast.files.sources import Progress, Source
 from holdfast.records import Added, Entry, Pin, PinFilter, PinInfo

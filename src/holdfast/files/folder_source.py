@@ -8,8 +8,9 @@ folder cannot contain itself.
 import errno
 import os
 import stat
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -17,6 +18,7 @@ from typing import Final, NamedTuple
 from holdfast.files.open_folders import NO_FOLLOW, NO_WAIT, OpenFolder
 from holdfast.files.source_folders import names_in, open_source_folder
 from holdfast.files.sources import (
+    Progress,
     Source,
     Uploadable,
     changed_while_read,
@@ -76,6 +78,7 @@ class FolderSource:
         hidden: How many names that begin with a dot were left out. What is below a hidden
             directory is not counted.
         include_hidden: Whether such names are uploaded too.
+        source_of: Makes the source to upload from that of a file; see `map`.
 
     Example:
         >>> import tempfile
@@ -94,6 +97,8 @@ class FolderSource:
     files: int
     hidden: int = 0
     include_hidden: bool = False
+    source_of: Callable[[Source], Source] | None = None
+    _states: dict[str, list[bytes]] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, given: str | os.PathLike[str], *, include_hidden: bool = False) -> "FolderSource":
@@ -112,22 +117,58 @@ class FolderSource:
             include_hidden=include_hidden,
         )
 
-    def open(self, entry: FolderEntry) -> Source:
-        """Return the bytes of a file; raise `OSError` if it has changed since the scan."""
+    def map(
+        self, source_of: Callable[[Source], Source], size_of: Callable[[int], int]
+    ) -> "FolderSource":
+        """Return the folder with other content in each file, such as an encrypted one.
+
+        `source_of` makes the new source of a file, and `size_of` its size from that of the old one.
+        A file that is opened again gets the states that its source had before, and so the same
+        bytes.
+        """
+        entries = [
+            entry._replace(size=size_of(entry.size)) if entry.kind == "file" else entry
+            for entry in self.entries
+        ]
+        inner = self.source_of
+        return replace(
+            self,
+            entries=entries,
+            size=sum(entry.size for entry in entries if entry.kind == "file"),
+            source_of=source_of if inner is None else lambda source: source_of(inner(source)),
+            _states={},
+        )
+
+    @contextmanager
+    def open(self, entry: FolderEntry) -> Iterator[Source]:
+        """Open the bytes of a file; raise `OSError` if it has changed since the scan."""
+        with self._open(entry) as plain:
+            source = plain if self.source_of is None else self.source_of(plain)
+            if source.size != entry.size:
+                raise changed_while_read(str(self.path / entry.path), "was written to")
+            states = self._states.get(entry.path)
+            if states is not None and not source.restore_states(states):
+                raise ValueError(f"{type(source).__name__}.restore refuses its own state")
+            try:
+                yield source
+            finally:
+                if source is not plain:
+                    self._states[entry.path] = source.states(source.bytes_read)
+
+    def _open(self, entry: FolderEntry) -> Source:
         path = self.path / entry.path
         try:
             with open_source_folder(self.path, entry.parent) as place:
-                source = open_path(path, opener=partial(_open_unchanged, place, entry))
+                return open_path(path, opener=partial(_open_unchanged, place, entry))
         except OSError as error:
             if error.errno == errno.ELOOP:
                 raise changed_while_read(str(path), "became a link") from None
             if error.errno is not None:
                 error.filename = str(path)
             raise
-        if source.size != entry.size:
-            source.close()
-            raise changed_while_read(str(path), "was written to")
-        return source
+
+    def close(self) -> None:
+        """Do nothing: its files are closed after they are read."""
 
     def link_target(self, entry: FolderEntry) -> bytes:
         """Return what a symbolic link points to."""
@@ -145,6 +186,18 @@ def open_file_or_folder(
     if isinstance(given, str | os.PathLike) and existing_path(given).is_dir():
         return FolderSource.of(given, include_hidden=include_hidden)
     return open_source(given)
+
+
+def plain_progress(content: Source | FolderSource, progress: Progress) -> Progress:
+    """Return a callback for an upload of wrapped `content` that reports bytes of `content`."""
+
+    def report(done: int, total: int | None) -> None:
+        size = content.size
+        if size is None and isinstance(content, Source):
+            size = content.bytes_read  # so far; all of it if the total is known
+        progress(min(done, size or 0) if not total else done * (size or 0) // total, content.size)
+
+    return report
 
 
 class _OpenFolder(NamedTuple):

@@ -3,23 +3,17 @@
 import os
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
 from itertools import islice
-from pathlib import Path
-from typing import Any, Final, Self, TypeAlias
+from typing import Final, Self, TypeAlias
 
 from holdfast.content.blocks import Emit
 from holdfast.content.profiles import Profile
 from holdfast.content.unixfs.directories import build_directory, build_symlink
-from holdfast.content.unixfs.files import FileImporter, LeafCutter, Part, Tree
-from holdfast.files.folder_source import FolderEntry, FolderSource
+from holdfast.content.unixfs.files import FileImporter, Part, Tree
+from holdfast.files.folder_source import FolderEntry, FolderSource, open_file_or_folder
 from holdfast.files.leaves import hash_leaves
-from holdfast.files.sources import (
-    Source,
-    Uploadable,
-    changed_while_read,
-    existing_path,
-    open_source,
-)
+from holdfast.files.sources import Source, Uploadable, changed_while_read
 
 STEP_BYTES: Final = 1 << 20  # of files that a step of an import reads, and at most a chunk more
 STEP_ENTRIES: Final = 512  # files, links and folders of a step, at most
@@ -29,7 +23,7 @@ Seen: TypeAlias = Callable[[int], None]
 
 
 def import_content(
-    given: Uploadable,
+    given: "Uploadable | FolderSource",
     profile: Profile,
     emit: Emit | None = None,
     *,
@@ -44,73 +38,34 @@ def import_content(
     names are stored as the bytes that they are. `given` itself may be a
     symbolic link, which is followed.
     """
-    if isinstance(given, str | os.PathLike):
-        path = existing_path(given)
-        if path.is_dir():
-            folder = FolderSource.of(path, include_hidden=include_hidden)
-            return import_folder(folder, profile, emit, threads=threads, seen=seen)
-        return _import_file(path, profile, emit, threads, seen)
-    importer = FileImporter(profile, emit)
-    for chunk in chunks_of(given, seen):
-        importer.update(chunk)
-    return importer.finish()
-
-
-def chunks_of(given: Uploadable, seen: Seen | None = None) -> Iterator[Any]:
-    """Yield the bytes of `given` in pieces."""
     if isinstance(given, bytes | bytearray | memoryview):
+        file = FileImporter(profile, emit)
+        file.update(given)
         if seen is not None:
             seen(memoryview(given).nbytes)
-        yield given
-        return
-    with open_source(given) as source:
-        for chunk in source.chunks():
-            if seen is not None:
-                seen(len(chunk))
-            yield chunk
+        return file.finish()
+    with (
+        closing(open_file_or_folder(given, include_hidden=include_hidden)) as content,
+        ContentImporter(content, profile, emit, threads=threads) as importer,
+    ):
+        done, is_more = 0, True
+        while is_more:
+            is_more = importer.advance()
+            if seen is not None and importer.done > done:
+                seen(importer.done - done)
+                done = importer.done
+        return importer.result()
 
 
-def leaves_of(
-    path: Path, profile: Profile, *, threads: int | None = None, seen: Seen | None = None
-) -> Iterator[Part]:
-    """Yield the leaves of a file on disk; a regular file is hashed by several threads."""
-    with open_source(path) as source:
-        for leaf in _leaves_of(source, profile, threads):
-            if seen is not None:
-                seen(leaf.size)
-            yield leaf
-
-
-def _leaves_of(source: Source, profile: Profile, threads: int | None) -> Iterator[Part]:
-    if not source.size:
-        leaves: list[Part] = []
-        cutter = LeafCutter(profile, leaves.append)
-        for chunk in source.chunks():
-            cutter.update(chunk)
-            yield from leaves
-            leaves.clear()
-        cutter.finish()
-        yield from leaves
-        return
+def leaves_on_disk(source: Source, profile: Profile, threads: int | None = None) -> Iterator[Part]:
+    """Yield the leaves of a source that has a `file`, which several threads hash."""
+    if source.file is None or source.size is None:
+        raise ValueError("the source is no file on disk")
     try:
         yield from hash_leaves(source.file, source.size, profile, threads=threads)
     except EOFError:
         raise changed_while_read(source.name, "shrank") from None
     source.check_unchanged()
-
-
-def _import_file(
-    path: Path, profile: Profile, emit: Emit | None, threads: int | None, seen: Seen | None
-) -> Part:
-    if emit is None:
-        tree = Tree(profile)
-        for leaf in leaves_of(path, profile, threads=threads, seen=seen):
-            tree.add(leaf)
-        return tree.root()
-    importer = FileImporter(profile, emit)
-    for chunk in chunks_of(path, seen):
-        importer.update(chunk)
-    return importer.finish()
 
 
 class FolderTree:
@@ -144,8 +99,8 @@ class FolderTree:
         return build_directory(self._levels.pop(depth, []), self._profile, self._emit)
 
 
-class FolderImporter:
-    """Builds the DAG of a folder step by step, and emits its blocks.
+class ContentImporter:
+    """Builds the DAG of a file or folder step by step, and emits its blocks.
 
     Attributes:
         done: The bytes of files that were read so far.
@@ -153,17 +108,16 @@ class FolderImporter:
 
     def __init__(
         self,
-        folder: FolderSource,
+        content: Source | FolderSource,
         profile: Profile,
         emit: Emit | None = None,
         *,
         threads: int | None = None,
     ) -> None:
-        self._folder = folder
         self._profile = profile
         self._emit = emit
         self._threads = threads
-        self._steps = self._run()
+        self._steps = self._run(content)
         self.done: int = 0
         self._root: Part | None = None
 
@@ -176,28 +130,31 @@ class FolderImporter:
                 break
         return self._root is None
 
-    def _run(self) -> Generator[int, None, None]:
+    def _run(self, content: Source | FolderSource) -> Generator[int, None, None]:
         """Import everything; yield the number of bytes after each step."""
-        folder, tree = self._folder, FolderTree(self._profile, self._emit)
-        for entry in folder.entries:
+        if isinstance(content, Source):
+            self._root = yield from self._import_file(content)
+            return
+        tree = FolderTree(self._profile, self._emit)
+        for entry in content.entries:
             if entry.kind == "directory":
                 tree.add_directory(entry)
             elif entry.kind == "symlink":
-                tree.add_link(entry, folder.link_target(entry))
+                tree.add_link(entry, content.link_target(entry))
             else:
-                with folder.open(entry) as source:
+                with content.open(entry) as source:
                     tree.add(entry, (yield from self._import_file(source)))
             yield 0
         self._root = tree.root()
 
     def _import_file(self, source: Source) -> Generator[int, None, Part]:
-        if self._emit is None:
+        if self._emit is None and source.file is not None:
             tree = Tree(self._profile)
-            for leaf in _leaves_of(source, self._profile, self._threads):
+            for leaf in leaves_on_disk(source, self._profile, self._threads):
                 tree.add(leaf)
                 yield leaf.size
             return tree.root()
-        importer = FileImporter(self._profile, self._emit)
+        importer = FileImporter(self._profile, self._emit, source.leaf_ends)
         for chunk in source.chunks():
             importer.update(chunk)
             yield len(chunk)
@@ -218,23 +175,3 @@ class FolderImporter:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def import_folder(
-    folder: FolderSource,
-    profile: Profile,
-    emit: Emit | None = None,
-    *,
-    threads: int | None = None,
-    seen: Seen | None = None,
-) -> Part:
-    """Build the DAG of a folder, and return its root; see `import_content`."""
-    with FolderImporter(folder, profile, emit, threads=threads) as importer:
-        done = 0
-        while importer.advance():
-            if seen is not None:
-                seen(importer.done - done)
-                done = importer.done
-        if seen is not None and importer.done > done:
-            seen(importer.done - done)
-        return importer.result()

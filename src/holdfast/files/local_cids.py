@@ -1,9 +1,9 @@
 """`compute_cid` and `verify`: the CIDs of local content. Nothing is sent."""
 
 import hashlib
-import os
 from collections.abc import Iterator
-from pathlib import Path
+from contextlib import closing
+from typing import cast
 
 from holdfast.content.blocks import check_provable, inline_block, missing_block
 from holdfast.content.cid import CID, raw_text
@@ -15,10 +15,9 @@ from holdfast.content.unixfs.body import BodyProof
 from holdfast.content.unixfs.files import Tree
 from holdfast.content.unixfs.layouts import Layouts, by_leaves, no_layout_fits
 from holdfast.errors import InvalidCIDError
-from holdfast.files.blob import Blob
-from holdfast.files.folder_source import FolderSource
-from holdfast.files.importing import Seen, chunks_of, import_content, import_folder, leaves_of
-from holdfast.files.sources import Progress, Uploadable, existing_path
+from holdfast.files.folder_source import FolderSource, open_file_or_folder
+from holdfast.files.importing import Seen, import_content, leaves_on_disk
+from holdfast.files.sources import Progress, Source, Uploadable
 
 
 def compute_cid(
@@ -48,11 +47,8 @@ def compute_cid(
         if progress is not None:
             progress(len(source), len(source))
         return raw_text(hashlib.sha256(source).digest())
-    given = _scanned(source, include_hidden=include_hidden)
-    seen = _counter(given, progress)
-    if isinstance(given, FolderSource):
-        return str(import_folder(given, layout, seen=seen).cid)
-    return str(import_content(given, layout, seen=seen).cid)
+    with closing(_open(source, include_hidden=include_hidden)) as content:
+        return str(import_content(content, layout, seen=_counter(content, progress)).cid)
 
 
 def verify(
@@ -77,66 +73,54 @@ def verify(
     if reference.path:
         raise InvalidCIDError(reason="a path inside a CID cannot be verified, only a CID")
     require_codec(reference.cid)
-    if is_one_block(reference.cid):
-        _verify_block(source, reference, _counter(source, progress))
-    elif inline_block(reference.cid) is not None:
-        _verify_inline(source, reference, _counter(source, progress))
-    else:
-        check_provable(reference.cid)
-        given = _scanned(source, include_hidden=include_hidden)
-        _verify_tree(given, reference, progress)
+    with closing(_open(source, include_hidden=include_hidden)) as content:
+        if is_one_block(reference.cid):
+            _verify_block(content, reference, _counter(content, progress))
+        elif inline_block(reference.cid) is not None:
+            _verify_inline(content, reference, _counter(content, progress))
+        else:
+            check_provable(reference.cid)
+            _verify_tree(content, reference, progress)
     return True
 
 
-def _scanned(source: Uploadable, *, include_hidden: bool) -> "Uploadable | FolderSource":
-    """Return `source`, or what is in it if it is the path of a directory."""
-    if isinstance(source, str | os.PathLike) and existing_path(source).is_dir():
-        return FolderSource.of(source, include_hidden=include_hidden)
-    return source
+def _open(source: Uploadable, *, include_hidden: bool) -> Source | FolderSource:
+    if isinstance(source, bytearray | memoryview):
+        source = cast("list[bytes]", [source])  # the source of a single buffer would copy it
+    return open_file_or_folder(source, include_hidden=include_hidden)
 
 
-def _counter(source: "Uploadable | FolderSource", progress: Progress | None) -> Seen | None:
-    """Return a function that counts the bytes of one reading of `source` for `progress`."""
-    if progress is None:
-        return None
-    total = _size(source)
+def _counter(content: Source | FolderSource, progress: Progress | None) -> Seen:
+    """Return a function that counts the bytes of one reading of `content` for `progress`."""
     done = 0
 
     def seen(count: int) -> None:
         nonlocal done
         done += count
-        progress(done, total)
+        if progress is not None:
+            progress(done, content.size)
 
     return seen
 
 
-def _size(source: "Uploadable | FolderSource") -> int | None:
-    """Return how many bytes `source` has; None if only reading shows it."""
-    if isinstance(source, FolderSource):
-        return source.size
-    if isinstance(source, bytes | bytearray | memoryview):
-        return memoryview(source).nbytes
-    if isinstance(source, Blob):
-        return source.size
-    path = existing_path(source) if isinstance(source, str | os.PathLike) else None
-    # Some files of the system report a size of 0 and have content.
-    return path.stat().st_size or None if path is not None and path.is_file() else None
-
-
-def _verify_block(source: Uploadable, reference: Reference, seen: Seen | None) -> None:
+def _verify_block(content: Source | FolderSource, reference: Reference, seen: Seen) -> None:
     proof = block_proof(reference)
-    if isinstance(source, str | os.PathLike) and existing_path(source).is_dir():
+    if isinstance(content, FolderSource):
         raise wrong_bytes(reference)
-    for chunk in chunks_of(source, seen):
+    for chunk in content.chunks():
+        seen(len(chunk))
         proof.update(chunk)
     proof.finish()
 
 
-def _verify_inline(source: Uploadable, reference: Reference, seen: Seen | None) -> None:
-    """Verify `source` against a dag-pb node that is inside the CID itself."""
+def _verify_inline(content: Source | FolderSource, reference: Reference, seen: Seen) -> None:
+    """Verify `content` against a dag-pb node that is inside the CID itself."""
+    if isinstance(content, FolderSource):
+        raise IsADirectoryError(f"{content.path} is a directory, not a file")
     proof = BodyProof(reference.cid)
     proof.feed_block(reference.cid.digest)
-    for chunk in chunks_of(source, seen):
+    for chunk in content.chunks():
+        seen(len(chunk))
         proof.update(chunk)
         if proof.need is not None:
             raise missing_block(proof.need)
@@ -144,39 +128,34 @@ def _verify_inline(source: Uploadable, reference: Reference, seen: Seen | None) 
 
 
 def _verify_tree(
-    source: "Uploadable | FolderSource", reference: Reference, progress: Progress | None
+    content: Source | FolderSource, reference: Reference, progress: Progress | None
 ) -> None:
     """Raise `UnprovenError` unless a known layout gives the CID."""
     layouts = candidates_for(reference.cid)
-    if not any(root == reference.cid for root in _roots(source, layouts, progress)):
+    if not any(root == reference.cid for root in _roots(content, layouts, progress)):
         raise no_layout_fits(reference.cid)
 
 
 def _roots(
-    source: "Uploadable | FolderSource", profiles: tuple[Profile, ...], progress: Progress | None
+    content: Source | FolderSource, profiles: tuple[Profile, ...], progress: Progress | None
 ) -> Iterator[CID]:
-    """Yield the root of `source` in each of `profiles`."""
-    if isinstance(source, FolderSource):
+    """Yield the root of `content` in each of `profiles`."""
+    if isinstance(content, FolderSource):
         for each in profiles:
-            yield import_folder(source, each, seen=_counter(source, progress)).cid
-        return
-    path = existing_path(source) if isinstance(source, str | os.PathLike) else None
-    if path is not None and path.is_file():
-        yield from _roots_of_file(path, profiles, progress)
-    else:
-        layouts = Layouts(profiles)  # in one pass: it may not be readable twice
-        for chunk in chunks_of(source, _counter(source, progress)):
+            yield import_content(content, each, seen=_counter(content, progress)).cid
+    elif content.file is None:
+        layouts = Layouts(profiles, content.leaf_ends)  # in one pass: it may not be readable twice
+        seen = _counter(content, progress)
+        for chunk in content.chunks():
+            seen(len(chunk))
             layouts.update(chunk)
         yield from layouts.roots().values()
-
-
-def _roots_of_file(
-    path: Path, profiles: tuple[Profile, ...], progress: Progress | None
-) -> Iterator[CID]:
-    """Yield the root in each of `profiles`; read the file once for each kind of leaves."""
-    for group in by_leaves(profiles):
-        trees = [Tree(profile) for profile in group]
-        for leaf in leaves_of(path, group[0], seen=_counter(path, progress)):
-            for tree in trees:
-                tree.add(leaf)
-        yield from (tree.root().cid for tree in trees)
+    else:  # once for each kind of leaves, with several threads
+        for group in by_leaves(profiles):
+            trees = [Tree(profile) for profile in group]
+            seen = _counter(content, progress)
+            for leaf in leaves_on_disk(content, group[0]):
+                seen(leaf.size)
+                for tree in trees:
+                    tree.add(leaf)
+            yield from (tree.root().cid for tree in trees)

@@ -4,22 +4,26 @@ An argument that cannot be uploaded is an error when the source is made, before 
 file that shrinks, grows or changes later is an error while it is read.
 """
 
+import hashlib
 import inspect
 import io
 import os
 import stat
 import threading
-from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO, Final, Self, TypeAlias, cast
+from typing import Any, BinaryIO, Final, Self, TypeAlias, cast
 
 from holdfast.files.blob import Blob
 from holdfast.files.pieces_file import PiecesFile, size_of
+from holdfast.files.sinks import SpoolSink
 from holdfast.hints import advise
 
 CHUNK_SIZE = 1 << 20  # bytes that a worker thread reads at a time
+END_SIZE: Final = 1 << 20  # bytes at both ends of a file whose hash is a part of its identity
+JSON_TYPE: Final = "application/json"
 
 TEXT_NOTE: Final = (
     "a string is the path of a file; for the text itself, give its bytes: text.encode()"
@@ -34,6 +38,7 @@ Progress: TypeAlias = Callable[[int, int | None], None]
 
 Uploadable: TypeAlias = (
     "str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO | Blob | Iterable[bytes]"
+    " | Source"
 )
 
 
@@ -44,12 +49,17 @@ class Source:
         name: The file's own base name, or None.
         size: How many bytes there are; None if only reading shows it.
         type: A media type, or "".
+        json: The text of a JSON value in UTF-8; None for every other source.
+        leaf_ends: The offsets, in order, at which a leaf of the file must end. The bytes between
+            two of them become a DAG of their own, below a root that links to all of them. Services
+            that cut files by themselves do not get these offsets.
         bytes_read: Up to which byte the last `chunks` has read so far.
-        file: The open file, for callers that read it without `chunks`.
-        json: The text, if it is a JSON value to store; else None.
+        file: The open file on disk, for callers that read it without `chunks`, or None.
     """
 
     json: bytes | None = None
+    leaf_ends: tuple[int, ...] = ()
+    file: BinaryIO | None = None
 
     def __init__(
         self,
@@ -68,11 +78,11 @@ class Source:
         `rewind` moves it to the beginning again, `seek` to any byte. With neither, it can be read
         only once.
         """
-        self.name = name
-        self.size = size
-        self.type = type
+        self.name: str | None = name
+        self.size: int | None = size
+        self.type: str = type
         self.bytes_read: int = 0
-        self.file = file
+        self._file = file
         self._check_unchanged = check
         self._seek = seek
         self._rewind = rewind if seek is None else partial(seek, 0)
@@ -83,11 +93,10 @@ class Source:
 
     @classmethod
     def of_json(cls, text: str) -> "Source":
-        """Return a source of JSON text. A service that has a call for JSON is sent it by that."""
+        """Return a source of a JSON value."""
         data = text.encode()
-        file = io.BytesIO(data)
-        source = Source(file, size=len(data), type="application/json", seek=file.seek)
-        source.json = data
+        source = open_source(data)
+        source.type, source.json = JSON_TYPE, data
         return source
 
     @property
@@ -111,10 +120,7 @@ class Source:
         A new call ends an earlier one, for which another thread may still be reading.
         """
         with self._lock:
-            if start and self._seek is not None:
-                self._seek(start)
-            elif self._started and self._rewind is not None:
-                self._rewind()
+            self._begin(start)
             self._started = True
             self.bytes_read = start
             self._reading += 1
@@ -125,6 +131,12 @@ class Source:
             if self.size is not None and self.bytes_read < self.size:
                 raise self._changed(f"ended after {self.bytes_read} of {self.size} bytes")
             self.check_unchanged()
+
+    def _begin(self, start: int) -> None:
+        if start and self._seek is not None:
+            self._seek(start)
+        elif self._started and self._rewind is not None:
+            self._rewind()
 
     def _next(self, reading: int) -> bytes:
         with self._lock:
@@ -142,7 +154,7 @@ class Source:
             self._check_unchanged()
 
     def _read(self) -> bytes:
-        chunk = self.file.read(CHUNK_SIZE)
+        chunk = self._file.read(CHUNK_SIZE)
         if chunk is None:
             raise BlockingIOError("the file is in non-blocking mode and has no data; make it block")
         return chunk
@@ -153,7 +165,50 @@ class Source:
     def close(self) -> None:
         """Close the file, unless the caller opened it."""
         if self._close:
-            self.file.close()
+            self._file.close()
+
+    def identify(self) -> dict[str, Any] | None:
+        """Return what tells a later process that it reads the same file; None for other sources.
+
+        The system changes `ctime_ns` with every change to the file, and no program can set it back.
+        """
+        try:
+            status = os.fstat(self._file.fileno())
+        except (AttributeError, OSError):
+            return None
+        if not (stat.S_ISREG(status.st_mode) and status.st_nlink and self.size):
+            return None
+        name = getattr(self._file, "name", None)
+        return {
+            "path": os.path.abspath(name) if isinstance(name, str) else None,  # noqa: PTH100 - a text
+            "dev": status.st_dev,
+            "ino": status.st_ino,
+            "mtime_ns": status.st_mtime_ns,
+            "ctime_ns": status.st_ctime_ns,
+            "file_size": status.st_size,
+            "size": self.size,
+            "ends": self._hash_ends(self.size),
+        }
+
+    def _hash_ends(self, size: int) -> str:
+        """Return the hash of the first and the last MiB."""
+        ends = hashlib.sha256()
+        for start in (0, max(0, size - END_SIZE)):
+            left = END_SIZE
+            for chunk in self.chunks(start):
+                ends.update(chunk[:left])
+                left -= len(chunk)
+                if left <= 0:
+                    break
+        return ends.hexdigest()
+
+    def states(self, end: int) -> list[bytes]:  # noqa: ARG002 - a plain source has none
+        """Return the state of each wrapper, the outermost first; see `WrappingSource.state`."""
+        return []
+
+    def restore_states(self, states: Sequence[bytes]) -> bool:
+        """Pass each wrapper its state; return False if it cannot give the same bytes as before."""
+        return not states
 
     def __enter__(self) -> Self:
         return self
@@ -162,8 +217,90 @@ class Source:
         self.close()
 
 
+class WrappingSource(Source):
+    """A source whose bytes are made from those of another one; by default, they are the same.
+
+    A subclass overrides `wrap`. If its bytes depend on a random value or a secret, it overrides
+    `state` and `restore` too: an upload that another process continues must send the same bytes.
+
+    Attributes:
+        inner: The source that is wrapped.
+
+    Example:
+        >>> class Reversed(WrappingSource):
+        ...     def wrap(self, start):
+        ...         data = b"".join(self.inner.chunks())
+        ...         yield data[::-1][start:]
+        >>> b"".join(Reversed(open_source(b"hello")).chunks())
+        b'olleh'
+    """
+
+    def __init__(self, inner: Source, *, size: int | None = None) -> None:
+        """Wrap `inner`. `size` is the number of bytes that `wrap` yields, if it is another one."""
+        self.inner: Source = inner
+        self._pieces: Iterator[bytes] = iter(())
+        super().__init__(
+            cast("BinaryIO", inner),
+            size=inner.size if size is None else size,
+            name=inner.name,
+            type=inner.type,
+            check=inner.check_unchanged,
+        )
+        self.leaf_ends = inner.leaf_ends
+
+    def wrap(self, start: int) -> Iterator[bytes]:
+        """Yield the bytes to send, from `start` on. It is 0 unless the inner source can seek."""
+        return self.inner.chunks(start)
+
+    def state(self, end: int) -> bytes:  # noqa: ARG002 - for subclasses
+        """Return what `restore` needs in another process to make the bytes up to `end`, or more.
+
+        The state is saved before these bytes are sent.
+        """
+        return b""
+
+    def restore(self, state: bytes) -> bool:
+        """Use the state of an earlier process; return False if the bytes would differ."""
+        return not state
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether the next `chunks` can start from the beginning."""
+        return self.inner.repeatable
+
+    @property
+    def rewindable(self) -> bool:
+        """Whether `chunks` can start from the beginning as often as it is called."""
+        return self.inner.rewindable
+
+    @property
+    def seekable(self) -> bool:
+        """Whether `chunks` can start at any byte, as often as it is called."""
+        return self.inner.seekable
+
+    def _begin(self, start: int) -> None:
+        self._pieces = filter(None, self.wrap(start))
+
+    def _read(self) -> bytes:
+        return next(self._pieces, b"")
+
+    def identify(self) -> dict[str, Any] | None:
+        """Return what identifies the file that is wrapped."""
+        return self.inner.identify()
+
+    def states(self, end: int) -> list[bytes]:
+        """Return the state of each wrapper, the outermost first."""
+        return [self.state(end), *self.inner.states(end)]
+
+    def restore_states(self, states: Sequence[bytes]) -> bool:
+        """Pass each wrapper its state; return False if it cannot give the same bytes as before."""
+        return bool(states) and self.restore(states[0]) and self.inner.restore_states(states[1:])
+
+
 def open_source(given: Uploadable) -> Source:
     """Return a source of `given`; raise `TypeError`, or the `OSError` of ``open``."""
+    if isinstance(given, Source):
+        return given
     if isinstance(given, Blob):
         file = given.open()
         return Source(file, size=given.size, name=given.name, type=given.type, seek=file.seek)
@@ -226,13 +363,11 @@ def open_path(path: Path, *, opener: Callable[[str, int], int] | None = None) ->
         if _state(after) != _state(before):
             raise changed_while_read(path.name, "was written to")
 
-    return Source(
-        file,
-        size=before.st_size,
-        name=path.name,
-        check=check_unchanged,
-        seek=file.seek,
+    source = Source(
+        file, size=before.st_size, name=path.name, check=check_unchanged, seek=file.seek
     )
+    source.file = file
+    return source
 
 
 def _state(status: os.stat_result) -> tuple[int, int, int]:
@@ -283,3 +418,22 @@ def _file_name(file: BinaryIO) -> str | None:
 def changed_while_read(name: str | None, how: str) -> OSError:
     """Return the error for a file that changed while it was read."""
     return OSError(f"{name or 'the file'} {how} while it was read; try again")
+
+
+def spool(source: Source, limit: int | None = None) -> Source:
+    """Return a seekable source of the bytes of `source`; raise OSError if they exceed `limit`.
+
+    A few bytes are kept in memory, more in a temporary file without a name.
+    """
+    sink = SpoolSink()
+    try:
+        for chunk in source.chunks():
+            sink.write(chunk)
+            if limit is not None and sink.size > limit:
+                raise OSError(f"the source has more than {limit:,} bytes, which are too many")
+        sink.commit()
+        spooled = open_source(sink.blob(type=source.type, name=source.name))
+    finally:
+        sink.discard()
+    spooled.leaf_ends = source.leaf_ends
+    return spooled

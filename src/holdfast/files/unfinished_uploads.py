@@ -8,6 +8,7 @@ Each upload has two files, whose names are made from a key::
 They hold no token. Only their user can read them.
 """
 
+import base64
 import contextlib
 import hashlib
 import json
@@ -15,7 +16,7 @@ import logging
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Self
@@ -33,7 +34,7 @@ VERSION: Final = 1
 STATE: Final = ".json"
 LOCK: Final = ".lock"
 NAME: Final = re.compile(r"([0-9a-f]{40})\.(?:json|lock)")
-MAX_STATE: Final = 1 << 20  # bytes
+MAX_STATE: Final = 16 << 20  # bytes; an encrypting wrapper saves 16 for each 64 KiB
 FORGOTTEN_AFTER: Final = 7 * 24 * 3600.0  # seconds since the last write
 MAX_NUMBER: Final = 1e18  # a larger number in a state means that the state is damaged
 TRIES: Final = 10  # to lock a file that others remove at the same time
@@ -48,10 +49,11 @@ class UnfinishedUpload:
         location: Its own address. Whoever has it and the token can add bytes.
         name: The name of the file that it becomes.
         size: The bytes of the file.
-        source: Which file it is; see `identify`.
+        source: Which file it is; see `Source.identify`.
         created: When it was begun, in seconds.
         offset: How many bytes the service had when it was last heard of. It may have more.
         expires: When the service will forget it, in seconds; None if it does not say.
+        states: The states of the wrappers of the source, in base64; see `Source.states`.
     """
 
     endpoint: str
@@ -62,11 +64,16 @@ class UnfinishedUpload:
     created: float
     offset: int = 0
     expires: float | None = None
+    states: list[str] = field(default_factory=list, repr=False)
 
     @property
     def has_expired(self) -> bool:
         """Whether the service has forgotten it."""
         return self.expires is not None and self.expires < time.time()
+
+    def wrapper_states(self) -> list[bytes]:
+        """Return the states of the wrappers of the source."""
+        return [base64.b64decode(each) for each in self.states]
 
     def at(self, offset: int, expires: float | None) -> "UnfinishedUpload":
         """Return the state when the service has `offset` bytes."""
@@ -87,6 +94,7 @@ class UnfinishedUpload:
                 all(0 <= each < MAX_NUMBER for each in numbers)
                 and all(isinstance(each, str) for each in texts)
                 and isinstance(state.source, dict | None)
+                and encode_states(state.wrapper_states()) == state.states
             )
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             return None
@@ -176,7 +184,8 @@ class UnfinishedUploads:
     Example:
         >>> import tempfile
         >>> uploads = UnfinishedUploads(Path(tempfile.mkdtemp()))
-        >>> with uploads.open(endpoint="", account="", source={"ino": 5}, about={}) as saved:
+        >>> upload = {"endpoint": "", "account": "", "source": {"ino": 5}, "about": {}}
+        >>> with uploads.open(**upload, restore=any) as saved:
         ...     saved.state is None
         True
     """
@@ -191,10 +200,12 @@ class UnfinishedUploads:
         account: str,
         source: Mapping[str, Any] | None,
         about: Mapping[str, str],
+        restore: Callable[[list[bytes]], bool],
     ) -> SavedUpload:
         """Return the saved upload of a file, locked; its state is None if it is not begun.
 
-        If the file has changed since, its state is removed. Nothing is saved on disk if the file
+        `restore` is called with the states of its wrappers. If it returns False, or the file has
+        changed since, what was saved is removed. Nothing is saved on disk if the file
         cannot be identified, the folder cannot be used, or another process sends the same file.
         """
         if source is None:
@@ -211,7 +222,9 @@ class UnfinishedUploads:
             # No home directory, a full disk, or a file system without locks.
             return SavedUpload()
         state = saved.state
-        if state is not None and (state.source != source or state.has_expired):
+        if state is not None and (
+            state.source != source or state.has_expired or not restore(state.wrapper_states())
+        ):
             saved.remove()
         return saved
 
@@ -278,6 +291,11 @@ def read_state(folder: Folder, key: str) -> UnfinishedUpload | None:
     except (OSError, ConfigError):
         return None
     return None if text is None else UnfinishedUpload.of_text(text)
+
+
+def encode_states(states: Iterable[bytes]) -> list[str]:
+    """Return the states of wrappers as texts, to save them."""
+    return [base64.b64encode(state).decode() for state in states]
 
 
 def _key(parts: list[Any]) -> str:

@@ -1,7 +1,7 @@
 """Uploads whose CID is computed while they are sent, and compared with the provider's."""
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final
 
@@ -12,53 +12,15 @@ from holdfast.content.reference import Reference
 from holdfast.content.unixfs.directories import build_directory
 from holdfast.content.unixfs.layouts import Layouts, WriteCheck, not_what_was_sent
 from holdfast.errors import VerificationError
-from holdfast.files.background import Background
-from holdfast.files.folder_check import CheckedFolder
 from holdfast.files.folder_source import FolderSource
-from holdfast.files.importing import import_folder
+from holdfast.files.hashed_source import HashedFolder, HashedSource
 from holdfast.files.local_cids import compute_cid, verify
-from holdfast.files.resumable_source import ResumableSource
 from holdfast.files.sources import Source
 
 logger: Final = logging.getLogger("holdfast")
 
 ONE_BLOCK = 1 << 18  # bytes that every known layout keeps in one block
 EMPTY_DIRECTORY = build_directory([], UNIXFS_V1_2025).cid
-
-
-class CheckedSource:
-    """A source that gives its bytes to a `WriteCheck` too, on a thread of its own.
-
-    Attributes:
-        source: The source itself.
-        check: The check of the last reading; every reading makes a new one.
-    """
-
-    def __init__(self, source: Source, guess: Profile) -> None:
-        self.source = source
-        self._guess = guess
-        self.check: WriteCheck = WriteCheck(guess)
-        self.size: int | None = source.size
-
-    @property
-    def bytes_read(self) -> int:
-        """How many bytes the last `chunks` gave so far."""
-        return self.source.bytes_read
-
-    @property
-    def repeatable(self) -> bool:
-        """Whether `chunks` can start again."""
-        return self.source.repeatable
-
-    def chunks(self) -> Iterator[bytes]:
-        """Yield the bytes. When the last is taken, the check has seen them all."""
-        # A variable of this reading: an earlier one may not be over yet.
-        check = self.check = WriteCheck(self._guess)
-        with Background() as background:
-            for chunk in self.source.chunks():
-                background.submit(check.update, chunk)
-                yield chunk
-            background.drain()
 
 
 class WrittenLayout:
@@ -71,20 +33,16 @@ class WrittenLayout:
         self._guess = guess
         self._may_search = True
 
-    def checked(self, source: Source) -> CheckedSource:
-        """Return `source` as one whose CID is computed while it is read."""
-        return CheckedSource(source, self._guess)
+    def hashed(self, source: Source, *, verify: bool = True) -> HashedSource[WriteCheck]:
+        """Return `source`; with `verify`, its CID is computed while it is sent."""
+        return HashedSource(source, partial(WriteCheck, self._guess) if verify else None)
 
-    def resumable(self, source: Source, *, verify: bool) -> ResumableSource:
-        """Return `source` as one that is sent in parts; with `verify`, hashed while it is sent."""
-        return ResumableSource(source, WriteCheck(self._guess) if verify else None)
-
-    def compare(self, checked: CheckedSource | ResumableSource, cid: CID) -> None:
-        """Raise VerificationError if `cid` names other bytes than those that `checked` gave.
+    def compare(self, hashed: HashedSource[WriteCheck], cid: CID) -> None:
+        """Raise VerificationError if `cid` names other bytes than those that `hashed` gave.
 
         If no known layout of them gives `cid`, that proves nothing: it is logged.
         """
-        source, check = checked.source, checked.check
+        source, check = hashed.source, hashed.hash
         profile = None if check is None else check.profile_of(cid)
         may_read = source.size is not None and source.repeatable
         self._learn(profile, cid, partial(_layout_of, source, cid) if may_read else None)
@@ -95,21 +53,21 @@ class WrittenLayout:
         check.update(data)
         self._learn(check.profile_of(cid), cid, partial(_layout_of_pieces, [data], cid))
 
-    def checked_folder(self, folder: FolderSource, *, verify: bool = True) -> CheckedFolder:
+    def hashed_folder(self, folder: FolderSource, *, verify: bool = True) -> HashedFolder:
         """Return the files of `folder`; with `verify`, hashed while they are read."""
-        return CheckedFolder(folder, self._guess if verify else None)
+        return HashedFolder(folder, self._guess if verify else None)
 
-    def compare_folder(self, checked: CheckedFolder, cid: CID) -> None:
-        """Raise VerificationError if `cid` cannot name the folder that `checked` has read.
+    def compare_folder(self, hashed: HashedFolder, cid: CID) -> None:
+        """Raise VerificationError if `cid` cannot name the folder that `hashed` has read.
 
         If no known layout of it gives `cid`, that proves nothing: it is logged.
         """
         # A directory is dag-pb; and a service that takes no part of the form stores an empty one.
         if not is_node(cid) or _hash_of(cid) == _hash_of(EMPTY_DIRECTORY):
             raise not_what_was_sent(cid)
-        root = checked.root()
-        profile = checked.guess if root is not None and root.cid == cid else None
-        self._learn(profile, cid, partial(_layout_of_folder, checked, cid))
+        root = hashed.root()
+        profile = hashed.guess if root is not None and root.cid == cid else None
+        self._learn(profile, cid, partial(_layout_of_folder, hashed, cid))
 
     def _learn(
         self, profile: Profile | None, cid: CID, search: Callable[[], Profile | None] | None
@@ -169,11 +127,11 @@ def _layout_of_pieces(pieces: Iterable[bytes], cid: CID) -> Profile | None:
     return next((each for each, root in layouts.roots().items() if root == cid), None)
 
 
-def _layout_of_folder(checked: CheckedFolder, cid: CID) -> Profile | None:
+def _layout_of_folder(hashed: HashedFolder, cid: CID) -> Profile | None:
     """Return the known layout, other than the guess, in which the folder, read again, has `cid`."""
     try:
         for profile in candidates_for(cid):
-            if profile != checked.guess and import_folder(checked.folder, profile).cid == cid:
+            if profile != hashed.guess and hashed.read_again(profile) == cid:
                 return profile
     except OSError:  # a file has changed since it was sent
         pass

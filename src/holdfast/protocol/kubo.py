@@ -79,10 +79,10 @@ class KuboAPI:
             raise not_what_was_sent(stored)
         return Added(cid=str(stored), duplicate=None if cid is None else known is not None)
 
-    def add_directory(
+    def add_archive(
         self, cid: CID, archive: ArchiveOf, info: PinInfo, on_sent: Callable[[int], None]
     ) -> Exchange[Added]:
-        """Import the archive of the directory `cid`, and pin it.
+        """Import the archive of `cid`, and pin it.
 
         An archive with a root is pinned before Kubo can collect its blocks as garbage, but that
         removes the name of a pin that exists. For such a pin, the archive names no root.

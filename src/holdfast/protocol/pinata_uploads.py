@@ -32,9 +32,13 @@ def metadata(api: "PinataAPI", info: PinInfo, media_type: str) -> dict[str, str]
     return {"filename": fields.pop("name", ""), "filetype": media_type, **fields}
 
 
-def identity(api: "PinataAPI", about: Mapping[str, str]) -> dict[str, str]:
-    """Return the part of the metadata that is the same when the upload is continued later."""
-    return {**about, EXPIRES_AT: str(api.options.expires)}
+def identity(api: "PinataAPI", about: Mapping[str, str], info: PinInfo) -> dict[str, str]:
+    """Return the part of the metadata that is the same when the upload is continued later.
+
+    A name that the user did not give may be another one then, such as a random one.
+    """
+    name = {} if info.given else {"filename": ""}
+    return {**about, **name, EXPIRES_AT: str(api.options.expires)}
 
 
 def account(token: Secret) -> Secret:

@@ -10,7 +10,7 @@ from holdfast.calls import Call
 from holdfast.config import ClientConfig
 from holdfast.contract import AsyncStorageProvider
 from holdfast.errors import UnsupportedError
-from holdfast.files.archive_source import ArchiveSource
+from holdfast.files.archive_sources import ArchiveSource
 from holdfast.files.blob import Blob
 from holdfast.files.folder_source import FolderSource
 from holdfast.files.sources import Progress

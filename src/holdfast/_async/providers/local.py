@@ -18,7 +18,7 @@ from holdfast.content.cid import CID
 from holdfast.content.media_types import told_type
 from holdfast.content.reference import Reference
 from holdfast.errors import ConfigError, NotFoundError, UnprovenError
-from holdfast.files.archive_source import ArchiveSource
+from holdfast.files.archive_sources import ArchiveSource
 from holdfast.files.copy_journal import Place
 from holdfast.files.folder_source import FolderSource
 from holdfast.files.sources import Progress, Source

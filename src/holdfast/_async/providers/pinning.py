@@ -1,7 +1,7 @@
 """The provider of the spec: writes through a pinning HTTP API, reads through IPFS gateways."""
 
 from collections.abc import AsyncGenerator, Mapping
-from typing import Any, cast
+from typing import Any
 
 from holdfast._async.providers.http import AsyncListingProvider
 from holdfast._async.providers.imports import Content
@@ -57,10 +57,9 @@ class AsyncPinProvider(AsyncListingProvider):
         """
         if isinstance(content, FolderSource):
             return await self.add_folder(content, info, call, progress)
-        source = cast("Source", content)
-        if source.json is None:
-            return await self.add_file(source, info, call, progress)
-        return await self.add_json(source.json, info, call)
+        if content.json is None:
+            return await self.add_file(content, info, call, progress)
+        return await self.add_json(content.json, info, call)
 
     async def add_json(self, data: bytes, info: PinInfo, call: Call) -> Added:
         """Pin the JSON text `data`."""
@@ -73,13 +72,13 @@ class AsyncPinProvider(AsyncListingProvider):
         self, source: Source, info: PinInfo, call: Call, progress: Progress
     ) -> Added:
         """Pin the bytes of `source` as a file."""
-        checked = self._layout.checked(source) if self.config.verify else None
-        file = FormFile(info.name, source.type, checked or source)
+        hashed = self._layout.hashed(source, verify=self.config.verify)
+        file = FormFile(info.name, source.type, hashed)
         exchange = self._api.add_files([file], info, lambda sent: progress(sent, source.size))
         added = await self.run(exchange, call)
-        if checked is not None:
+        if self.config.verify:
             call.cid = added.cid
-            await run_blocking(self._layout.compare, checked, Reference.parse(added.cid).cid)
+            await run_blocking(self._layout.compare, hashed, Reference.parse(added.cid).cid)
         return added
 
     async def add_folder(
@@ -90,14 +89,14 @@ class AsyncPinProvider(AsyncListingProvider):
         Raise UnsupportedError for what a form cannot carry: links, empty folders, some names.
         """
         check_form(folder, self.title)
-        checked = self._layout.checked_folder(folder, verify=self.config.verify)
-        files = FormFolder(info.name, checked.files)
+        hashed = self._layout.hashed_folder(folder, verify=self.config.verify)
+        files = FormFolder(info.name, hashed.files)
         exchange = self._api.add_files(files, info, lambda sent: progress(sent, folder.size))
         added = await self.run(exchange, call)
         call.cid = added.cid
         if self.config.verify:
             cid = Reference.parse(added.cid).cid
-            await run_blocking(self._layout.compare_folder, checked, cid)
+            await run_blocking(self._layout.compare_folder, hashed, cid)
         return added
 
     async def unpin(self, cid: str, call: Call, /) -> None:

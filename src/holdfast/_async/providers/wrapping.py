@@ -7,7 +7,7 @@ from holdfast._async.providers.base import AsyncBaseProvider, Lifetime
 from holdfast._async.reads.reader import AsyncReader
 from holdfast._async.reads.wrapping import forwarded
 from holdfast.config import ClientConfig
-from holdfast.files.archive_source import ArchiveSource
+from holdfast.files.archive_sources import ArchiveSource
 from holdfast.files.folder_source import FolderSource
 from holdfast.files.sources import Source
 

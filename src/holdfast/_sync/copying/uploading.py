@@ -33,7 +33,7 @@ from holdfast.files.blob import Blob
 from holdfast.files.folder_check import AMBIGUOUS
 from holdfast.files.folder_source import FolderSource
 from holdfast.files.folder_target.names import is_refusal
-from holdfast.files.importing import import_folder
+from holdfast.files.importing import import_content
 from holdfast.files.sources import Progress, open_source
 from holdfast.records import Added, PinInfo
 
@@ -186,4 +186,4 @@ def _folder_layouts(folder: FolderSource, cid: CID) -> tuple[Profile, ...]:
     """Return all known layouts in which a folder has `cid`."""
     if cid.hash_code != SHA2_256:
         return ()
-    return tuple(each for each in candidates_for(cid) if import_folder(folder, each).cid == cid)
+    return tuple(each for each in candidates_for(cid) if import_content(folder, each).cid == cid)

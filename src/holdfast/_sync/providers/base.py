@@ -32,7 +32,7 @@ from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
 from holdfast.contract import StorageProvider
 from holdfast.errors import ClientClosedError, ConfigError, UnsupportedError
-from holdfast.files.archive_source import ArchiveSource
+from holdfast.files.archive_sources import ArchiveSource
 from holdfast.files.blob import Blob
 from holdfast.files.copy_journal import Place
 from holdfast.files.folder_source import FolderSource

@@ -14,9 +14,7 @@ from holdfast._sync.runtime import now, run_blocking
 from holdfast.calls import Call
 from holdfast.content.cid import CID
 from holdfast.errors import ProviderError, RequestTimeoutError
-from holdfast.files.archive_source import ArchiveSource
-from holdfast.files.file_archive import FileArchive, KeptArchive
-from holdfast.files.folder_archive import FolderArchive
+from holdfast.files.archive_sources import ArchiveSource, BuiltArchive, KeptArchive
 from holdfast.files.folder_source import FolderSource
 from holdfast.files.sources import Progress, Source
 from holdfast.protocol.cluster import ClusterAPI
@@ -76,19 +74,15 @@ class ClusterProvider(ClusterPins):
         if isinstance(content, Source) and not content.rewindable:
             return self._add_once(content, info, call, progress)
         cid = (self.import_content(content, None, ignore)).cid
-        archive: FileArchive | FolderArchive
-        is_small = False
-        if isinstance(content, FolderSource):
-            archive = FolderArchive(content, self._profile, cid, roots=[cid])
-        else:
-            archive = FileArchive(content, self._profile, cid)
-            is_small = content.json is not None and len(content.json) <= SMALL
+        archive = BuiltArchive(content, self._profile, cid)
+        text = None if isinstance(content, FolderSource) else content.json
+        is_small = text is not None and len(text) <= SMALL
 
         def on_sent(_sent: int) -> None:
             progress(archive.done, content.size)
 
         added = self._add(cid, archive, info, call, on_sent, whole=is_small)
-        progress(archive.done if isinstance(content, Source) else content.size, content.size)
+        progress(archive.done, content.size)
         return added
 
     def _add_once(self, source: Source, info: PinInfo, call: Call, progress: Progress) -> Added:

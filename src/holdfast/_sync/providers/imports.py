@@ -9,12 +9,11 @@ from holdfast.config import ClientConfig
 from holdfast.content.blocks import Emit
 from holdfast.content.profiles import Profile, profile_for
 from holdfast.content.unixfs.files import FileImporter, Part
-from holdfast.files.archive_source import ArchiveSource
 from holdfast.files.folder_source import FolderSource
-from holdfast.files.importing import FolderImporter
+from holdfast.files.importing import ContentImporter
 from holdfast.files.sources import Progress, Source
 
-Content: TypeAlias = Source | FolderSource | ArchiveSource
+Content: TypeAlias = Source | FolderSource
 
 
 class Imports:
@@ -37,8 +36,6 @@ class Imports:
         Every block is passed to `put_block`, on a worker thread; None only computes the CID.
         `progress` counts the bytes of all files.
         """
-        if isinstance(content, ArchiveSource):
-            raise TypeError("an archive has its blocks already")
         if isinstance(content, FolderSource):
             return self.import_folder(content, put_block, progress)
         if content.json is not None and put_block is None:
@@ -50,7 +47,7 @@ class Imports:
 
         Every block is passed to `put_block`, on a worker thread; None only computes the CID.
         """
-        importer = FileImporter(self._profile, put_block)
+        importer = FileImporter(self._profile, put_block, source.leaf_ends)
         chunks = source.chunks()
         done = 0
         while chunk := run_interruptible(next, chunks, b""):
@@ -70,7 +67,7 @@ class Imports:
         Every block is passed to `put_block`, on a worker thread; None only computes the CID.
         `progress` counts the bytes of all files.
         """
-        importer = FolderImporter(folder, self._profile, put_block)
+        importer = ContentImporter(folder, self._profile, put_block)
         try:
             while run_blocking(importer.advance):
                 progress(importer.done, folder.size)

@@ -11,18 +11,17 @@ from holdfast._sync.providers.http import ListingProvider, read_lines
 from holdfast._sync.providers.imports import Content, ignore
 from holdfast._sync.providers.kubo_node import KuboNode, KuboReader
 from holdfast._sync.reads.reader import Reader
-from holdfast._sync.runtime import run_blocking
+from holdfast._sync.runtime import run_blocking, run_interruptible
 from holdfast.calls import Call, Clock
 from holdfast.config import ClientConfig
 from holdfast.content.blocks import check_block
 from holdfast.content.cid import CID
-from holdfast.content.unixfs.layouts import not_what_was_sent
+from holdfast.content.unixfs.layouts import WriteCheck, not_what_was_sent
 from holdfast.errors import ConfigError
-from holdfast.files.archive_source import ArchiveSource
-from holdfast.files.folder_archive import FolderArchive
+from holdfast.files.archive_sources import ArchiveSource, BuiltArchive
 from holdfast.files.folder_source import FolderSource
-from holdfast.files.sources import Progress, Source
-from holdfast.files.upload_check import CheckedSource
+from holdfast.files.hashed_source import HashedSource
+from holdfast.files.sources import Progress, Source, spool
 from holdfast.protocol.kubo import READ_COMMANDS, WRITE_COMMANDS, KuboAPI, check_filter, check_info
 from holdfast.protocol.kubo_replies import KuboPinLines
 from holdfast.records import Added, Pin, PinFilter, PinInfo
@@ -62,50 +61,58 @@ class KuboProvider(ListingProvider):
         """Store a file, a folder or an archive.
 
         What can be read twice is hashed first: a file to look for a pin that exists, and a folder
-        because it is sent as an archive of its blocks, which begins with its root. Another file is
-        hashed while it is sent. Kubo verifies the blocks of an archive; if one is missing, it pins
-        nothing.
+        because it is sent as an archive of its blocks, which begins with its root. So is a source
+        that says where leaves must end, because Kubo cannot be told. Another file is hashed while
+        it is sent. Kubo verifies the blocks of an archive; if one is missing, it pins nothing.
         """
         check_info(info)
         if isinstance(content, ArchiveSource):
             return self.run(self._api.import_archive(content.root, content, info), call)
-        if isinstance(content, FolderSource):
-            return self._add_folder(content, info, call, progress)
+        if isinstance(content, FolderSource) or content.leaf_ends:
+            return self._add_blocks(content, info, call, progress)
+        if not content.rewindable:
+            return self._add_once(content, info, call, progress)
+        is_small = content.json is not None and len(content.json) <= SMALL
+        cid = (self.import_content(content, None, ignore)).cid
+        size = content.size
+        add = self._api.add(
+            content, info, lambda sent: progress(sent, size), cid=cid, whole=is_small
+        )
+        return self.run(add, call)
 
-        def on_sent(sent: int) -> None:
-            progress(sent, content.size)
-
-        if content.rewindable:
-            is_small = content.json is not None and len(content.json) <= SMALL
-            cid = (self.import_content(content, None, ignore)).cid
-            return self.run(self._api.add(content, info, on_sent, cid=cid, whole=is_small), call)
-        checked = CheckedSource(content, self._profile)
-        added = self.run(self._api.add(checked, info, on_sent, cid=None), call)
+    def _add_once(self, source: Source, info: PinInfo, call: Call, progress: Progress) -> Added:
+        """Store a source that can be read only once."""
+        check = WriteCheck(self._profile)
+        hashed = HashedSource(source, lambda: check)
+        add = self._api.add(hashed, info, lambda sent: progress(sent, source.size), cid=None)
+        added = self.run(add, call)
         call.cid = added.cid
         stored = CID.parse(added.cid)
-        if run_blocking(checked.check.profile_of, stored) is None:
+        if run_blocking(check.profile_of, stored) is None:
             raise not_what_was_sent(stored)
         if info.given:
             return added
         _, known = self.run(self._api.keep(added.cid, info), call)
         return Added(cid=added.cid, duplicate=known)
 
-    def _add_folder(
-        self, folder: FolderSource, info: PinInfo, call: Call, progress: Progress
-    ) -> Added:
-        cid = (self.import_folder(folder, None, ignore)).cid
+    def _add_blocks(self, content: Content, info: PinInfo, call: Call, progress: Progress) -> Added:
+        """Store content as an archive of its blocks, which is made while it is sent."""
+        if isinstance(content, Source) and not content.rewindable:
+            with run_interruptible(spool, content) as spooled:
+                return self._add_blocks(spooled, info, call, progress)
+        cid = (self.import_content(content, None, ignore)).cid
         call.cid = str(cid)
-        archives: list[FolderArchive] = []
+        archives: list[BuiltArchive] = []
 
-        def archive(roots: list[CID]) -> FolderArchive:
-            archives.append(FolderArchive(folder, self._profile, cid, roots=roots))
+        def archive(roots: list[CID]) -> BuiltArchive:
+            archives.append(BuiltArchive(content, self._profile, cid, roots=roots))
             return archives[-1]
 
         def on_sent(_sent: int) -> None:
-            progress(archives[-1].done, folder.size)
+            progress(archives[-1].done, content.size)
 
-        added = self.run(self._api.add_directory(cid, archive, info, on_sent), call)
-        progress(folder.size, folder.size)  # Kubo may reply before the last report
+        added = self.run(self._api.add_archive(cid, archive, info, on_sent), call)
+        progress(archives[-1].done, content.size)  # Kubo may reply before the last report
         return added
 
     def unpin(self, cid: str, call: Call, /) -> None:

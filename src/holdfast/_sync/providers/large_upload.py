@@ -3,7 +3,7 @@
 """Send a large file in pieces. Begin after the bytes that the service has already."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,10 +11,11 @@ from holdfast._sync.pin_waiting import Pauses
 from holdfast._sync.runtime import now, run_blocking, run_interruptible
 from holdfast.calls import Call
 from holdfast.content.cid import CID
+from holdfast.content.unixfs.layouts import WriteCheck
 from holdfast.errors import ClientError, InvalidCIDError, NetworkError, ProviderError
-from holdfast.files.resumable_source import ResumableSource
+from holdfast.files.hashed_source import HashedSource
 from holdfast.files.sources import Progress
-from holdfast.files.unfinished_uploads import SavedUpload, UnfinishedUpload
+from holdfast.files.unfinished_uploads import SavedUpload, UnfinishedUpload, encode_states
 from holdfast.protocol import pinata_uploads
 from holdfast.protocol.http import Reply, Request
 from holdfast.protocol.pinata import PENDING, PinataAPI
@@ -59,7 +60,8 @@ class LargeUpload:
         run: Callable[..., Any],
         api: PinataAPI,
         *,
-        source: ResumableSource,
+        source: HashedSource[WriteCheck],
+        size: int,
         saved: SavedUpload,
         call: Call,
         progress: Progress,
@@ -69,6 +71,7 @@ class LargeUpload:
         self._api = api
         self._tus: TusAPI = pinata_uploads.resumable(api)
         self._source = source
+        self._size = size
         self._saved = saved
         self._call = call
         self._progress = progress
@@ -80,7 +83,7 @@ class LargeUpload:
 
         Args:
             about: The metadata of the upload, if it is begun now.
-            identity: Which file it is; see `files.resumable_source.identify`.
+            identity: Which file it is; see `Source.identify`.
         """
         try:
             return self._send(about, identity)
@@ -113,12 +116,12 @@ class LargeUpload:
     def _begin(
         self, about: Mapping[str, str], identity: Mapping[str, Any] | None
     ) -> UnfinishedUpload:
-        reply = self._session.fetch(self._tus.begin(self._source.size, about), self._call)
+        reply = self._session.fetch(self._tus.begin(self._size, about), self._call)
         state = UnfinishedUpload(
             endpoint=self._tus.url,
             location=self._tus.read_location(reply),
             name=about["filename"],
-            size=self._source.size,
+            size=self._size,
             source=identity,
             created=now_ms() / 1000,
             expires=read_expiry(reply),
@@ -126,20 +129,27 @@ class LargeUpload:
         run_blocking(self._saved.save, state)
         return state
 
+    def _save_states(self, state: UnfinishedUpload, end: int) -> None:
+        """Save what a later process needs to send the same bytes up to `end`."""
+        states = encode_states(run_interruptible(self._source.source.states, end))
+        state = self._saved.state or state
+        if states != state.states:
+            run_blocking(self._saved.save, replace(state, states=states))
+
     def _resume(self, state: UnfinishedUpload) -> Reply | None:
         """Ask how far the upload is, and continue there; return None if it is gone."""
         reply, offset = self._ask(state)
-        if offset is None or offset == self._source.size:
+        if offset is None or offset == self._size:
             return None if offset is None else reply
         words = "upload continues at byte %d of %d"
-        self._call.tell("resume", words, offset, self._source.size, position=offset)
+        self._call.tell("resume", words, offset, self._size, position=offset)
         return self._send_pieces(state, offset)
 
     def _ask(self, state: UnfinishedUpload) -> tuple[Reply, int | None]:
         """Ask how many bytes the service has; return its reply, and None if the upload is gone."""
         reply = self._session.fetch(self._tus.ask(state.location), self._call, self._ask_once)
         self._restart_until = None
-        return reply, self._tus.read_answer(reply, self._source.size)
+        return reply, self._tus.read_answer(reply, self._size)
 
     def _ask_once(self, request: Request, call: Call) -> "Attempt":
         """Send `request` once. After bytes were sent, wait if no connection can be made."""
@@ -159,15 +169,16 @@ class LargeUpload:
         backoff = self._session.backoff()
         furthest = offset
         while True:
-            goal = min(furthest + LEAST_PROGRESS, self._source.size)
+            goal = min(furthest + LEAST_PROGRESS, self._size)
             reply, reached = self._advance(state, offset, goal, backoff)
-            if reached is None or reached == self._source.size:
+            if reached is None or reached == self._size:
                 return None if reached is None else reply
             if reached >= goal:
                 self._session.succeeded()
                 backoff.restart()
                 furthest = reached
             offset = reached
+            state = self._saved.state or state
             saved = state.at(offset, read_expiry(reply) or state.expires)
             run_blocking(self._saved.save, saved)
 
@@ -191,17 +202,18 @@ class LargeUpload:
         return self._ask(state)
 
     def _end_of_piece(self, offset: int) -> int:
-        return min(offset + pinata_uploads.PIECE_SIZE, self._source.size)
+        return min(offset + pinata_uploads.PIECE_SIZE, self._size)
 
     def _send_piece(self, state: UnfinishedUpload, offset: int) -> "Attempt":
         """Send the piece that begins at `offset` once."""
         # What an earlier process has sent is read here, because the CID needs all bytes.
         run_interruptible(self._source.catch_up, offset)
-        self._progress(offset, self._source.size)
+        self._save_states(state, self._end_of_piece(offset))
+        self._progress(offset, self._size)
 
         def on_sent(sent: int) -> None:
             self._has_sent = True
-            self._progress(offset + sent, self._source.size)
+            self._progress(offset + sent, self._size)
 
         piece = self._source.part(offset, self._end_of_piece(offset))
         request = self._tus.send(state.location, offset, piece, on_sent)
@@ -225,7 +237,7 @@ class LargeUpload:
     def _may_be_complete(self, state: UnfinishedUpload) -> bool:
         """Return whether the last piece may have been sent."""
         state = self._saved.state or state
-        return state.offset + pinata_uploads.PIECE_SIZE >= self._source.size
+        return state.offset + pinata_uploads.PIECE_SIZE >= self._size
 
     def _read_cid(self, reply: Reply, state: UnfinishedUpload) -> str:
         """Return the CID of a complete upload. The service may say it in its last reply only."""
@@ -244,8 +256,9 @@ class LargeUpload:
 
     def _find_cid(self, state: UnfinishedUpload) -> str | None:
         """Return the CID of the file that an upload has become; None if it is not there."""
-        run_interruptible(self._source.catch_up, self._source.size)
-        expected = run_blocking(self._source.expected_cid)
+        run_interruptible(self._source.catch_up, self._size)
+        check = self._source.hash
+        expected = None if check is None else run_blocking(check.expected_cid)
         pauses = Pauses(FIRST_PAUSE, PENDING_SECONDS, now() + PENDING_SECONDS)
         while True:
             find = pinata_uploads.find_cid(self._api, state.location, expected)

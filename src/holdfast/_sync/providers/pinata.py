@@ -20,8 +20,7 @@ from holdfast.content.reference import Reference
 from holdfast.errors import UnsupportedError, VerificationError
 from holdfast.files.copy_journal import Place
 from holdfast.files.folder_source import FolderSource
-from holdfast.files.resumable_source import identify, spool
-from holdfast.files.sources import Progress, Source
+from holdfast.files.sources import Progress, Source, spool
 from holdfast.files.unfinished_uploads import SavedUpload, UnfinishedUploads
 from holdfast.files.upload_check import WrittenLayout
 from holdfast.hints import advise
@@ -131,15 +130,16 @@ class PinataProvider(PinProvider):
         if size <= LARGEST_FORM:
             return super().add_file(source, info, call, progress)
         about = pinata_uploads.metadata(self._api, info, source.type)
-        identity = run_blocking(identify, source)
-        saved = run_blocking(self._open_saved, identity, about)
+        identity = run_blocking(source.identify)
+        saved = run_blocking(self._open_saved, source, identity, about, info)
         try:
-            parts = self._layout.resumable(source, verify=self.config.verify)
+            parts = self._layout.hashed(source, verify=self.config.verify)
             upload = LargeUpload(
                 self._session,
                 self.run,
                 self._api,
                 source=parts,
+                size=size,
                 saved=saved,
                 call=call,
                 progress=progress,
@@ -160,15 +160,20 @@ class PinataProvider(PinProvider):
             run_blocking(saved.close)
 
     def _open_saved(
-        self, identity: Mapping[str, Any] | None, about: Mapping[str, str]
+        self,
+        source: Source,
+        identity: Mapping[str, Any] | None,
+        about: Mapping[str, str],
+        info: PinInfo,
     ) -> SavedUpload:
-        """Return what is saved about the upload of a file, locked."""
+        """Return what is saved about the upload of a file, locked. Pass `source` its states."""
         account = Place(self._options.upload_url, pinata_uploads.account(self._api.token))
         return UnfinishedUploads().open(
             endpoint=account.name,
             account=account.fingerprint(account.name),
             source=identity,
-            about=pinata_uploads.identity(self._api, about),
+            about=pinata_uploads.identity(self._api, about, info),
+            restore=source.restore_states,
         )
 
     def add_folder(

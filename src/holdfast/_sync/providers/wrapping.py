@@ -9,7 +9,7 @@ from holdfast._sync.providers.base import BaseProvider, Lifetime
 from holdfast._sync.reads.reader import Reader
 from holdfast._sync.reads.wrapping import forwarded
 from holdfast.config import ClientConfig
-from holdfast.files.archive_source import ArchiveSource
+from holdfast.files.archive_sources import ArchiveSource
 from holdfast.files.folder_source import FolderSource
 from holdfast.files.sources import Source
 

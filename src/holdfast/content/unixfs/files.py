@@ -8,7 +8,8 @@ is made of the level and added one level up. So the memory is the width times th
     level 0   [l l]  [l]             [l l l]          until the top level has one node: the root
 """
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -62,19 +63,31 @@ def node_part(
 
 
 class Tree:
-    """The balanced tree over the leaves of a file."""
+    """The balanced tree over the leaves of a file. Several sections are trees below one root."""
 
     def __init__(self, profile: Profile, emit: Emit | None = None) -> None:
         self._profile = profile
         self._emit = emit
         self._levels: list[list[Part]] = [[]]
+        self._sections: list[Part] = []
 
     def add(self, leaf: Part) -> None:
         """Add the next leaf."""
         self._push(0, leaf)
 
+    def end_section(self) -> None:
+        """Let the next leaf begin a tree of its own."""
+        if self._levels[0]:
+            self._sections.append(self._top())
+            self._levels = [[]]
+
     def root(self) -> Part:
         """Return the root over all leaves, at least one. Call it once, after the last leaf."""
+        self.end_section()
+        sections = self._sections
+        return sections[0] if len(sections) == 1 else self._make_node(sections)
+
+    def _top(self) -> Part:
         level = 0
         while level < len(self._levels) - 1 or len(self._levels[level]) > 1:
             self._push(level + 1, self._make_node(self._levels[level]))
@@ -97,28 +110,47 @@ class Tree:
 
 
 class LeafCutter:
-    """Cuts a file, which comes in pieces of any size, into leaves, and passes each to `add`."""
+    """Cuts a file, which comes in pieces of any size, into leaves, and adds them to all `trees`.
+
+    A leaf and a section of the trees end at each of `leaf_ends`, which are offsets in order.
+    """
 
     def __init__(
-        self, profile: Profile, add: Callable[[Part], None], emit: Emit | None = None
+        self,
+        profile: Profile,
+        trees: Sequence[Tree],
+        emit: Emit | None = None,
+        leaf_ends: Iterable[int] = (),
     ) -> None:
         self._profile = profile
-        self._add = add
+        self._trees = trees
         self._emit = emit
+        self._ends = deque(leaf_ends)
+        self._position = 0
         self._buffer = bytearray()
         self._empty = True
 
     def update(self, piece: Any) -> None:
         """Add the next bytes, from any buffer."""
         view = memoryview(piece).cast("B")
+        while self._ends and self._ends[0] <= self._position + len(view):
+            room = max(0, self._ends.popleft() - self._position)
+            self._cut(view[:room])
+            self._end_leaf()
+            for tree in self._trees:
+                tree.end_section()
+            view = view[room:]
+        self._cut(view)
+
+    def _cut(self, view: memoryview) -> None:
+        self._position += len(view)
         chunk_size = self._profile.chunk_size
         if self._buffer:
             missing = chunk_size - len(self._buffer)
             self._buffer += view[:missing]
             view = view[missing:]
             if len(self._buffer) == chunk_size:
-                self._leaf(self._buffer)
-                self._buffer = bytearray()
+                self._end_leaf()
         while len(view) >= chunk_size:
             self._leaf(view[:chunk_size])
             view = view[chunk_size:]
@@ -126,7 +158,12 @@ class LeafCutter:
 
     def finish(self) -> None:
         """Pass on the last leaf: an empty file has one too."""
-        if self._buffer or self._empty:
+        if self._empty and not self._buffer:
+            self._leaf(self._buffer)
+        self._end_leaf()
+
+    def _end_leaf(self) -> None:
+        if self._buffer:
             self._leaf(self._buffer)
             self._buffer = bytearray()
 
@@ -139,7 +176,8 @@ class LeafCutter:
         leaf = leaf_part(self._profile, block_hash.digest(), len(chunk))
         if self._emit is not None:
             self._emit(leaf.cid, b"".join((head, chunk, tail)))
-        self._add(leaf)
+        for tree in self._trees:
+            tree.add(leaf)
         self._empty = False
 
 
@@ -155,9 +193,11 @@ class FileImporter:
         bafkreibm6jg3ux5qumhcn2b3flc3tyu6dmlb4xa7u5bf44yegnrjhc4yeq
     """
 
-    def __init__(self, profile: Profile, emit: Emit | None = None) -> None:
+    def __init__(
+        self, profile: Profile, emit: Emit | None = None, leaf_ends: Iterable[int] = ()
+    ) -> None:
         self._tree = Tree(profile, emit)
-        self._cutter = LeafCutter(profile, self._tree.add, emit)
+        self._cutter = LeafCutter(profile, [self._tree], emit, leaf_ends)
         self._root: Part | None = None
 
     def update(self, piece: Any) -> None:

@@ -1,6 +1,6 @@
 """The CIDs of one stream under several layouts, computed in one pass, to find the right layout."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from holdfast.content.blocks import MAX_BLOCK
@@ -9,7 +9,7 @@ from holdfast.content.codecs import is_one_block
 from holdfast.content.hashes import FUNCTIONS
 from holdfast.content.profiles import CANDIDATES, Profile, candidates_for, leaves_alike
 from holdfast.content.proof import PassingProof
-from holdfast.content.unixfs.files import LeafCutter, Part, Tree
+from holdfast.content.unixfs.files import LeafCutter, Tree
 from holdfast.errors import UnprovenError, VerificationError
 
 
@@ -40,12 +40,14 @@ class Layouts:
         kubo-legacy-cidv1 bafkreibm6jg3ux5qumhcn2b3flc3tyu6dmlb4xa7u5bf44yegnrjhc4yeq
     """
 
-    def __init__(self, profiles: Iterable[Profile] = CANDIDATES) -> None:
+    def __init__(
+        self, profiles: Iterable[Profile] = CANDIDATES, leaf_ends: Iterable[int] = ()
+    ) -> None:
         self._trees: dict[str, tuple[Profile, Tree]] = {}
         self._cutters: list[LeafCutter] = []
         for group in by_leaves(profiles):
             trees = [Tree(profile) for profile in group]
-            self._cutters.append(LeafCutter(group[0], _adding_to(trees)))
+            self._cutters.append(LeafCutter(group[0], trees, leaf_ends=leaf_ends))
             for profile, tree in zip(group, trees, strict=True):
                 self._trees[profile.name] = (profile, tree)
 
@@ -59,14 +61,6 @@ class Layouts:
         for cutter in self._cutters:
             cutter.finish()
         return {profile: tree.root().cid for profile, tree in self._trees.values()}
-
-
-def _adding_to(trees: list[Tree]) -> Callable[[Part], None]:
-    def add(leaf: Part) -> None:
-        for tree in trees:
-            tree.add(leaf)
-
-    return add
 
 
 def no_layout_fits(cid: CID) -> UnprovenError:
@@ -146,9 +140,10 @@ class WriteCheck:
             raise not_what_was_sent(cid)
         return None
 
-    def expected_cid(self) -> CID | None:
+    def expected_cid(self) -> str | None:
         """Return the CID under the layout that is guessed. Call it after all bytes."""
-        return self._all_roots().get(self._guess)
+        cid = self._all_roots().get(self._guess)
+        return None if cid is None else str(cid)
 
     def _all_roots(self) -> dict[Profile, CID]:
         if self._roots is None:

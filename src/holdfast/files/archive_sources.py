@@ -1,0 +1,164 @@
+"""Archives (CAR) to upload: made from content while it is sent, kept on disk, or made elsewhere."""
+
+import tempfile
+from collections.abc import Iterable, Iterator
+from typing import BinaryIO, Final, cast
+
+from holdfast.content.car import Block, CarReader, car_head, section_head, write_car
+from holdfast.content.car_header import check_only_root
+from holdfast.content.cid import CID
+from holdfast.content.profiles import Profile
+from holdfast.files.folder_source import FolderSource
+from holdfast.files.importing import ContentImporter
+from holdfast.files.sources import Source, WrappingSource, changed_while_read
+
+IN_MEMORY: Final = 1 << 20  # bytes of a kept archive; a larger one is in a temporary file
+JOINED: Final = 1 << 16  # bytes of small blocks that are sent together
+
+
+class BuiltArchive:
+    """The archive of content whose CID is known: all its blocks, each as soon as it is made.
+
+    Args:
+        content: A file, which can be read as often as it is needed, or a folder.
+        profile: Its layout.
+        cid: Its CID in this layout. If the content has another one when it is read, it has changed:
+            that is an `OSError`, and the archive ends before it is complete.
+        roots: The roots that the header names; by default the CID.
+
+    Attributes:
+        done: The bytes of files whose blocks were taken so far.
+        size: None, because the size of the archive is not known beforehand.
+    """
+
+    repeatable = True
+
+    def __init__(
+        self,
+        content: Source | FolderSource,
+        profile: Profile,
+        cid: CID,
+        *,
+        roots: list[CID] | None = None,
+    ) -> None:
+        self._content = content
+        self._profile = profile
+        self._cid = cid
+        self._roots = [cid] if roots is None else roots
+        self.done: int = 0
+        self.size: int | None = None
+
+    def chunks(self) -> Iterator[bytes]:
+        """Yield the archive. Each call reads the content again."""
+        return joined(write_car(self._roots, self._blocks()))
+
+    def _blocks(self) -> Iterator[Block]:
+        blocks: list[Block] = []
+
+        def emit(cid: CID, block: bytes) -> None:
+            blocks.append((cid, block))
+
+        self.done = 0
+        with ContentImporter(self._content, self._profile, emit) as importer:
+            is_more = True
+            while is_more:
+                is_more = importer.advance()
+                if not is_more and importer.result().cid != self._cid:
+                    raise changed_while_read(self._content.name, "was written to")
+                yield from blocks
+                blocks.clear()
+                self.done = importer.done
+
+
+def joined(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the same bytes in fewer pieces."""
+    held = bytearray()
+    for piece in pieces:
+        held += piece
+        if len(held) >= JOINED:
+            yield bytes(held)
+            held.clear()
+    if held:
+        yield bytes(held)
+
+
+class KeptArchive:
+    """An archive whose blocks come before its root is known. Close it at the end.
+
+    Attributes:
+        size: The bytes of the whole archive, from `finish` on.
+
+    Example:
+        >>> archive = KeptArchive()
+        >>> archive.put(CID.of_raw(b"x"), b"x")
+        >>> archive.finish(CID.of_raw(b"x"))
+        >>> sum(map(len, archive.chunks())) == archive.size
+        True
+        >>> archive.close()
+    """
+
+    def __init__(self) -> None:
+        self._file = cast("BinaryIO", tempfile.SpooledTemporaryFile(IN_MEMORY))  # noqa: SIM115
+        # A source ends an earlier reading, which another thread may not have left yet.
+        self._source = Source(self._file, size=None, seek=self._file.seek)
+        self._head = b""
+        self.size: int | None = None
+
+    def put(self, cid: CID, block: bytes) -> None:
+        """Add a block."""
+        self._file.write(section_head(cid, len(block)))
+        self._file.write(block)
+
+    def finish(self, root: CID) -> None:
+        """Name the root, after the last block."""
+        self._head = car_head([root])
+        self._source.size = self._file.tell()
+        self.size = len(self._head) + self._source.size
+        self._file.seek(0)
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether `chunks` can start again: always."""
+        return self._source.repeatable
+
+    def chunks(self) -> Iterator[bytes]:
+        """Yield the archive."""
+        yield self._head
+        yield from self._source.chunks()
+
+    def close(self) -> None:
+        """Remove the archive."""
+        self._source.close()
+
+
+class ArchiveSource(WrappingSource):
+    """An archive that was made elsewhere, in `inner`, which must name `root` and no other root.
+
+    A node pins every root that an archive names. So nothing of the archive is given before its
+    header has been read. The blocks are left to the node, which verifies them.
+
+    Attributes:
+        root: The root.
+    """
+
+    def __init__(self, inner: Source, root: CID) -> None:
+        super().__init__(inner)
+        self.root: CID = root
+
+    def wrap(self, start: int) -> Iterator[bytes]:
+        """Yield the archive; raise `MalformedError` before that if it has another root."""
+        reader = CarReader()
+        held = bytearray()
+        for chunk in self.inner.chunks(start):
+            if reader.has_header:
+                yield chunk
+                continue
+            held += chunk
+            reader.push(chunk)
+            reader.next_block()
+            if reader.has_header:
+                check_only_root(reader.roots, self.root)
+                yield bytes(held)
+                held.clear()
+        if not reader.has_header:
+            reader.finish()

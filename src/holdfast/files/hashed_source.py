@@ -1,0 +1,177 @@
+"""Sources that are hashed while they are sent: files, whole or in parts, and folders."""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, BinaryIO, Final, Generic, TypeVar, cast
+
+from holdfast.content.cid import CID
+from holdfast.content.profiles import Profile
+from holdfast.content.unixfs.files import FileImporter, Part
+from holdfast.content.unixfs.layouts import WriteCheck
+from holdfast.files.background import Background
+from holdfast.files.folder_source import FolderEntry, FolderSource
+from holdfast.files.importing import FolderTree
+from holdfast.files.sources import Source
+
+SMALL_FILE: Final = 1 << 18  # bytes of a file up to which a thread costs more than it saves
+
+
+H = TypeVar("H", bound=FileImporter | WriteCheck)
+
+
+class HashedSource(Generic[H]):
+    """A source whose bytes are hashed in order, on a thread of its own, while they are sent.
+
+    `chunks` begins a new hash. A `part` that is sent again is not hashed again, and `catch_up`
+    hashes what an earlier process sent.
+
+    Attributes:
+        source: The source itself.
+        hash: Has the hash of the bytes so far; None if nothing is hashed.
+        size: The number of bytes, or None if it is not known beforehand.
+    """
+
+    def __init__(self, source: Source, new_hash: Callable[[], H] | None) -> None:
+        self.source: Source = source
+        self.size: int | None = source.size
+        self._new_hash = new_hash
+        self.hash: H | None = None if new_hash is None else new_hash()
+        self._hashed = 0  # bytes from the beginning
+        self._lock = threading.Lock()
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether `chunks` can start again."""
+        return self.source.repeatable
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all bytes of a source of known size are hashed."""
+        return self.hash is not None and self._hashed == self.size
+
+    def chunks(self) -> Iterator[bytes]:
+        """Yield all bytes. When the last is taken, all are hashed."""
+        with self._lock:
+            if self._hashed and self._new_hash is not None:
+                self.hash, self._hashed = self._new_hash(), 0
+        return self.read(0, None)
+
+    def part(self, start: int, end: int) -> "SourcePart":
+        """Return the bytes from `start` to `end`, to send them."""
+        return SourcePart(self, start, end)
+
+    def catch_up(self, end: int) -> None:
+        """Hash what was not hashed yet of the bytes before `end`."""
+        if self.hash is not None and self._hashed < end:
+            deque(self.read(self._hashed, end), maxlen=0)
+
+    def read(self, start: int, end: int | None) -> Iterator[bytes]:
+        """Yield the bytes from `start` to `end`; raise OSError if they have changed."""
+        position = start
+        is_small = self.size is not None and self.size <= SMALL_FILE
+        with Background() as background:
+            for chunk in self.source.chunks(start):
+                data = chunk if end is None else chunk[: end - position]
+                if is_small:
+                    self._update(position, data)
+                elif self.hash is not None:
+                    background.submit(self._update, position, data)
+                position += len(data)
+                yield data
+                if position == end != self.size:
+                    break  # else the source itself ends, with a check that it has not changed
+            background.drain()
+
+    def _update(self, position: int, data: bytes) -> None:
+        """Hash `data`, which begins at `position`, as far as it was not hashed before.
+
+        If bytes before it are missing, because reading was interrupted, do nothing: `catch_up`
+        hashes all of them later.
+        """
+        with self._lock:
+            known = self._hashed - position
+            if self.hash is not None and 0 <= known < len(data):
+                self.hash.update(data[known:])
+                self._hashed = position + len(data)
+
+
+class SourcePart:
+    """A part of a source as the body of a request. After a failure the next part may be another.
+
+    Attributes:
+        length: The number of bytes.
+    """
+
+    repeatable = False
+
+    def __init__(self, whole: HashedSource[Any], start: int, end: int) -> None:
+        self.length: int = end - start
+        self.end: int = self.length
+        self.chunks: Callable[[], Iterator[bytes]] = partial(whole.read, start, end)
+
+
+class FolderFile(Source):
+    """One file of a folder, which is opened when its bytes are read, and closed at their end."""
+
+    def __init__(self, folder: FolderSource, entry: FolderEntry) -> None:
+        super().__init__(cast("BinaryIO", folder), size=entry.size, rewind=lambda: None)
+        self._folder = folder
+        self._entry = entry
+
+    def chunks(self, start: int = 0) -> Iterator[bytes]:
+        """Yield the bytes; raise `OSError` if the file has changed since the scan."""
+        with self._folder.open(self._entry) as source:
+            yield from source.chunks(start)
+
+
+class HashedFolder:
+    """The files of a folder in their order, each hashed while it is read.
+
+    Args:
+        folder: The folder; it has nothing that `check_form` refuses.
+        guess: The layout in which the CID is computed; None to compute none.
+
+    Attributes:
+        folder: The folder.
+        guess: The layout.
+    """
+
+    def __init__(self, folder: FolderSource, guess: Profile | None) -> None:
+        self.folder = folder
+        self.guess = guess
+        self._parts: list[Part] = []  # the files of the last complete reading
+
+    def files(self) -> Iterator[tuple[str, HashedSource[FileImporter]]]:
+        """Yield the path of each file and its bytes. Each call begins a new reading."""
+        parts: list[Part] = []
+        new_hash = None if self.guess is None else partial(FileImporter, self.guess)
+        for entry in self.folder.entries:
+            if entry.kind == "file":
+                file = HashedSource(FolderFile(self.folder, entry), new_hash)
+                yield entry.path, file
+                if file.hash is not None and file.is_complete:
+                    parts.append(file.hash.finish())
+        if len(parts) == self.folder.files:
+            self._parts = parts
+
+    def read_again(self, profile: Profile) -> CID | None:
+        """Return the CID of the folder in another layout."""
+        other = HashedFolder(self.folder, profile)
+        for _, file in other.files():
+            deque(file.chunks(), maxlen=0)
+        root = other.root()
+        return None if root is None else root.cid
+
+    def root(self) -> Part | None:
+        """Return the folder as the last complete reading has found it."""
+        if self.guess is None or len(self._parts) != self.folder.files:
+            return None
+        tree, parts = FolderTree(self.guess), iter(self._parts)
+        for entry in self.folder.entries:
+            if entry.kind == "file":
+                tree.add(entry, next(parts))
+            else:
+                tree.add_directory(entry)
+        return tree.root()
