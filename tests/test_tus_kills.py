@@ -12,12 +12,14 @@ from types import SimpleNamespace
 import pytest
 
 from holdfast import compute_cid
+from holdfast.content.cid import CID
 from holdfast.repository import Repository
 from tests.commands import HOLDFAST, Commands
 from tests.content import stream
 from tests.counting_proxy import CountingProxy
 from tests.node_process import ON_LINUX, NodeProcess
 from tests.own_memory import run_measured
+from tests.wrapping import unwrapped
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -29,9 +31,14 @@ HEADERS = 1 << 14  # bytes of all headers, and more
 CHILD = """
 import asyncio, json, os, signal, sys
 from holdfast import AsyncClient, Client
+from holdfast.files.sources import open_source
+from tests.wrapping import PrefixedSource
 
-url, token, path, colour, point = sys.argv[1:]
+url, token, path, colour, point, key = sys.argv[1:]
 seen = []
+
+def opened():
+    return PrefixedSource(open_source(path), key.encode()) if key else path
 
 def kill():
     os.kill(os.getpid(), signal.SIGKILL)
@@ -67,13 +74,13 @@ settings = dict(
 
 async def upload():
     async with AsyncClient.init(**settings) as client:
-        return await client.upload(path, progress=progress)
+        return await client.upload(opened(), progress=progress)
 
 if colour == "async":
     record = asyncio.run(upload())
 else:
     with Client.init(**settings) as client:
-        record = client.upload(path, progress=progress)
+        record = client.upload(opened(), progress=progress)
 print(json.dumps({"cid": record.cid, "duplicate": record.duplicate}), flush=True)
 """
 
@@ -105,10 +112,10 @@ def write_file(path, seed, size=SIZE):
     return path
 
 
-def start(proxy, node, path, colour="blocking", point=""):
+def start(proxy, node, path, colour="blocking", point="", *, key=""):
     environment = {**os.environ, "XDG_DATA_HOME": str(path.parent / "data")}
     return subprocess.Popen(  # noqa: S603
-        [sys.executable, "-c", CHILD, proxy.url, node.token, str(path), colour, point],
+        [sys.executable, "-c", CHILD, proxy.url, node.token, str(path), colour, point, key],
         env=environment,
         stdout=subprocess.PIPE,
         text=True,
@@ -128,9 +135,9 @@ def left_over(path):
     return sorted(folder.iterdir()) if folder.exists() else []
 
 
-def kill_at(point, proxy, node, path, colour):
+def kill_at(point, proxy, node, path, colour, *, key=""):
     """Run an upload that is killed at `point`."""
-    process = start(proxy, node, path, colour, point)
+    process = start(proxy, node, path, colour, point, key=key)
     if point == "before the first reply":
         proxy.on_reply = process.kill
     code, resumed, _ = outcome(process)
@@ -170,6 +177,33 @@ def test_thirty_kills_at_all_points_send_at_most_one_piece_twice(node, proxy, tm
     with Repository(tmp_path / "store") as repository:
         assert list(repository.check()) == []
         assert repository.totals().pins == 6
+
+
+@pytest.mark.parametrize("colour", ["blocking", "async"])
+def test_a_wrapped_source_sends_the_same_bytes_after_each_kill(node, proxy, tmp_path, colour):
+    """The source has a random prefix, which a later process must send as the first one did."""
+    path = write_file(tmp_path / "large.bin", f"wrapped {colour}")
+    before = proxy.sent
+    for point in ("after the first reply", "in a piece", "after a piece"):
+        kill_at(point, proxy, node, path, colour, key="a key")
+    code, resumed, record = outcome(start(proxy, node, path, colour, key="a key"))
+    assert (code, record["duplicate"]) == (0, False)
+    assert resumed >= PIECE
+    assert proxy.sent - before <= SIZE + PIECE + HEADERS
+    assert left_over(path) == []
+    node.close()
+    with Repository(tmp_path / "store") as repository:
+        content = b"".join(repository.read(CID.parse(record["cid"])))
+    assert record["cid"] == compute_cid(content, profile=LEGACY)
+    assert unwrapped(content, b"a key") == path.read_bytes()
+
+
+def test_a_wrapper_with_another_key_begins_anew(node, proxy, tmp_path):
+    path = write_file(tmp_path / "large.bin", "keys")
+    kill_at("after a piece", proxy, node, path, "blocking", key="a key")
+    code, resumed, _ = outcome(start(proxy, node, path, key="another"))
+    assert (code, resumed) == (0, None)
+    assert left_over(path) == []
 
 
 def test_a_killed_node_is_waited_for(node, proxy, tmp_path):

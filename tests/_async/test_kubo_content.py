@@ -9,7 +9,10 @@ import pytest
 from holdfast import AsyncClient, compute_cid
 from holdfast.content.car import CarReader
 from holdfast.content.profiles import PROFILES
+from holdfast.files.folder_source import FolderSource
+from holdfast.files.sources import open_source
 from tests.content import VECTORS, make_directory
+from tests.wrapping import PREFIX, PrefixedSource, size_of, unwrapped
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 each_profile = pytest.mark.parametrize("profile", PROFILES)
@@ -47,6 +50,37 @@ async def test_files_have_our_cids_and_kubo_reads_them(kubo, profile):
             )
             check_export(kubo, record.cid)
             assert (await client.download(record.cid)).read() == data
+
+
+@each_profile
+async def test_kubo_gets_leaves_that_end_where_a_source_says(kubo, profile):
+    data = data_of(3_000_000)
+    async with await AsyncClient.init(config_of(kubo, profile)) as client:
+        for plain in (data, iter([data[:9], data[9:]])):
+            seen = []
+            source = PrefixedSource(open_source(plain), leaf_ends=(PREFIX,))
+            record = await client.upload(source, progress=lambda *each: seen.append(each))  # noqa: B023
+            content = kubo.call("cat", arg=record.cid)
+            assert unwrapped(content) == data
+            again = open_source(content)
+            again.leaf_ends = (PREFIX,)
+            assert record.cid == compute_cid(again, profile=profile)
+            assert [link["Size"] for link in links_of(kubo, record.cid)] == [PREFIX, len(data)]
+            assert seen[-1] == (len(content), len(content))
+            check_export(kubo, record.cid)
+            assert (await client.download(record.cid)).read() == content
+
+
+@each_profile
+async def test_kubo_gets_the_new_content_of_a_mapped_folder(kubo, profile, memory_folder):
+    (memory_folder / "folder").mkdir()
+    (memory_folder / "folder" / "a").write_bytes(data_of(3_000_000))
+    folder = FolderSource.of(memory_folder / "folder").map(PrefixedSource, size_of)
+    async with await AsyncClient.init(config_of(kubo, profile)) as client:
+        record = await client.upload(folder)
+        copy = await client.download_folder(record.cid, memory_folder / "copy")
+    assert record.cid == compute_cid(copy, profile=profile)
+    assert unwrapped((copy / "a").read_bytes()) == data_of(3_000_000)
 
 
 def links_of(kubo, cid, **options):

@@ -22,6 +22,7 @@ from holdfast.errors import (
     UnsupportedError,
     VerificationError,
 )
+from holdfast.files.sources import open_source
 from holdfast.files.unfinished_uploads import UnfinishedUploads
 from holdfast.node.settings import NodeToken
 from holdfast.protocol import pinata_uploads
@@ -42,6 +43,7 @@ from tests.tus import (
     shortened,
     status,
 )
+from tests.wrapping import PREFIX, PrefixedSource, unwrapped
 
 SIZE = 3 * PIECE + 1000
 WHOLE = [(0, PIECE), (PIECE, PIECE), (2 * PIECE, PIECE), (3 * PIECE, 1000)]
@@ -178,6 +180,17 @@ async def test_what_is_read_only_once_is_written_to_a_temporary_file_first(
     assert between.server.requests[-1].target == "/v3/files"
 
 
+async def test_a_wrapped_source_that_is_read_once_is_spooled_as_it_is_sent(client, between, file):
+    data = file.read_bytes()
+    between.on("PATCH", None, broken)
+    pieces = (data[at : at + 1000] for at in range(0, SIZE, 1000))
+    record = await client.upload(PrefixedSource(open_source(pieces)))
+    assert between.pieces[:3] == [WHOLE[0], WHOLE[1], WHOLE[1]]
+    content = (await client.download(record.cid)).read()
+    assert record.cid == compute_cid(content, profile=LEGACY)
+    assert unwrapped(content) == data
+
+
 @pytest.mark.slow
 async def test_without_a_spool_what_is_read_only_once_must_be_small(config, file, cid):
     data = file.read_bytes()
@@ -196,6 +209,84 @@ async def test_known_content_gets_the_name_that_is_given(client, file, cid):
     assert (again.cid, again.duplicate) == (cid, True)
     (pin,) = await client.pins(cid=cid)
     assert (pin.name, pin.keyvalues) == ("new", {"a": "1"})
+
+
+# Sources that are wrapped
+
+
+async def test_a_wrapped_source_continues_with_the_bytes_of_before(client, between, file):
+    first = PrefixedSource(open_source(file))
+    await interrupt(client, first, PIECE + 1)
+    (state,) = states(file)
+    assert stat.S_IMODE(state.stat().st_mode) == 0o600
+    assert base64.b64encode(first.state(0)).decode() in state.read_text()
+    second = PrefixedSource(open_source(file))
+    record = await client.upload(second, name=None)
+    assert between.methods.count("POST") == 1
+    assert second.prefix == first.prefix
+    content = (await client.download(record.cid)).read()
+    assert content.startswith(first.prefix)
+    assert unwrapped(content) == file.read_bytes()
+    assert states(file) == []
+
+
+async def test_the_state_is_saved_before_the_bytes_that_need_it(client, between, file):
+    asked = []
+
+    class Noted(PrefixedSource):
+        def state(self, end):
+            asked.append((end, len(between.pieces)))
+            return super().state(end) if end else b""
+
+    await client.upload(Noted(open_source(file)))
+    assert asked == [((n + 1) * PIECE, n) for n in range(3)] + [(SIZE + PREFIX, 3)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("other", ["key", "plain", "nested", "file"])
+async def test_another_wrapper_begins_anew(client, between, file, other):
+    await interrupt(client, PrefixedSource(open_source(file)), PIECE + 1)
+    data = file.read_bytes()
+    if other == "file":
+        file.write_bytes(data[::-1])
+    source = {
+        "key": lambda: PrefixedSource(open_source(file), b"another"),
+        "plain": lambda: open_source(file),
+        "nested": lambda: PrefixedSource(PrefixedSource(open_source(file))),
+        "file": lambda: PrefixedSource(open_source(file)),
+    }[other]()
+    record = await client.upload(source)
+    assert between.methods.count("POST") == 2
+    content = (await client.download(record.cid)).read()
+    expected = {
+        "key": lambda: unwrapped(content, b"another"),
+        "plain": lambda: content,
+        "nested": lambda: unwrapped(unwrapped(content)),
+        "file": lambda: unwrapped(content)[::-1],
+    }[other]()
+    assert expected == data
+
+
+@pytest.mark.slow
+async def test_a_wrapped_source_is_not_used_for_the_plain_file(client, between, file, cid):
+    await interrupt(client, file, PIECE + 1)
+    record = await client.upload(PrefixedSource(open_source(file)))
+    assert between.methods.count("POST") == 2
+    assert unwrapped((await client.download(record.cid)).read()) == file.read_bytes()
+    assert record.cid != cid
+
+
+async def test_a_name_that_the_user_did_not_give_may_change(client, between, file):
+    """A wrapper may send a random name, so that the service does not learn the real one."""
+    source = PrefixedSource(open_source(file))
+    source.name = "4f3a.bin"
+    await interrupt(client, source, PIECE + 1)
+    again = PrefixedSource(open_source(file))
+    again.name = "9c01.bin"
+    record = await client.upload(again)
+    assert between.methods.count("POST") == 1
+    (pin,) = await client.pins(cid=record.cid)
+    assert pin.name == "4f3a.bin"
 
 
 # Replies that are lost, late or strange

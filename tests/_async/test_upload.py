@@ -9,8 +9,10 @@ import pytest
 
 from holdfast import AsyncClient, Blob, compute_cid
 from holdfast.errors import NetworkError, ProviderError
+from holdfast.files.sources import open_source
 from tests.faulty import changing_file, file_changes
 from tests.support import EMPTY_DIRECTORY_V0, HELLO_CID, TOKEN, config_for, pinned
+from tests.wrapping import PREFIX, PrefixedSource, unwrapped
 
 # A dag-pb CID may stand for anything, cut in some way of the service's own.
 SOME_TREE = EMPTY_DIRECTORY_V0
@@ -353,3 +355,49 @@ async def test_all_chunks_of_an_upload_are_read_on_one_thread(server, client):
     await client.upload(Recorder(content))
     assert file_part(server.requests[0])[1] == content
     assert len(readers) == 1
+
+
+# Sources that are wrapped
+
+
+async def test_every_attempt_sends_the_same_bytes_of_a_wrapped_source(server, tmp_path):
+    (tmp_path / "file").write_bytes(b"hello" * 100_000)
+    server.reply(503)
+    server.reply(hang_up=True)
+    server.reply(503)
+    server.reply(200, pinned(SOME_TREE))
+    retries = {"attempts": 4, "base": 0.01, "cap": 0.02}
+    async with await AsyncClient.init(config_for(server, retries=retries)) as client:
+        source = PrefixedSource(open_source(tmp_path / "file"))
+        record = await client.upload(source)
+    assert record.size == PREFIX + 500_000
+    bodies = [file_part(request)[1] for request in server.requests]
+    assert len(bodies) == 4
+    assert len(set(bodies)) == 1
+    assert unwrapped(bodies[0]) == b"hello" * 100_000
+
+
+async def test_a_wrapped_source_gets_the_cid_of_its_own_bytes(store_client):
+    pieces = (b"hello" * 1000 for _ in range(300))
+    source = PrefixedSource(open_source(pieces))
+    record = await store_client.upload(source)
+    assert record.size == PREFIX + 1_500_000
+    content = (await store_client.download(record.cid)).read()
+    assert record.cid == compute_cid(content)
+    assert unwrapped(content) == b"hello" * 300_000
+
+
+async def test_the_embedded_store_ends_leaves_where_a_source_says(tmp_path):
+    data = os.urandom(2_000_000)
+    async with AsyncClient.init(path=tmp_path / "store") as client:
+        source = PrefixedSource(open_source(data), leaf_ends=(PREFIX,))
+        record = await client.upload(source)
+        content = (await client.download(record.cid)).read()
+        assert unwrapped(content) == data
+        again = open_source(content)
+        again.leaf_ends = (PREFIX,)
+        assert record.cid == compute_cid(again) != compute_cid(content)
+        async with client.open(record.cid) as file:
+            file.seek(PREFIX - 1)
+            assert await file.read(3) == content[PREFIX - 1 : PREFIX + 2]
+        assert (await client.stat(record.cid)).size == len(content)

@@ -26,6 +26,7 @@ from holdfast.files.source_folders import names_in, open_source_folder
 from tests._sync.test_base_provider import DictProvider
 from tests.content import VECTORS, make_directory
 from tests.support import EMPTY_DIRECTORY_V0, HELLO_CID, config_for, pinned
+from tests.wrapping import PrefixedSource, size_of, unwrapped
 
 PROFILES = {0: "unixfs-v0-2015", 1: "unixfs-v1-2025"}
 AGAIN = {"attempts": 3, "base": 0.01, "cap": 0.02}
@@ -245,6 +246,30 @@ def test_a_folder_is_sent_again_when_the_connection_breaks(server, folder):
         assert (client.upload(folder)).cid == compute_cid(folder)
     bodies = [request.body for request in server.requests]
     assert bodies[1] == bodies[2]
+
+
+def test_every_attempt_sends_the_same_mapped_files(server, folder):
+    mapped = FolderSource.of(folder).map(PrefixedSource, size_of)
+    seen = []
+    server.reply(503)
+    server.reply(hang_up=True)
+    server.reply(200, pinned(str(import_content(mapped, UNIXFS_V1_2025).cid)))
+    with Client.init(config_for(server, retries=AGAIN)) as client:
+        record = client.upload(mapped, progress=lambda *each: seen.append(each))
+    assert record.size == 9 + 3 * 16
+    assert seen[-1] == (record.size, record.size)
+    bodies = [request.body for request in server.requests]
+    assert len(bodies) == 3
+    assert len(set(bodies)) == 1
+    assert b"hello" not in bodies[0]
+
+
+def test_a_mapped_folder_is_stored_with_its_new_content(store_client, folder, tmp_path):
+    mapped = FolderSource.of(folder).map(PrefixedSource, size_of)
+    record = store_client.upload(mapped)
+    copy = store_client.download_folder(record.cid, tmp_path / "copy")
+    assert record.cid == compute_cid(copy) != compute_cid(folder)
+    assert unwrapped((copy / "2024" / "a.txt").read_bytes()) == b"hello"
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts files by /proc")

@@ -1,10 +1,9 @@
-"""Archives (CAR) to upload: made from content while it is sent, kept on disk, or made elsewhere."""
+"""Archives (CAR) to upload: made from content while it is sent, or made elsewhere."""
 
-import tempfile
 from collections.abc import Iterable, Iterator
-from typing import BinaryIO, Final, cast
+from typing import Final
 
-from holdfast.content.car import Block, CarReader, car_head, section_head, write_car
+from holdfast.content.car import Block, CarReader, write_car
 from holdfast.content.car_header import check_only_root
 from holdfast.content.cid import CID
 from holdfast.content.profiles import Profile
@@ -12,7 +11,6 @@ from holdfast.files.folder_source import FolderSource
 from holdfast.files.importing import ContentImporter
 from holdfast.files.sources import Source, WrappingSource, changed_while_read
 
-IN_MEMORY: Final = 1 << 20  # bytes of a kept archive; a larger one is in a temporary file
 JOINED: Final = 1 << 16  # bytes of small blocks that are sent together
 
 
@@ -80,55 +78,6 @@ def joined(pieces: Iterable[bytes]) -> Iterator[bytes]:
             held.clear()
     if held:
         yield bytes(held)
-
-
-class KeptArchive:
-    """An archive whose blocks come before its root is known. Close it at the end.
-
-    Attributes:
-        size: The bytes of the whole archive, from `finish` on.
-
-    Example:
-        >>> archive = KeptArchive()
-        >>> archive.put(CID.of_raw(b"x"), b"x")
-        >>> archive.finish(CID.of_raw(b"x"))
-        >>> sum(map(len, archive.chunks())) == archive.size
-        True
-        >>> archive.close()
-    """
-
-    def __init__(self) -> None:
-        self._file = cast("BinaryIO", tempfile.SpooledTemporaryFile(IN_MEMORY))  # noqa: SIM115
-        # A source ends an earlier reading, which another thread may not have left yet.
-        self._source = Source(self._file, size=None, seek=self._file.seek)
-        self._head = b""
-        self.size: int | None = None
-
-    def put(self, cid: CID, block: bytes) -> None:
-        """Add a block."""
-        self._file.write(section_head(cid, len(block)))
-        self._file.write(block)
-
-    def finish(self, root: CID) -> None:
-        """Name the root, after the last block."""
-        self._head = car_head([root])
-        self._source.size = self._file.tell()
-        self.size = len(self._head) + self._source.size
-        self._file.seek(0)
-
-    @property
-    def repeatable(self) -> bool:
-        """Whether `chunks` can start again: always."""
-        return self._source.repeatable
-
-    def chunks(self) -> Iterator[bytes]:
-        """Yield the archive."""
-        yield self._head
-        yield from self._source.chunks()
-
-    def close(self) -> None:
-        """Remove the archive."""
-        self._source.close()
 
 
 class ArchiveSource(WrappingSource):

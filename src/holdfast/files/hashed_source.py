@@ -8,7 +8,7 @@ from typing import Any, BinaryIO, Final, Generic, TypeVar, cast
 
 from holdfast.content.cid import CID
 from holdfast.content.profiles import Profile
-from holdfast.content.unixfs.files import FileImporter, Part
+from holdfast.content.unixfs.files import FileImporter
 from holdfast.content.unixfs.layouts import WriteCheck
 from holdfast.files.background import Background
 from holdfast.files.folder_source import FolderEntry, FolderSource
@@ -136,42 +136,35 @@ class HashedFolder:
     Attributes:
         folder: The folder.
         guess: The layout.
+        cid: The CID of the folder as the last complete reading has found it.
     """
 
     def __init__(self, folder: FolderSource, guess: Profile | None) -> None:
         self.folder = folder
         self.guess = guess
-        self._parts: list[Part] = []  # the files of the last complete reading
+        self.cid: CID | None = None
 
     def files(self) -> Iterator[tuple[str, HashedSource[FileImporter]]]:
         """Yield the path of each file and its bytes. Each call begins a new reading."""
-        parts: list[Part] = []
-        new_hash = None if self.guess is None else partial(FileImporter, self.guess)
+        guess = self.guess
+        tree = None if guess is None else FolderTree(guess)
+        new_hash = None if guess is None else partial(FileImporter, guess)
         for entry in self.folder.entries:
             if entry.kind == "file":
                 file = HashedSource(FolderFile(self.folder, entry), new_hash)
                 yield entry.path, file
-                if file.hash is not None and file.is_complete:
-                    parts.append(file.hash.finish())
-        if len(parts) == self.folder.files:
-            self._parts = parts
+                if tree is not None and file.hash is not None and file.is_complete:
+                    tree.add(entry, file.hash.finish())
+                else:
+                    tree = new_hash = None  # the files are listed, not read
+            elif tree is not None:
+                tree.add_directory(entry)
+        if tree is not None:
+            self.cid = tree.root().cid
 
     def read_again(self, profile: Profile) -> CID | None:
         """Return the CID of the folder in another layout."""
         other = HashedFolder(self.folder, profile)
         for _, file in other.files():
             deque(file.chunks(), maxlen=0)
-        root = other.root()
-        return None if root is None else root.cid
-
-    def root(self) -> Part | None:
-        """Return the folder as the last complete reading has found it."""
-        if self.guess is None or len(self._parts) != self.folder.files:
-            return None
-        tree, parts = FolderTree(self.guess), iter(self._parts)
-        for entry in self.folder.entries:
-            if entry.kind == "file":
-                tree.add(entry, next(parts))
-            else:
-                tree.add_directory(entry)
-        return tree.root()
+        return other.cid

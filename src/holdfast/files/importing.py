@@ -2,10 +2,10 @@
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from itertools import islice
-from typing import Final, Self, TypeAlias
+from typing import Final, Self
 
 from holdfast.content.blocks import Emit
 from holdfast.content.profiles import Profile
@@ -13,13 +13,10 @@ from holdfast.content.unixfs.directories import build_directory, build_symlink
 from holdfast.content.unixfs.files import FileImporter, Part, Tree
 from holdfast.files.folder_source import FolderEntry, FolderSource, open_file_or_folder
 from holdfast.files.leaves import hash_leaves
-from holdfast.files.sources import Source, Uploadable, changed_while_read
+from holdfast.files.sources import Progress, Source, Uploadable, changed_while_read
 
 STEP_BYTES: Final = 1 << 20  # of files that a step of an import reads, and at most a chunk more
 STEP_ENTRIES: Final = 512  # files, links and folders of a step, at most
-
-Seen: TypeAlias = Callable[[int], None]
-"""Called with the number of bytes that were read since the last call."""
 
 
 def import_content(
@@ -28,7 +25,7 @@ def import_content(
     emit: Emit | None = None,
     *,
     threads: int | None = None,
-    seen: Seen | None = None,
+    progress: Progress | None = None,
     include_hidden: bool = False,
 ) -> Part:
     """Build the DAG of a path (file or directory), bytes, a binary file or an iterable of bytes.
@@ -41,8 +38,6 @@ def import_content(
     if isinstance(given, bytes | bytearray | memoryview):
         file = FileImporter(profile, emit)
         file.update(given)
-        if seen is not None:
-            seen(memoryview(given).nbytes)
         return file.finish()
     with (
         closing(open_file_or_folder(given, include_hidden=include_hidden)) as content,
@@ -51,9 +46,9 @@ def import_content(
         done, is_more = 0, True
         while is_more:
             is_more = importer.advance()
-            if seen is not None and importer.done > done:
-                seen(importer.done - done)
+            if progress is not None and importer.done > done:
                 done = importer.done
+                progress(done, content.size)
         return importer.result()
 
 

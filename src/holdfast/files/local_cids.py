@@ -15,8 +15,9 @@ from holdfast.content.unixfs.body import BodyProof
 from holdfast.content.unixfs.files import Tree
 from holdfast.content.unixfs.layouts import Layouts, by_leaves, no_layout_fits
 from holdfast.errors import InvalidCIDError
+from holdfast.files.blob import Blob
 from holdfast.files.folder_source import FolderSource, open_file_or_folder
-from holdfast.files.importing import Seen, import_content, leaves_on_disk
+from holdfast.files.importing import import_content, leaves_on_disk
 from holdfast.files.sources import Progress, Source, Uploadable
 
 
@@ -47,8 +48,9 @@ def compute_cid(
         if progress is not None:
             progress(len(source), len(source))
         return raw_text(hashlib.sha256(source).digest())
+    progress = _reported(source, progress)
     with closing(_open(source, include_hidden=include_hidden)) as content:
-        return str(import_content(content, layout, seen=_counter(content, progress)).cid)
+        return str(import_content(content, layout, progress=progress).cid)
 
 
 def verify(
@@ -73,11 +75,12 @@ def verify(
     if reference.path:
         raise InvalidCIDError(reason="a path inside a CID cannot be verified, only a CID")
     require_codec(reference.cid)
+    progress = _reported(source, progress)
     with closing(_open(source, include_hidden=include_hidden)) as content:
         if is_one_block(reference.cid):
-            _verify_block(content, reference, _counter(content, progress))
+            _verify_block(content, reference, progress)
         elif inline_block(reference.cid) is not None:
-            _verify_inline(content, reference, _counter(content, progress))
+            _verify_inline(content, reference, progress)
         else:
             check_provable(reference.cid)
             _verify_tree(content, reference, progress)
@@ -90,37 +93,40 @@ def _open(source: Uploadable, *, include_hidden: bool) -> Source | FolderSource:
     return open_file_or_folder(source, include_hidden=include_hidden)
 
 
-def _counter(content: Source | FolderSource, progress: Progress | None) -> Seen:
-    """Return a function that counts the bytes of one reading of `content` for `progress`."""
-    done = 0
+def _reported(source: Uploadable, progress: Progress | None) -> Progress | None:
+    """Return `progress`, without the total for an open file: it may be a stream that grows."""
+    if progress is None or isinstance(source, Blob) or not hasattr(source, "read"):
+        return progress
+    return lambda done, _total: progress(done, None)
 
-    def seen(count: int) -> None:
-        nonlocal done
-        done += count
+
+def _chunks(source: Source, progress: Progress | None) -> Iterator[bytes]:
+    for chunk in source.chunks():
         if progress is not None:
-            progress(done, content.size)
+            progress(source.bytes_read, source.size)
+        yield chunk
 
-    return seen
 
-
-def _verify_block(content: Source | FolderSource, reference: Reference, seen: Seen) -> None:
+def _verify_block(
+    content: Source | FolderSource, reference: Reference, progress: Progress | None
+) -> None:
     proof = block_proof(reference)
     if isinstance(content, FolderSource):
         raise wrong_bytes(reference)
-    for chunk in content.chunks():
-        seen(len(chunk))
+    for chunk in _chunks(content, progress):
         proof.update(chunk)
     proof.finish()
 
 
-def _verify_inline(content: Source | FolderSource, reference: Reference, seen: Seen) -> None:
+def _verify_inline(
+    content: Source | FolderSource, reference: Reference, progress: Progress | None
+) -> None:
     """Verify `content` against a dag-pb node that is inside the CID itself."""
     if isinstance(content, FolderSource):
         raise IsADirectoryError(f"{content.path} is a directory, not a file")
     proof = BodyProof(reference.cid)
     proof.feed_block(reference.cid.digest)
-    for chunk in content.chunks():
-        seen(len(chunk))
+    for chunk in _chunks(content, progress):
         proof.update(chunk)
         if proof.need is not None:
             raise missing_block(proof.need)
@@ -142,20 +148,19 @@ def _roots(
     """Yield the root of `content` in each of `profiles`."""
     if isinstance(content, FolderSource):
         for each in profiles:
-            yield import_content(content, each, seen=_counter(content, progress)).cid
+            yield import_content(content, each, progress=progress).cid
     elif content.file is None:
         layouts = Layouts(profiles, content.leaf_ends)  # in one pass: it may not be readable twice
-        seen = _counter(content, progress)
-        for chunk in content.chunks():
-            seen(len(chunk))
+        for chunk in _chunks(content, progress):
             layouts.update(chunk)
         yield from layouts.roots().values()
     else:  # once for each kind of leaves, with several threads
         for group in by_leaves(profiles):
-            trees = [Tree(profile) for profile in group]
-            seen = _counter(content, progress)
+            trees, done = [Tree(profile) for profile in group], 0
             for leaf in leaves_on_disk(content, group[0]):
-                seen(leaf.size)
+                done += leaf.size
+                if progress is not None:
+                    progress(done, content.size)
                 for tree in trees:
                     tree.add(leaf)
             yield from (tree.root().cid for tree in trees)

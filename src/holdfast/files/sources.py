@@ -238,15 +238,17 @@ class WrappingSource(Source):
     def __init__(self, inner: Source, *, size: int | None = None) -> None:
         """Wrap `inner`. `size` is the number of bytes that `wrap` yields, if it is another one."""
         self.inner: Source = inner
+        self.leaf_ends = inner.leaf_ends
         self._pieces: Iterator[bytes] = iter(())
         super().__init__(
-            cast("BinaryIO", inner),
+            cast("BinaryIO", inner),  # for `close`; `_read` reads what `wrap` yields
             size=inner.size if size is None else size,
             name=inner.name,
             type=inner.type,
             check=inner.check_unchanged,
+            rewind=(lambda: None) if inner.rewindable else None,
+            seek=(lambda _: None) if inner.seekable else None,
         )
-        self.leaf_ends = inner.leaf_ends
 
     def wrap(self, start: int) -> Iterator[bytes]:
         """Yield the bytes to send, from `start` on. It is 0 unless the inner source can seek."""
@@ -262,21 +264,6 @@ class WrappingSource(Source):
     def restore(self, state: bytes) -> bool:
         """Use the state of an earlier process; return False if the bytes would differ."""
         return not state
-
-    @property
-    def repeatable(self) -> bool:
-        """Whether the next `chunks` can start from the beginning."""
-        return self.inner.repeatable
-
-    @property
-    def rewindable(self) -> bool:
-        """Whether `chunks` can start from the beginning as often as it is called."""
-        return self.inner.rewindable
-
-    @property
-    def seekable(self) -> bool:
-        """Whether `chunks` can start at any byte, as often as it is called."""
-        return self.inner.seekable
 
     def _begin(self, start: int) -> None:
         self._pieces = filter(None, self.wrap(start))

@@ -1,7 +1,7 @@
 """Uploads whose CID is computed while they are sent, and compared with the provider's."""
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -37,6 +37,12 @@ class WrittenLayout:
         """Return `source`; with `verify`, its CID is computed while it is sent."""
         return HashedSource(source, partial(WriteCheck, self._guess) if verify else None)
 
+    def compare_json(self, source: Source, cid: CID) -> None:
+        """Raise VerificationError if `cid` names other bytes than those of `source`."""
+        hashed = self.hashed(source)
+        hashed.catch_up(source.size or 0)
+        self.compare(hashed, cid)
+
     def compare(self, hashed: HashedSource[WriteCheck], cid: CID) -> None:
         """Raise VerificationError if `cid` names other bytes than those that `hashed` gave.
 
@@ -46,12 +52,6 @@ class WrittenLayout:
         profile = None if check is None else check.profile_of(cid)
         may_read = source.size is not None and source.repeatable
         self._learn(profile, cid, partial(_layout_of, source, cid) if may_read else None)
-
-    def compare_data(self, data: bytes, cid: CID) -> None:
-        """Raise VerificationError if `cid` names other bytes than `data`, as `compare` does."""
-        check = WriteCheck(self._guess)
-        check.update(data)
-        self._learn(check.profile_of(cid), cid, partial(_layout_of_pieces, [data], cid))
 
     def hashed_folder(self, folder: FolderSource, *, verify: bool = True) -> HashedFolder:
         """Return the files of `folder`; with `verify`, hashed while they are read."""
@@ -65,8 +65,7 @@ class WrittenLayout:
         # A directory is dag-pb; and a service that takes no part of the form stores an empty one.
         if not is_node(cid) or _hash_of(cid) == _hash_of(EMPTY_DIRECTORY):
             raise not_what_was_sent(cid)
-        root = hashed.root()
-        profile = hashed.guess if root is not None and root.cid == cid else None
+        profile = hashed.guess if hashed.cid == cid else None
         self._learn(profile, cid, partial(_layout_of_folder, hashed, cid))
 
     def _learn(
@@ -114,16 +113,12 @@ def compare_json(data: bytes, cid: str) -> None:
 
 def _layout_of(source: Source, cid: CID) -> Profile | None:
     """Return the known layout in which `source`, read again, has `cid`."""
+    layouts = Layouts(candidates_for(cid))
     try:
-        return _layout_of_pieces(source.chunks(), cid)
+        for chunk in source.chunks():
+            layouts.update(chunk)
     except OSError:  # the file has changed since it was sent
         return None
-
-
-def _layout_of_pieces(pieces: Iterable[bytes], cid: CID) -> Profile | None:
-    layouts = Layouts(candidates_for(cid))
-    for piece in pieces:
-        layouts.update(piece)
     return next((each for each, root in layouts.roots().items() if root == cid), None)
 
 

@@ -8,13 +8,13 @@ from typing import Final
 from holdfast._async.pin_waiting import AsyncPauses
 from holdfast._async.providers.cluster_pins import AsyncClusterPins
 from holdfast._async.providers.imports import Content, ignore
-from holdfast._async.runtime import now, run_blocking
+from holdfast._async.runtime import now, run_interruptible
 from holdfast.calls import Call
 from holdfast.content.cid import CID
 from holdfast.errors import ProviderError, RequestTimeoutError
-from holdfast.files.archive_sources import ArchiveSource, BuiltArchive, KeptArchive
+from holdfast.files.archive_sources import ArchiveSource, BuiltArchive
 from holdfast.files.folder_source import FolderSource
-from holdfast.files.sources import Progress, Source
+from holdfast.files.sources import Progress, Source, spool
 from holdfast.protocol.cluster import ClusterAPI
 from holdfast.protocol.cluster_replies import PINNED, UNREACHABLE, ClusterPin, PeerStates
 from holdfast.protocol.multipart import FileSource
@@ -66,13 +66,14 @@ class AsyncClusterProvider(AsyncClusterPins):
     ) -> Added:
         """Store a file, a folder or an archive.
 
-        All of them are sent as an archive, which begins with its root. So what can be read twice is
-        hashed first; the blocks of another file are kept on disk meanwhile.
+        All of them are sent as an archive, which begins with its root, so content is hashed first.
+        A source that can be read only once is written to a temporary file for that.
         """
         if isinstance(content, ArchiveSource):
             return await self._add_archive(content, info, call)
         if isinstance(content, Source) and not content.rewindable:
-            return await self._add_once(content, info, call, progress)
+            with await run_interruptible(spool, content) as spooled:
+                return await self.add(spooled, info, call, progress)
         cid = (await self.import_content(content, None, ignore)).cid
         archive = BuiltArchive(content, self._profile, cid)
         text = None if isinstance(content, FolderSource) else content.json
@@ -84,17 +85,6 @@ class AsyncClusterProvider(AsyncClusterPins):
         added = await self._add(cid, archive, info, call, on_sent, whole=is_small)
         progress(archive.done, content.size)
         return added
-
-    async def _add_once(
-        self, source: Source, info: PinInfo, call: Call, progress: Progress
-    ) -> Added:
-        kept = KeptArchive()
-        try:
-            cid = (await self.import_file(source, kept.put, progress)).cid
-            await run_blocking(kept.finish, cid)
-            return await self._add(cid, kept, info, call)
-        finally:
-            await run_blocking(kept.close)
 
     async def _add_archive(self, archive: ArchiveSource, info: PinInfo, call: Call) -> Added:
         """Store an archive; all of it or nothing.

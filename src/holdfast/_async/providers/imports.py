@@ -8,7 +8,7 @@ from holdfast.content.blocks import Emit
 from holdfast.content.profiles import Profile, profile_for
 from holdfast.content.unixfs.files import FileImporter, Part
 from holdfast.files.folder_source import FolderSource
-from holdfast.files.importing import ContentImporter
+from holdfast.files.importing import ContentImporter, import_content
 from holdfast.files.sources import Progress, Source
 
 Content: TypeAlias = Source | FolderSource
@@ -23,11 +23,6 @@ class AsyncImports:
     def _profile(self) -> Profile:
         return profile_for(self.config.profile, self.config.cid_version)
 
-    def _import(self, data: bytes) -> Part:
-        importer = FileImporter(self._profile)
-        importer.update(data)
-        return importer.finish()
-
     async def import_content(
         self, content: Content, put_block: Emit | None, progress: Progress
     ) -> Part:
@@ -39,7 +34,7 @@ class AsyncImports:
         if isinstance(content, FolderSource):
             return await self.import_folder(content, put_block, progress)
         if content.json is not None and put_block is None:
-            return await compute(len(content.json), self._import, content.json)
+            return await compute(len(content.json), import_content, content.json, self._profile)
         return await self.import_file(content, put_block, progress)
 
     async def import_file(self, source: Source, put_block: Emit | None, progress: Progress) -> Part:

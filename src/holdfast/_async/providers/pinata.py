@@ -103,8 +103,8 @@ class AsyncPinataProvider(AsyncPinProvider):
         added = await self.run(self._api.add_json(data, info), call)
         if self.config.verify:
             call.cid = added.cid
-            cid = Reference.parse(added.cid).cid
-            await compute(len(data), self._layout.compare_data, data, cid)
+            source, cid = Source.of_json(text), Reference.parse(added.cid).cid
+            await compute(len(data), self._layout.compare_json, source, cid)
         return added
 
     async def add_file(

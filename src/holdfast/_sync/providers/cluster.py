@@ -10,13 +10,13 @@ from typing import Final
 from holdfast._sync.pin_waiting import Pauses
 from holdfast._sync.providers.cluster_pins import ClusterPins
 from holdfast._sync.providers.imports import Content, ignore
-from holdfast._sync.runtime import now, run_blocking
+from holdfast._sync.runtime import now, run_interruptible
 from holdfast.calls import Call
 from holdfast.content.cid import CID
 from holdfast.errors import ProviderError, RequestTimeoutError
-from holdfast.files.archive_sources import ArchiveSource, BuiltArchive, KeptArchive
+from holdfast.files.archive_sources import ArchiveSource, BuiltArchive
 from holdfast.files.folder_source import FolderSource
-from holdfast.files.sources import Progress, Source
+from holdfast.files.sources import Progress, Source, spool
 from holdfast.protocol.cluster import ClusterAPI
 from holdfast.protocol.cluster_replies import PINNED, UNREACHABLE, ClusterPin, PeerStates
 from holdfast.protocol.multipart import FileSource
@@ -66,13 +66,14 @@ class ClusterProvider(ClusterPins):
     def add(self, content: Content, info: PinInfo, call: Call, progress: Progress, /) -> Added:
         """Store a file, a folder or an archive.
 
-        All of them are sent as an archive, which begins with its root. So what can be read twice is
-        hashed first; the blocks of another file are kept on disk meanwhile.
+        All of them are sent as an archive, which begins with its root, so content is hashed first.
+        A source that can be read only once is written to a temporary file for that.
         """
         if isinstance(content, ArchiveSource):
             return self._add_archive(content, info, call)
         if isinstance(content, Source) and not content.rewindable:
-            return self._add_once(content, info, call, progress)
+            with run_interruptible(spool, content) as spooled:
+                return self.add(spooled, info, call, progress)
         cid = (self.import_content(content, None, ignore)).cid
         archive = BuiltArchive(content, self._profile, cid)
         text = None if isinstance(content, FolderSource) else content.json
@@ -84,15 +85,6 @@ class ClusterProvider(ClusterPins):
         added = self._add(cid, archive, info, call, on_sent, whole=is_small)
         progress(archive.done, content.size)
         return added
-
-    def _add_once(self, source: Source, info: PinInfo, call: Call, progress: Progress) -> Added:
-        kept = KeptArchive()
-        try:
-            cid = (self.import_file(source, kept.put, progress)).cid
-            run_blocking(kept.finish, cid)
-            return self._add(cid, kept, info, call)
-        finally:
-            run_blocking(kept.close)
 
     def _add_archive(self, archive: ArchiveSource, info: PinInfo, call: Call) -> Added:
         """Store an archive; all of it or nothing.

@@ -105,8 +105,8 @@ class PinataProvider(PinProvider):
         added = self.run(self._api.add_json(data, info), call)
         if self.config.verify:
             call.cid = added.cid
-            cid = Reference.parse(added.cid).cid
-            compute(len(data), self._layout.compare_data, data, cid)
+            source, cid = Source.of_json(text), Reference.parse(added.cid).cid
+            compute(len(data), self._layout.compare_json, source, cid)
         return added
 
     def add_file(self, source: Source, info: PinInfo, call: Call, progress: Progress) -> Added:
