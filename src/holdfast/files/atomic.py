@@ -21,7 +21,51 @@ COPY_SIZE: Final = 1 << 20
 FORGOTTEN_AFTER: Final = 3600  # seconds since the last write to a file that nobody has open
 
 
-class PendingFile:
+class WorkFile:
+    """An open file that gets its final name when it is complete."""
+
+    _file: BinaryIO | None = None
+
+    def write(self, data: bytes) -> None:
+        """Append `data`."""
+        try:
+            self._opened().write(data)
+        except OSError as error:
+            raise self.explained(error) from None
+
+    def read_all(self) -> BinaryIO:
+        """Return the file, at its start."""
+        self._opened().seek(0)
+        return self._opened()
+
+    def sync(self) -> None:
+        """Make durable what was written so far. Another thread may write meanwhile."""
+        getattr(os, "fdatasync", os.fsync)(self._opened().fileno())
+
+    def check_size(self, size: int) -> None:
+        """Raise `OSError` unless the file has `size` bytes."""
+        try:
+            self._opened().flush()
+        except OSError as error:
+            raise self.explained(error) from None
+        check_size(self._opened(), size)
+
+    def truncate(self, size: int) -> None:
+        """Remove all but the first `size` bytes. The next bytes are written after them."""
+        self._opened().seek(size)
+        self._opened().truncate()
+
+    def explained(self, error: OSError) -> OSError:
+        """Return the error of a write, with advice where there is some."""
+        return error
+
+    def _opened(self) -> BinaryIO:
+        if self._file is None:
+            raise ValueError("the file is not open yet")
+        return self._file
+
+
+class PendingFile(WorkFile):
     """A new file in the folder of `target`, which `commit` renames to `target`.
 
     On Linux the file has no name before `commit`, so the system removes it if the process ends. On
@@ -49,7 +93,6 @@ class PendingFile:
         self._mode = mode
         self._given = os.fspath(target)
         self._path = self.target.with_name(f".{secrets.token_hex(8)}.holdfast-part")
-        self._file: BinaryIO | None = None
         self._has_name = False
 
     def open(self) -> None:
@@ -67,27 +110,9 @@ class PendingFile:
         if mode is not None and sys.platform != "win32":
             os.fchmod(self._file.fileno(), mode)
 
-    def write(self, data: bytes) -> None:
-        """Append `data`."""
-        self._opened().write(data)
-
     def copy_from(self, file: BinaryIO) -> None:
         """Append all bytes of an open file, from its current position."""
         shutil.copyfileobj(file, self._opened(), COPY_SIZE)
-
-    def sync(self) -> None:
-        """Make durable what was written so far. Another thread may write meanwhile."""
-        sync_data(self._opened())
-
-    def check_size(self, size: int) -> None:
-        """Raise `OSError` unless the file has `size` bytes."""
-        self._opened().flush()
-        check_size(self._opened(), size)
-
-    def truncate(self, size: int = 0) -> None:
-        """Remove what was written so far, apart from the first `size` bytes."""
-        self._opened().seek(size)
-        self._opened().truncate()
 
     def commit(self) -> None:
         """Make the bytes durable, then give the file its name in one step."""
@@ -108,11 +133,6 @@ class PendingFile:
                 self._file.close()
             if self._has_name:
                 self._path.unlink(missing_ok=True)
-
-    def _opened(self) -> BinaryIO:
-        if self._file is None:
-            raise ValueError("the file is not open yet")
-        return self._file
 
     def __enter__(self) -> Self:
         self.open()
@@ -202,11 +222,6 @@ def check_size(file: BinaryIO, size: int) -> None:
             "the file is not as long as what was written to it: check the disk",
             str(file.name),
         )
-
-
-def sync_data(file: BinaryIO) -> None:
-    """Make durable the bytes of `file` that were written and flushed so far."""
-    getattr(os, "fdatasync", os.fsync)(file.fileno())
 
 
 def start_writing(descriptor: int) -> None:

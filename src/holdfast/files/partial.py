@@ -21,9 +21,8 @@ from holdfast.errors import ConfigError
 from holdfast.files.atomic import (
     OPEN_FILES,
     PendingFile,
-    check_size,
+    WorkFile,
     open_unnamed,
-    sync_data,
     sync_name,
 )
 from holdfast.files.folders import Folder
@@ -38,7 +37,7 @@ OWN_FORGOTTEN_AFTER: Final = 3600  # the same for a temporary name
 WORTH_KEEPING: Final = 1 << 20  # verified bytes from which on an interrupted download is saved
 
 
-class PartialFile:
+class PartialFile(WorkFile):
     """The bytes of `reference` that were downloaded so far, in `folder`.
 
     `keep` gives the file a name that is made from the reference. Only one download at a time uses
@@ -54,7 +53,6 @@ class PartialFile:
     def __init__(self, folder: Path, reference: Reference) -> None:
         self._folder = Folder(folder.parent, folder.name)
         self._shared_name = _key(reference) + SUFFIX
-        self._file: BinaryIO | None = None
         self._name: str | None = None  # the current name of the file, if it has one
         self._may_keep = True
         self.saved_size: int = 0
@@ -144,41 +142,19 @@ class PartialFile:
         file.seek(start)
         return file.read(min(size, self.saved_size - start))
 
-    def write(self, data: bytes) -> None:
-        """Append `data`."""
-        try:
-            self._opened().write(data)
-        except OSError as error:
-            raise _with_remedy(error, self._folder.path) from None
-
-    def check_size(self, size: int) -> None:
-        """Raise `OSError` unless the file has `size` bytes."""
-        try:
-            self._opened().flush()
-        except OSError as error:
-            raise _with_remedy(error, self._folder.path) from None
-        check_size(self._opened(), size)
-
-    def sync(self) -> None:
-        """Make durable what was written so far. Another thread may write meanwhile."""
-        sync_data(self._opened())
-
     def truncate(self, size: int) -> None:
         """Remove all but the first `size` bytes. The next bytes are written after them.
 
         If so few remain that they are not worth keeping, the file loses its final name, because the
         next bytes may not be verified.
         """
-        file = self._opened()
         if self._name == self._shared_name and size < WORTH_KEEPING:
-            file.seek(0)
-            data = file.read(size)
+            data = self.read_all().read(size)
             self._remove()
             self._make()
             self._opened().write(data)
         else:
-            file.seek(size)
-            file.truncate()
+            super().truncate(size)
         self.saved_size = min(self.saved_size, size)
 
     def commit(self, target: Path, mode: int | None) -> None:
@@ -238,10 +214,16 @@ class PartialFile:
             pending.commit()
         self._folder.remove(name)
 
-    def _opened(self) -> BinaryIO:
-        if self._file is None:
-            raise ValueError("the file is not open yet")
-        return self._file
+    def explained(self, error: OSError) -> OSError:
+        """Return the error of a full disk with advice; any other error as it is."""
+        if error.errno != errno.ENOSPC:
+            return error
+        return OSError(
+            errno.ENOSPC,
+            "No space left for the download in the cache folder; free some, or set cache_path to a "
+            "folder on a larger disk",
+            str(self._folder.path),
+        )
 
 
 def _key(reference: Reference) -> str:
@@ -289,15 +271,3 @@ def _remove_old(folder: Folder) -> None:
                 if file is not None:
                     folder.remove(name)
                     file.close()
-
-
-def _with_remedy(error: OSError, folder: Path) -> OSError:
-    """Return the error of a full disk with advice; any other error as it is."""
-    if error.errno != errno.ENOSPC:
-        return error
-    return OSError(
-        errno.ENOSPC,
-        "No space left for the download in the cache folder; free some, or set cache_path to a "
-        "folder on a larger disk",
-        str(folder),
-    )

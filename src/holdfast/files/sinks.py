@@ -1,16 +1,23 @@
 """Sinks: where a download is written, until all of it is verified.
 
 A reader writes the bytes to a sink in order. Some strategies only verify them at the end, so nobody
-may see them before `commit`. If they turn out to be wrong, `restart` removes them and the reader
+may see them before `commit`. If they turn out to be wrong, `truncate` removes them and the reader
 tries again.
+
+A reader that changes content on its way (one that decrypts, say) adds a `Finish`. Then the sink has
+two stages: it collects the verified bytes, which an interrupted download saves; at the end, the
+finish makes the content from them, in a second sink of the same kind.
 """
 
 import contextlib
 import errno
+import io
 import os
 import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Protocol, cast
+from typing import BinaryIO, Final, Protocol, Self, cast
 
 from holdfast.content.reference import Reference
 from holdfast.errors import SerializationError, TooLargeError
@@ -19,119 +26,218 @@ from holdfast.files.background import Background
 from holdfast.files.blob import Blob
 from holdfast.files.disk_space import DiskSpace
 from holdfast.files.partial import PARTIAL, WORTH_KEEPING, PartialFile
+from holdfast.files.pieces_file import PiecesFile
+from holdfast.files.sources import Progress
 from holdfast.hints import advise
 
 FLUSH_SIZE = 32 << 20  # bytes after which what was written to a target is made durable
 SPOOL_SIZE = 4 << 20  # a larger download goes to a temporary file
+FINISH_SIZE: Final = 4 << 20  # bytes of finished content in one job, before a cancelled call ends
 IN_ANOTHER_FOLDER = "free some space, set TMPDIR to a folder on another disk, or name a target"
 IN_ANOTHER_CACHE = "free some space, or set cache_path to a folder on a larger disk"
 
 
-class Sink(Protocol):
+class BytesReader(Protocol):
+    """Bytes that are read from their start."""
+
+    def read(self, size: int, /) -> bytes:
+        """Return the next `size` bytes, fewer at the end."""
+
+
+@dataclass(frozen=True)
+class Finish:
+    """What makes the content of a file from its verified bytes.
+
+    Args:
+        make: Reads the verified bytes and yields the content. It runs on a worker thread when all
+            bytes are verified. If it fails, nothing is written to the target, and the verified
+            bytes are saved like those of an interrupted download.
+        size: Returns the bytes of the content that is made from so many verified bytes.
+
+    Example:
+        >>> without_prefix = Finish(lambda file: [file.read(3)[3:], file.read(9)], lambda n: n - 3)
+        >>> sink = MemorySink()
+        >>> sink.add_finish(without_prefix)
+        >>> sink.write(b"...hello")
+        >>> _ = [*sink.finish()]
+        >>> sink.final.data
+        bytearray(b'hello')
+    """
+
+    make: Callable[[BytesReader], Iterable[bytes]]
+    size: Callable[[int], int]
+
+    def progress(self, progress: Progress | None) -> Progress | None:
+        """Return a callback that calls `progress` with the sizes of the content."""
+        if progress is None:
+            return None
+        return lambda done, total: progress(
+            self.size(done), None if total is None else self.size(total)
+        )
+
+
+class Sink:
     """Takes the bytes of a download.
 
     Attributes:
         verified: How many of the written bytes are verified. The writer sets it.
+        size: How many bytes were written.
+        saved_size: How many bytes an earlier download saved. They must be verified again.
+        is_in_memory: Whether no step of it waits for a disk.
+        finishes: What makes the content from the verified bytes, in the order in which they run.
+        final: The sink with the content that the finishes make, once they have begun.
     """
 
-    verified: int
+    verified: int = 0
+    size: int = 0
+    saved_size: int = 0
+    is_in_memory: bool = True
+    finishes: tuple[Finish, ...] = ()
+    final: Self | None = None
 
-    @property
-    def saved_size(self) -> int:
-        """How many bytes an earlier download saved. They must be verified again."""
+    def __init__(self, max_bytes: int | None = None) -> None:
+        self._max_bytes = max_bytes
 
-    def expect(self, size: int, *, is_claim: bool = False) -> None:
+    # For readers
+
+    def expect(self, size: int, *, is_claim: bool = False) -> None:  # noqa: ARG002 - for disks
         """Raise an error if the sink cannot take `size` bytes in total.
 
         `is_claim` is for a size that a gateway declares. Another gateway may declare a smaller one,
         so the error must be one after which the next gateway is asked.
         """
+        self.check_limit(size)
 
     def write(self, data: bytes) -> None:
         """Append `data`."""
+        raise NotImplementedError
 
     def read_saved(self, start: int, size: int) -> bytes:
         """Return some of the bytes that an earlier download saved."""
-
-    def restart(self, size: int = 0) -> None:
-        """Remove what was written, apart from the first `size` bytes."""
-
-
-class _UnsavedSink:
-    """The base of sinks that save nothing for later downloads."""
-
-    verified = 0
-
-    def expect(self, size: int, *, is_claim: bool = False) -> None:
-        """Accept any size."""
-
-    @property
-    def saved_size(self) -> int:
-        """Zero: earlier downloads saved nothing."""
-        return 0
-
-    def read_saved(self, start: int, size: int) -> bytes:
-        """Raise ValueError: there are no saved bytes."""
         raise ValueError(f"nothing was saved: no {size} bytes at {start}")
 
+    def truncate(self, size: int) -> None:
+        """Remove what was written, apart from the first `size` bytes."""
+        raise NotImplementedError
 
-class MemorySink(_UnsavedSink):
+    def add_finish(self, finish: Finish) -> None:
+        """Let `finish` make the content from what is written. What is added last runs first."""
+        self.finishes = (finish, *self.finishes)
+
+    # For the owner of the sink
+
+    def open(self) -> None:
+        """Prepare the sink; raise `OSError` if the target cannot be written."""
+
+    def restart(self) -> None:
+        """Remove what was written, and the finishes, so that the sink can be filled again."""
+        self.finishes = ()
+        self.truncate(0)
+
+    def commit(self) -> None:
+        """Make the content appear at its target. All bytes are verified."""
+
+    def discard(self) -> None:
+        """Remove what was written, apart from verified bytes that are worth saving.
+
+        After `commit` this does nothing.
+        """
+        if self.final is not None:
+            self.final.discard()
+
+    # The second stage
+
+    def content_size(self, size: int) -> int:
+        """Return how large the content is that is made from `size` verified bytes."""
+        for finish in self.finishes:
+            size = finish.size(size)
+        return size
+
+    def second_size(self, size: int) -> int:
+        """Return the bytes that `final` needs besides the `size` verified ones; 0 without it."""
+        return self.content_size(size) if self.finishes else 0
+
+    def check_limit(self, size: int) -> None:
+        """Raise TooLargeError if the content from `size` verified bytes exceeds `max_bytes`."""
+        check_limit(self.content_size(size), self._max_bytes)
+
+    def finish(self: Self) -> Iterator[bool]:
+        """Fill `final` with what the finishes make; yield True after some MiB."""
+        source = self.read_all()
+        for finish in self.finishes:
+            source = PiecesFile(finish.make(source))
+        final = self.final = self.make_final()
+        final.open()
+        final.expect(self.content_size(self.size))
+        while piece := source.read(FINISH_SIZE):
+            final.write(piece)
+            yield True
+
+    def read_all(self) -> BytesReader:
+        """Return all bytes that were written."""
+        raise NotImplementedError
+
+    def make_final(self) -> Self:
+        """Return an empty sink with the same target and limits."""
+        return type(self)(self._max_bytes)
+
+
+class MemorySink(Sink):
     """A few bytes in memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_bytes: int | None = None) -> None:
+        super().__init__(max_bytes)
         self.data: bytearray = bytearray()
 
     def write(self, data: bytes) -> None:
         """Append `data`."""
+        self.check_limit(len(self.data) + len(data))
         self.data += data
 
-    def restart(self, size: int = 0) -> None:
+    def truncate(self, size: int) -> None:
         """Remove what was written, apart from the first `size` bytes."""
         del self.data[size:]
 
-
-class RangeSink(_UnsavedSink):
-    """A range of `size` bytes in memory, which is allocated beforehand."""
-
-    def __init__(self, size: int) -> None:
-        self.data: bytearray = bytearray(size)
-        self._written = 0
-
-    def write(self, data: bytes) -> None:
-        """Append `data`; raise ValueError if the range has too many bytes then."""
-        stop = self._written + len(data)
-        if stop > len(self.data):
-            raise ValueError(f"{stop} bytes are more than the {len(self.data)} of the range")
-        self.data[self._written : stop] = data
-        self._written = stop
-
-    def restart(self, size: int = 0) -> None:
-        """Remove what was written, apart from the first `size` bytes."""
-        self._written = size
+    def read_all(self) -> BytesReader:
+        """Return all bytes that were written."""
+        return io.BytesIO(self.data)
 
 
 class TextSink(MemorySink):
-    """A JSON document of at most `limit` bytes, in memory."""
+    """A JSON document in memory."""
 
-    def __init__(self, limit: int) -> None:
-        super().__init__()
-        self._limit = limit
-
-    def expect(self, size: int, *, is_claim: bool = False) -> None:  # noqa: ARG002
+    def check_limit(self, size: int) -> None:
         """Raise SerializationError if the document is too large."""
-        if size > self._limit:
+        try:
+            super().check_limit(size)
+        except TooLargeError as error:
             raise SerializationError(
-                f"the document is larger than max_json_bytes ({self._limit}); "
+                f"the document is larger than max_json_bytes ({error.limit}); "
                 "raise that, or use download"
-            )
+            ) from None
+
+
+class RangeSink(Sink):
+    """A range of `size` bytes in memory, which is allocated beforehand."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.data: bytearray = bytearray(size)
 
     def write(self, data: bytes) -> None:
-        """Append `data`; raise SerializationError if the document is too large then."""
-        self.expect(len(self.data) + len(data))
-        super().write(data)
+        """Append `data`; raise ValueError if the range has too many bytes then."""
+        stop = self.size + len(data)
+        if stop > len(self.data):
+            raise ValueError(f"{stop} bytes are more than the {len(self.data)} of the range")
+        self.data[self.size : stop] = data
+        self.size = stop
+
+    def truncate(self, size: int) -> None:
+        """Remove what was written, apart from the first `size` bytes."""
+        self.size = size
 
 
-class SpoolSink(_UnsavedSink):
+class SpoolSink(Sink):
     """A download without a target: in memory while it is small, then in a temporary file.
 
     This file has no name, so the system removes it when the process ends. More than `max_bytes` are
@@ -139,33 +245,24 @@ class SpoolSink(_UnsavedSink):
     """
 
     def __init__(self, max_bytes: int | None = None) -> None:
-        self._max_bytes = max_bytes
+        super().__init__(max_bytes)
         self._memory = bytearray()
         self._file: BinaryIO | None = None
         self._space = DiskSpace(Path(tempfile.gettempdir()), IN_ANOTHER_FOLDER)
-        self.size: int = 0
-
-    @property
-    def is_in_memory(self) -> bool:
-        """Whether there is no temporary file (yet), so that no step of it waits for a disk."""
-        return self._file is None
-
-    def open(self) -> None:
-        """Do nothing: memory needs no preparation."""
 
     def expect(self, size: int, *, is_claim: bool = False) -> None:
         """Raise TooLargeError above `max_bytes`, and `OSError` if the disk has too little space."""
-        check_limit(size, self._max_bytes)
+        self.check_limit(size)
         if size > SPOOL_SIZE and not is_claim:
-            self._space.require(size - self.size)
+            self._space.require(size - self.size + self.second_size(size))
 
     def write(self, data: bytes) -> None:
         """Append `data`."""
-        check_limit(self.size + len(data), self._max_bytes)
+        self.check_limit(self.size + len(data))
         if self._file is None and self.size + len(data) > SPOOL_SIZE:
             # It has no name from the start; Windows removes it when it is closed.
             file = tempfile.TemporaryFile(prefix="holdfast-")  # noqa: SIM115 - the blob closes it
-            self._file = cast("BinaryIO", file)
+            self._file, self.is_in_memory = cast("BinaryIO", file), False
             self._file.write(self._memory)
             self._memory.clear()
         if self._file is None:
@@ -175,7 +272,7 @@ class SpoolSink(_UnsavedSink):
             self._file.write(data)
         self.size += len(data)
 
-    def restart(self, size: int = 0) -> None:
+    def truncate(self, size: int) -> None:
         """Remove what was written, apart from the first `size` bytes."""
         if self._file is not None:
             self._file.seek(size)
@@ -199,13 +296,22 @@ class SpoolSink(_UnsavedSink):
 
     def discard(self) -> None:
         """Remove what was written, unless a blob has it."""
+        super().discard()
         if self._file is not None:
             with contextlib.suppress(OSError):  # a full disk, for example: its bytes are not needed
                 self._file.close()
             self._file = None
 
+    def read_all(self) -> BytesReader:
+        """Return all bytes that were written."""
+        if self._file is None:
+            return io.BytesIO(self._memory)
+        self.commit()
+        self._file.seek(0)
+        return self._file
 
-class TargetSink:
+
+class TargetSink(Sink):
     """A download to a file, which appears under its name complete, or not at all.
 
     Before `commit` the bytes are in a file in the `cache` folder. If the download is interrupted,
@@ -224,7 +330,8 @@ class TargetSink:
         reference: Reference,
         max_bytes: int | None = None,
     ) -> None:
-        self._max_bytes = max_bytes
+        super().__init__(max_bytes)
+        self._reference = reference
         self._given = os.fspath(target)
         self._target = Path(target)
         self._mode: int | None = None
@@ -233,7 +340,6 @@ class TargetSink:
         self._target_space = self._space = DiskSpace(self._target.parent)
         self._flusher = Background()
         self._flushed = 0
-        self.size: int = 0
         self._proven = 0
 
     @property
@@ -247,19 +353,16 @@ class TargetSink:
         if self._partial is not None and size >= WORTH_KEEPING:
             self._partial.keep()
 
-    @property
-    def saved_size(self) -> int:
-        """How many bytes an earlier download saved."""
-        return self._partial.saved_size if self._partial is not None else 0
-
     def expect(self, size: int, *, is_claim: bool = False) -> None:
         """Raise TooLargeError above `max_bytes`, and `OSError` if a disk has too little space."""
-        check_limit(size, self._max_bytes)
+        self.check_limit(size)
         if is_claim:
             return
-        self._space.require(size - self.size)
-        if self._space is not self._target_space:
-            self._target_space.require(size)
+        if self._space is self._target_space:
+            self._space.require(size - self.size + self.second_size(size))
+        else:
+            self._space.require(size - self.size)
+            self._target_space.require(self.content_size(size))
 
     def open(self) -> None:
         """Open the file; raise `OSError` if it or the target cannot be written."""
@@ -273,13 +376,14 @@ class TargetSink:
                 self._partial = None
         if self._partial is None:
             self._pending.open()
-        elif self._partial.folder.stat().st_dev != self._target.parent.stat().st_dev:
+            return
+        if self._partial.folder.stat().st_dev != self._target.parent.stat().st_dev:
             self._space = DiskSpace(self._partial.folder, IN_ANOTHER_CACHE)
-        self.size = self.saved_size
+        self.size = self.saved_size = self._partial.saved_size
 
     def write(self, data: bytes) -> None:
         """Append `data`."""
-        check_limit(self.size + len(data), self._max_bytes)
+        self.check_limit(self.size + len(data))
         self._space.spend(len(data))
         file = self._partial or self._pending
         file.write(data)
@@ -293,17 +397,17 @@ class TargetSink:
         """Return some of the bytes that an earlier download saved."""
         return b"" if self._partial is None else self._partial.read(start, size)
 
-    def restart(self, size: int = 0) -> None:
+    def truncate(self, size: int) -> None:
         """Remove what was written, apart from the first `size` bytes."""
         self._flusher.drain()
         (self._partial or self._pending).truncate(size)
         self.size = size
+        self.saved_size = min(self.saved_size, size)
         self._flushed = min(self._flushed, size)
 
     def commit(self) -> None:
         """Give the file its name. All bytes are verified."""
-        self._flusher.drain()
-        (self._partial or self._pending).check_size(self.size)
+        self._check_size()
         if self._partial is None:
             self._pending.commit()
         else:
@@ -320,11 +424,27 @@ class TargetSink:
 
         After `commit` this does nothing.
         """
+        super().discard()
         self._flusher.close()
         if self._partial is None:
             self._pending.discard()
         else:
             self._partial.close(verified=self.verified)
+
+    def _check_size(self) -> None:
+        self._flusher.drain()
+        (self._partial or self._pending).check_size(self.size)
+
+    def read_all(self) -> BytesReader:
+        """Return all bytes that were written."""
+        self._check_size()
+        return (self._partial or self._pending).read_all()
+
+    def make_final(self) -> Self:
+        """Return an empty sink with the same target and limits, from which nothing is saved."""
+        return type(self)(
+            self._given, cache=None, reference=self._reference, max_bytes=self._max_bytes
+        )
 
 
 def check_limit(size: int, max_bytes: int | None) -> None:

@@ -29,7 +29,7 @@ async def download_folder(
     """Download the directory at `reference`; return the path of the new folder."""
     reader = provider.reader
     tally = Tally(progress)
-    work = WorkFolder(Path(to), reference)
+    work = WorkFolder(Path(to), reference, provider.reader.form)
     async with provider.call("download_folder", str(reference), total=False) as call:
         source = AsyncFolderSource(reader, reference, call)
         await run_blocking(work.open)

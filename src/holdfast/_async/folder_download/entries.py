@@ -6,6 +6,7 @@ from holdfast._async.folder_download.source import AsyncFolderSource
 from holdfast._async.folder_download.tally import Tally
 from holdfast._async.reads.archive_feed import AsyncArchiveFeed
 from holdfast._async.reads.blocks import AsyncBlocks, AsyncHeldBlocks
+from holdfast._async.reads.reader import commit
 from holdfast._async.runtime import run_blocking
 from holdfast.content import dag_pb
 from holdfast.content.blocks import inline_block, malformed
@@ -16,10 +17,8 @@ from holdfast.content.unixfs.data import Kind
 from holdfast.content.unixfs.file_nodes import file_node
 from holdfast.files.disk_space import DiskSpace
 from holdfast.files.folder_target.limits import Usage
-from holdfast.files.folder_target.links import WRITE_LINKS, check_link
-from holdfast.files.folder_target.names import EntryPath, refused
-from holdfast.files.folder_target.part_file import PartFile
-from holdfast.files.folder_target.work_folder import WorkFolder
+from holdfast.files.folder_target.names import WRITE_LINKS, EntryPath, check_link, refused
+from holdfast.files.folder_target.work_folder import PartFile, WorkFolder
 
 FOLDERS = frozenset({Kind.DIRECTORY, Kind.SHARD})
 
@@ -103,17 +102,16 @@ class AsyncEntries:
         self, path: EntryPath, cid: CID, size: int = 0, blocks: AsyncBlocks | None = None
     ) -> None:
         """Write a file of `size` bytes, if that is known; from `blocks`, or by a request."""
-        part = self._part(path, cid, continues=self._source.is_remote and blocks is None)
+        continues = self._source.is_remote and blocks is None
+        part = PartFile(self._work, path, cid, self.usage, continues=continues)
         try:
             await run_blocking(part.open)
-            await run_blocking(part.expect, size)
+            if not self._work.form:  # else the reader knows the size of what it makes
+                await run_blocking(part.expect, size)
             await self._source.read(cid, path, part, self._tally.of_file(), blocks)
-            await run_blocking(part.commit)
+            await commit(part)
         finally:
             await run_blocking(part.discard)
-
-    def _part(self, path: EntryPath, cid: CID, *, continues: bool) -> PartFile:
-        return self._work.part(path, cid, self.usage, continues=continues)
 
     def _write_link(self, path: EntryPath, block: bytes) -> None:
         message = data.decode(dag_pb.decode(block).data)

@@ -20,7 +20,7 @@ from typing import Any, AsyncContextManager, ClassVar, Final, Self, TypeVar, cas
 from holdfast._async.content_file import AsyncContentFile
 from holdfast._async.dag_export import AsyncDagExport
 from holdfast._async.providers.imports import AsyncImports, Content, ignore
-from holdfast._async.reads.reader import AsyncReader
+from holdfast._async.reads.reader import AsyncReader, commit, on_disk
 from holdfast._async.runtime import run_blocking
 from holdfast._async.upload_sources import open_upload
 from holdfast.calls import Call
@@ -385,7 +385,7 @@ class AsyncBaseProvider(AsyncImports, AsyncStorageProvider, ABC):
         async with self.call("retrieve", cid) as call:
             sink = TextSink(self.config.max_json_bytes)
             await self.reader.read(Reference.parse(cid), sink, call)
-            return json_text.from_content(sink.data)
+            return json_text.from_content((await commit(sink)).data)
 
     async def get_file(
         self,
@@ -408,12 +408,11 @@ class AsyncBaseProvider(AsyncImports, AsyncStorageProvider, ABC):
             sink = TargetSink(to, cache=cache, reference=reference, max_bytes=max_bytes)
         async with self.call("download", cid, total=False) as call:
             try:
-                await _run(sink, sink.open)
+                await on_disk(sink, sink.open)
                 media_type = await self.reader.read(reference, sink, call, progress=progress)
-                await _run(sink, sink.commit)
-                return sink.blob(type=media_type, name=_name(reference))
+                return (await commit(sink)).blob(type=media_type, name=_name(reference))
             finally:
-                await _run(sink, sink.discard)
+                await on_disk(sink, sink.discard)
 
     @operation("cannot open files in parts; use download")
     async def open_file(self, cid: str) -> AsyncContentFile:
@@ -521,14 +520,6 @@ def _describe(content: Content) -> tuple[str, str, str | None]:
     if isinstance(content, FolderSource):
         return "add_directory", "upload", None
     return ("put_file", "upload", None) if content.json is None else ("put_json", "store", None)
-
-
-async def _run(sink: SpoolSink | TargetSink, step: Callable[[], None]) -> None:
-    """Do a `step` of `sink`: on a worker thread, unless the sink is in memory."""
-    if sink.is_in_memory:
-        step()
-    else:
-        await run_blocking(step)
 
 
 def _name(reference: Reference) -> str | None:

@@ -98,12 +98,12 @@ class AsyncPinataProvider(AsyncPinProvider):
 
     # Writing
 
-    async def add_json(self, data: bytes, info: PinInfo, call: Call) -> Added:
+    async def add_json(self, source: Source, data: bytes, info: PinInfo, call: Call) -> Added:
         """Store JSON as a file. Raise VerificationError if the CID is of other bytes."""
         added = await self.run(self._api.add_json(data, info), call)
         if self.config.verify:
             call.cid = added.cid
-            source, cid = Source.of_json(text), Reference.parse(added.cid).cid
+            cid = Reference.parse(added.cid).cid
             await compute(len(data), self._layout.compare_json, source, cid)
         return added
 

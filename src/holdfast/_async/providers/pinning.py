@@ -59,9 +59,9 @@ class AsyncPinProvider(AsyncListingProvider):
             return await self.add_folder(content, info, call, progress)
         if content.json is None:
             return await self.add_file(content, info, call, progress)
-        return await self.add_json(content.json, info, call)
+        return await self.add_json(content, content.json, info, call)
 
-    async def add_json(self, data: bytes, info: PinInfo, call: Call) -> Added:
+    async def add_json(self, _source: Source, data: bytes, info: PinInfo, call: Call) -> Added:
         """Pin the JSON text `data`."""
         added = await self.run(self._api.add_json(data, info), call)
         if self.config.verify:

@@ -59,7 +59,7 @@ class Output:
         """Remove all but the first `size` bytes, which are verified."""
         if self.failure is not None:
             raise self.failure
-        self.sink.restart(size)
+        self.sink.truncate(size)
         self.written = size
         self.confirm()
 

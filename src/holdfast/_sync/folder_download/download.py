@@ -31,7 +31,7 @@ def download_folder(
     """Download the directory at `reference`; return the path of the new folder."""
     reader = provider.reader
     tally = Tally(progress)
-    work = WorkFolder(Path(to), reference)
+    work = WorkFolder(Path(to), reference, provider.reader.form)
     with provider.call("download_folder", str(reference), total=False) as call:
         source = FolderSource(reader, reference, call)
         run_blocking(work.open)

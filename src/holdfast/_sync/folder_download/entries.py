@@ -8,6 +8,7 @@ from holdfast._sync.folder_download.source import FolderSource
 from holdfast._sync.folder_download.tally import Tally
 from holdfast._sync.reads.archive_feed import ArchiveFeed
 from holdfast._sync.reads.blocks import Blocks, HeldBlocks
+from holdfast._sync.reads.reader import commit
 from holdfast._sync.runtime import run_blocking
 from holdfast.content import dag_pb
 from holdfast.content.blocks import inline_block, malformed
@@ -18,10 +19,8 @@ from holdfast.content.unixfs.data import Kind
 from holdfast.content.unixfs.file_nodes import file_node
 from holdfast.files.disk_space import DiskSpace
 from holdfast.files.folder_target.limits import Usage
-from holdfast.files.folder_target.links import WRITE_LINKS, check_link
-from holdfast.files.folder_target.names import EntryPath, refused
-from holdfast.files.folder_target.part_file import PartFile
-from holdfast.files.folder_target.work_folder import WorkFolder
+from holdfast.files.folder_target.names import WRITE_LINKS, EntryPath, check_link, refused
+from holdfast.files.folder_target.work_folder import PartFile, WorkFolder
 
 FOLDERS = frozenset({Kind.DIRECTORY, Kind.SHARD})
 
@@ -101,17 +100,16 @@ class Entries:
 
     def _read(self, path: EntryPath, cid: CID, size: int = 0, blocks: Blocks | None = None) -> None:
         """Write a file of `size` bytes, if that is known; from `blocks`, or by a request."""
-        part = self._part(path, cid, continues=self._source.is_remote and blocks is None)
+        continues = self._source.is_remote and blocks is None
+        part = PartFile(self._work, path, cid, self.usage, continues=continues)
         try:
             run_blocking(part.open)
-            run_blocking(part.expect, size)
+            if not self._work.form:  # else the reader knows the size of what it makes
+                run_blocking(part.expect, size)
             self._source.read(cid, path, part, self._tally.of_file(), blocks)
-            run_blocking(part.commit)
+            commit(part)
         finally:
             run_blocking(part.discard)
-
-    def _part(self, path: EntryPath, cid: CID, *, continues: bool) -> PartFile:
-        return self._work.part(path, cid, self.usage, continues=continues)
 
     def _write_link(self, path: EntryPath, block: bytes) -> None:
         message = data.decode(dag_pb.decode(block).data)

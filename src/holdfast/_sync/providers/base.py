@@ -20,7 +20,7 @@ from typing import Any, ClassVar, ContextManager, Final, Self, TypeVar, cast  # 
 from holdfast._sync.content_file import ContentFile
 from holdfast._sync.dag_export import DagExport
 from holdfast._sync.providers.imports import Content, Imports, ignore
-from holdfast._sync.reads.reader import Reader
+from holdfast._sync.reads.reader import Reader, commit, on_disk
 from holdfast._sync.runtime import run_blocking
 from holdfast._sync.upload_sources import open_upload
 from holdfast.calls import Call
@@ -379,7 +379,7 @@ class BaseProvider(Imports, StorageProvider, ABC):
         with self.call("retrieve", cid) as call:
             sink = TextSink(self.config.max_json_bytes)
             self.reader.read(Reference.parse(cid), sink, call)
-            return json_text.from_content(sink.data)
+            return json_text.from_content((commit(sink)).data)
 
     def get_file(
         self,
@@ -402,12 +402,11 @@ class BaseProvider(Imports, StorageProvider, ABC):
             sink = TargetSink(to, cache=cache, reference=reference, max_bytes=max_bytes)
         with self.call("download", cid, total=False) as call:
             try:
-                _run(sink, sink.open)
+                on_disk(sink, sink.open)
                 media_type = self.reader.read(reference, sink, call, progress=progress)
-                _run(sink, sink.commit)
-                return sink.blob(type=media_type, name=_name(reference))
+                return (commit(sink)).blob(type=media_type, name=_name(reference))
             finally:
-                _run(sink, sink.discard)
+                on_disk(sink, sink.discard)
 
     @operation("cannot open files in parts; use download")
     def open_file(self, cid: str) -> ContentFile:
@@ -515,14 +514,6 @@ def _describe(content: Content) -> tuple[str, str, str | None]:
     if isinstance(content, FolderSource):
         return "add_directory", "upload", None
     return ("put_file", "upload", None) if content.json is None else ("put_json", "store", None)
-
-
-def _run(sink: SpoolSink | TargetSink, step: Callable[[], None]) -> None:
-    """Do a `step` of `sink`: on a worker thread, unless the sink is in memory."""
-    if sink.is_in_memory:
-        step()
-    else:
-        run_blocking(step)
 
 
 def _name(reference: Reference) -> str | None:

@@ -59,9 +59,9 @@ class PinProvider(ListingProvider):
             return self.add_folder(content, info, call, progress)
         if content.json is None:
             return self.add_file(content, info, call, progress)
-        return self.add_json(content.json, info, call)
+        return self.add_json(content, content.json, info, call)
 
-    def add_json(self, data: bytes, info: PinInfo, call: Call) -> Added:
+    def add_json(self, _source: Source, data: bytes, info: PinInfo, call: Call) -> Added:
         """Pin the JSON text `data`."""
         added = self.run(self._api.add_json(data, info), call)
         if self.config.verify:

@@ -16,7 +16,7 @@ a file uses the upper level alone; copies and exports use the lower one.
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias, TypeVar
 
 from holdfast._sync.reads.archive_feed import ArchiveFeed
 from holdfast._sync.reads.blocks import Blocks, GetBlock, GivenBlocks, check_time
@@ -26,7 +26,7 @@ from holdfast._sync.reads.peer import BlocksPeer
 from holdfast._sync.reads.state import Output, ReadState
 from holdfast._sync.reads.strategies import BodyStream
 from holdfast._sync.reads.streams import closing_on_error
-from holdfast._sync.runtime import now
+from holdfast._sync.runtime import now, run_blocking
 from holdfast.calls import Call, Deadline
 from holdfast.content.blocks import BlockCache
 from holdfast.content.budgets import MAX_CACHED
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 LARGEST_RANGE: Final = 8 << 20  # bytes that an open file reads within one `timeouts.total`
 BODY_FROM: Final = 4 << 20  # bytes of a file from which one stream is faster than its blocks
 Part: TypeAlias = bytes | bytearray
+S = TypeVar("S", bound=Sink)
 
 
 class Ranges:
@@ -79,10 +80,14 @@ class Reader(ABC):
             download has verified is kept for the next one. Then content can also be requested by
             its path.
         host: The host of the peer, for errors of `body`.
+        form: A text that names what `read` makes of the content, "" for nothing. A reader that
+            adds a `Finish` to sinks has one, which also tells two keys from each other, say:
+            downloads of folders in different forms never share their unfinished files.
     """
 
     is_remote: ClassVar[bool] = False
     host: str = ""
+    form: str = ""
 
     def __init__(self, *, total: float | None = None) -> None:
         self._total = total
@@ -127,6 +132,9 @@ class Reader(ABC):
         verify: bool | None = None,  # noqa: ARG002 - for readers that can read without
     ) -> str:
         """Fill `sink` with a file; return its media type as the peer reports it, "" if unknown.
+
+        A wrapper that changes the content calls `sink.add_finish` before it lets the inner reader
+        read. Who fills a sink again calls its `restart` before.
 
         Args:
             reference: The file.
@@ -222,6 +230,31 @@ class Reader(ABC):
             blocks.advance(walk, known, take)
             check_time(deadline, cid)
         return data
+
+
+def commit(sink: S) -> S:
+    """Commit `sink`, which a reader has filled; return the sink that has the content.
+
+    That is another one if finishes have to make the content. They run in several jobs, so that a
+    cancelled call ends soon. The owner of `sink` discards it in any case.
+    """
+    if sink.finishes:
+        steps = sink.finish()
+        while run_blocking(next, steps, None):
+            pass
+    final = sink.final or sink
+    on_disk(final, final.commit)
+    if final is not sink:
+        sink.verified = 0  # so that nothing of it is saved
+    return final
+
+
+def on_disk(sink: Sink, step: Callable[[], None]) -> None:
+    """Do a `step` of `sink`: on a worker thread, unless the sink is in memory."""
+    if sink.is_in_memory:
+        step()
+    else:
+        run_blocking(step)
 
 
 class BlockReader(Reader):

@@ -7,11 +7,12 @@
         files/    the directory; each file in it was complete and verified when it came there
         parts/    files while they are written
         blocks/   the blocks of directories, by their CIDs
+        finished/ the size and hash of each file in files/ that the reader has made from other bytes
         probe/    files that show which names the file system can have
 
 A later download of the same content to the same target continues here. It trusts nothing of it:
 files and blocks are hashed again, and a link or any other thing that a download does not make is an
-error.
+error. A file that a reader has made from verified bytes has no CID; it is compared with its record.
 """
 
 import contextlib
@@ -19,27 +20,36 @@ import errno
 import hashlib
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from threading import Lock
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, Self
 
 from holdfast.content.blocks import MAX_BLOCK, check_block
 from holdfast.content.cid import CID
+from holdfast.content.codecs import is_one_block
+from holdfast.content.hashes import FUNCTIONS, IDENTITY, Hasher
+from holdfast.content.profiles import candidates_for
 from holdfast.content.reference import Reference
+from holdfast.content.unixfs.layouts import Layouts
 from holdfast.errors import VerificationError
-from holdfast.files.atomic import sync_name
+from holdfast.files.atomic import WorkFile, sync_name
 from holdfast.files.folder_target.limits import Usage
 from holdfast.files.folder_target.names import EntryPath, NameRules, longest_name
-from holdfast.files.folder_target.part_file import PartFile
-from holdfast.files.folder_target.saved import has_content
 from holdfast.files.folder_target.tree import TargetTree, changed_by_others
 from holdfast.files.locks import try_lock
+from holdfast.files.partial import WORTH_KEEPING
+from holdfast.files.sinks import Sink
 
 FILES: Final = "files"
 PARTS: Final = "parts"
 BLOCKS: Final = "blocks"
+FINISHED: Final = "finished"
+CONTENT: Final = (FILES, PARTS, BLOCKS, FINISHED)
 PROBE: Final = "probe"
 LOCK: Final = "lock"
+PIECE: Final = 1 << 20  # bytes that are hashed at once
+RECORD_SIZE: Final = 100  # the bytes of a record, at most
 LONGEST_SHOWN: Final = 100  # characters of the target's name in that of the work folder
 NFC, NFD = "caf\u00e9", "cafe\u0301"
 
@@ -48,19 +58,21 @@ class WorkFolder:
     """The work folder for the directory at `reference` and its `target`.
 
     Attributes:
+        form: What the reader makes of files; readers of different form never share a work folder.
         path: Its path.
         tree: What is in it, while it is open.
     """
 
-    def __init__(self, target: Path, reference: Reference) -> None:
+    def __init__(self, target: Path, reference: Reference, form: str = "") -> None:
         self.target: Path = Path(os.path.abspath(target))  # noqa: PTH100 - links are not resolved
         cid = reference.cid
-        content = repr((cid.key, reference.path, self.target.name))
+        content = repr((cid.key, reference.path, self.target.name)) + form
         key = hashlib.sha256(content.encode("utf-8", "surrogateescape")).hexdigest()[:16]
         shown = self.target.name.encode("utf-8", "surrogateescape")[:LONGEST_SHOWN]
         name = f".{shown.decode('utf-8', 'ignore')}.holdfast-{key}"
         self.path: Path = self.target.parent / name
         self.tree: TargetTree
+        self.form: str = form
         self._lock: BinaryIO | None = None
         self._mode: int | None = None
         self._saving = Lock()
@@ -74,7 +86,7 @@ class WorkFolder:
         try:
             self._take_lock()
             self._mode = check_target(self.target)
-            for name in (FILES, PARTS, BLOCKS):
+            for name in CONTENT if self.form else CONTENT[:-1]:
                 self.tree.make((name,))
         except BaseException:
             if self._lock is None:
@@ -97,15 +109,11 @@ class WorkFolder:
             can_write=self._can_write,
         )
 
-    def part(self, path: EntryPath, cid: CID, usage: Usage, *, continues: bool) -> PartFile:
-        """Return the sink for the file `cid` at `path`."""
-        part = self._part_path(path, cid)
-        return PartFile(self.tree, part, (FILES, *path), usage, continues=continues)
-
     def saved_size(self, path: EntryPath, cid: CID, *, continues: bool) -> int | None:
         """Return the size of the file at `path` if it has the content of `cid`, else None.
 
-        A file of other content becomes a part that a download may continue, or is removed.
+        A file that a reader has made must be as it was recorded. A file of other content becomes a
+        part that a download may continue, or is removed.
         """
         place = (FILES, *path)
         status = self.tree.status(place)
@@ -115,13 +123,34 @@ class WorkFolder:
         if file is None:
             return None
         with file:
-            if has_content(file, cid):
+            if self._is_recorded(file, path, cid) if self.form else has_content(file, cid):
                 return file.tell()
-        if continues:
-            self.tree.move(place, self._part_path(path, cid))
+        if continues and not self.form:
+            self.tree.move(place, self.key_path(PARTS, path, cid))
         else:
             self.tree.remove(place)
         return None
+
+    def key_path(self, folder: str, path: EntryPath, cid: CID) -> EntryPath:
+        """Return a path in `folder` for what belongs to the file `cid` at `path`."""
+        key = "/".join(path).encode("utf-8", "surrogateescape") + b"\0" + bytes(cid)
+        return (folder, hashlib.sha256(key).hexdigest()[:40])
+
+    def record(self, path: EntryPath, cid: CID, size: int, digest: str) -> None:
+        """Save the size and hash of the file at `path`, which a reader has made from `cid`."""
+        place = self.key_path(FINISHED, path, cid)
+        self.tree.remove(place)
+        with self.tree.create(place) as file:
+            file.write(f"{size} {digest}".encode())
+
+    def _is_recorded(self, file: BinaryIO, path: EntryPath, cid: CID) -> bool:
+        """Return whether the file was made from the content of `cid`, and has not changed."""
+        record = self.tree.open(self.key_path(FINISHED, path, cid))
+        if record is None:
+            return False
+        with record:
+            digest = _digest(hashlib.sha256(), file).hex()
+            return record.read(RECORD_SIZE) == f"{file.tell()} {digest}".encode()
 
     def save_block(self, cid: CID, block: bytes) -> None:
         """Save a verified block for a later download."""
@@ -191,7 +220,7 @@ class WorkFolder:
         with contextlib.suppress(OSError):
             keep = keep and self.has_progress()
         with contextlib.suppress(OSError):
-            for name in (PROBE,) if keep else (PROBE, FILES, PARTS, BLOCKS, LOCK):
+            for name in (PROBE,) if keep else (PROBE, *CONTENT, LOCK):
                 self.tree.remove_all((name,))
         self.tree.close()
         with contextlib.suppress(OSError):
@@ -221,10 +250,6 @@ class WorkFolder:
             str(self.target),
         )
 
-    def _part_path(self, path: EntryPath, cid: CID) -> EntryPath:
-        key = "/".join(path).encode("utf-8", "surrogateescape") + b"\0" + bytes(cid)
-        return (PARTS, hashlib.sha256(key).hexdigest()[:40])
-
     def _merges(self, one: str, other: str) -> bool:
         """Return whether two names are one file here."""
         try:
@@ -246,6 +271,130 @@ class WorkFolder:
             return False
         finally:
             self.tree.remove_all(folder)
+
+
+class PartFile(WorkFile, Sink):
+    """A sink for the file `cid` of a directory, in `work` until `commit` moves it to `path`.
+
+    Args:
+        work: The folder that it is written to.
+        path: Its path in the directory.
+        cid: Its CID.
+        usage: Counts the bytes before they are written, and refuses too many.
+        continues: Whether the bytes of an earlier download may be used. They must be verified
+            again.
+        is_final: Whether it takes what a finish makes. Then its size and hash are recorded.
+    """
+
+    is_in_memory = False
+
+    def __init__(
+        self,
+        work: WorkFolder,
+        path: EntryPath,
+        cid: CID,
+        usage: Usage,
+        *,
+        continues: bool,
+        is_final: bool = False,
+    ) -> None:
+        self._work = work
+        self._path = path
+        self._cid = cid
+        self._usage = usage
+        folder, name = work.key_path(PARTS, path, cid)
+        self._part = (folder, f"{name}.final" if is_final else name)
+        self._known = 0  # bytes that the file has at least
+        self._counted = (0, 0)  # what `usage` has counted of it
+        self._continues = continues
+        self._hash = hashlib.sha256() if is_final else None
+
+    def open(self) -> None:
+        """Open the file of an earlier download, or make one."""
+        if self._continues:
+            self._file = self._work.tree.open(self._part, os.O_RDWR)
+        else:
+            self._work.tree.remove(self._part)
+        if self._file is None:
+            self._file = self._work.tree.create(self._part)
+        self.saved_size = self.size = self._file.seek(0, os.SEEK_END)
+        self._count(self.size, self.size)
+
+    def expect(self, size: int, *, is_claim: bool = False) -> None:
+        """Raise an error if a file of `size` bytes is too large for the disk or for the user."""
+        if not is_claim:
+            self._count(max(size, self.size), self.size)
+            if self.finishes:
+                self._usage.require_space(size - self.size + self.second_size(size))
+
+    def write(self, data: bytes) -> None:
+        """Append `data`."""
+        size = self.size + len(data)
+        self._count(max(self._known, size), size)
+        super().write(data)
+        self.size = size
+        if self._hash is not None:
+            self._hash.update(data)
+
+    def read_saved(self, start: int, size: int) -> bytes:
+        """Return some of the bytes that an earlier download saved."""
+        self._opened().seek(start)
+        return self._opened().read(min(size, self.saved_size - start))
+
+    def truncate(self, size: int) -> None:
+        """Remove what was written, apart from the first `size` bytes."""
+        super().truncate(size)
+        self._count(size, size)
+        self.size = size
+        self.saved_size = min(self.saved_size, size)
+
+    def commit(self) -> None:
+        """Give the file its name. All bytes are verified."""
+        self.check_size(self.size)
+        self._opened().close()
+        if self._hash is not None:
+            self._count(self.size, self.size)
+            self._work.record(self._path, self._cid, self.size, self._hash.hexdigest())
+        self._work.tree.move(self._part, (FILES, *self._path))
+
+    def discard(self) -> None:
+        """Close the file, and save its verified bytes if they are many. Not after `commit`."""
+        super().discard()
+        file, self._file = self._file, None
+        if file is None or file.closed:
+            return
+        self._count(0, 0)
+        with contextlib.suppress(OSError):  # a full disk, for example
+            keep = self._continues and self.verified >= WORTH_KEEPING
+            if keep:
+                file.truncate(self.verified)
+            file.close()
+            if not keep:
+                self._work.tree.remove(self._part)
+        with contextlib.suppress(OSError):
+            file.close()
+
+    def make_final(self) -> Self:
+        """Return an empty file for what the finishes make."""
+        if not self._work.form:
+            raise TypeError("a reader that adds a finish must have a `form` to download folders")
+        self._count(0, 0)  # the finished file counts in its place
+        place = (self._work, self._path, self._cid)
+        return type(self)(*place, self._usage, continues=False, is_final=True)
+
+    def _count(self, size: int, written: int) -> None:
+        """Count the file as one of `size` bytes, of which `written` are on the disk."""
+        self._known = size
+        counted = (self.content_size(size), 0) if self.finishes else (size, written)
+        before, self._counted = self._counted, counted
+        self._usage.add_bytes(counted[0] - before[0], counted[1] - before[1])
+
+    def explained(self, error: OSError) -> OSError:
+        """Return the error of a full disk with advice; any other error as it is."""
+        if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
+            return error
+        words = "the disk is full: free some space and call again; what is verified is kept"
+        return OSError(errno.ENOSPC, words, "/".join(self._path))
 
 
 def check_target(target: Path) -> int | None:
@@ -273,3 +422,37 @@ def check_target(target: Path) -> int | None:
         words = "this folder is in use and cannot be replaced; give the path of a new one in it"
         raise OSError(errno.EBUSY, words, str(target))
     return stat.S_IMODE(status.st_mode)
+
+
+def has_content(file: BinaryIO, cid: CID) -> bool:
+    """Return whether the bytes of `file` are the content of `cid`.
+
+    A raw block is hashed. Any other file is imported again in the known layouts; False may also
+    mean that it was cut in another way.
+
+    Example:
+        >>> import io
+        >>> has_content(io.BytesIO(b"hello"), CID.of_raw(b"hello"))
+        True
+    """
+    if not is_one_block(cid):
+        layouts = Layouts(candidates_for(cid))
+        for piece in _pieces(file):
+            layouts.update(piece)
+        return cid in layouts.roots().values()
+    if cid.hash_code == IDENTITY:
+        return file.read(len(cid.digest) + 1) == cid.digest
+    function = FUNCTIONS.get(cid.hash_code)
+    if function is None:
+        return False
+    return _digest(function.new(b""), file) == cid.digest
+
+
+def _digest(hasher: Hasher, file: BinaryIO) -> bytes:
+    for piece in _pieces(file):
+        hasher.update(piece)
+    return hasher.digest()
+
+
+def _pieces(file: BinaryIO) -> Iterator[bytes]:
+    return iter(lambda: file.read(PIECE), b"")

@@ -1,0 +1,411 @@
+"""Sinks in two stages: a reader makes the content of files from their verified bytes."""
+
+import errno
+import json
+import os
+import sys
+from dataclasses import replace
+
+import pytest
+
+from holdfast import AsyncClient
+from holdfast.content import dag_pb
+from holdfast.content.dag_pb import Link
+from holdfast.content.profiles import UNIXFS_V1_2025
+from holdfast.content.unixfs import data
+from holdfast.errors import NetworkError, ProviderError, SerializationError, TooLargeError
+from holdfast.files.sinks import SPOOL_SIZE, Finish
+from holdfast.testing import Scripted, ScriptedServer
+from tests._async.masking import unmasking
+from tests.disks import mount
+from tests.folder_dags import FolderDag, on_disk, serving
+from tests.gateways import gateway, kinds, pin
+from tests.masks import FINISH, FORM, KEY, masked, unmask, unmasked_size
+from tests.support import config_for
+
+LARGE = os.urandom(5_000_000)
+STORED = masked(LARGE)
+
+
+def config(server, tmp_path, **changes):
+    return config_for(server, cache_path=tmp_path / "cache", **changes)
+
+
+def partials(tmp_path):
+    return [path.stat().st_size for path in (tmp_path / "cache" / "partial").iterdir()]
+
+
+def fail_in_the_middle(file):
+    yield file.read(2_000_000)
+    raise ValueError("no key opens this")
+
+
+FAILING = Finish(fail_in_the_middle, unmasked_size)
+
+
+# Wherever it goes
+
+
+@pytest.mark.parametrize("content", [b"", b"hello", LARGE[:3_000_000], LARGE])
+@pytest.mark.parametrize("has_target", [True, False])
+async def test_a_file_is_finished_wherever_it_goes(store_client, tmp_path, content, has_target):
+    cid = (await store_client.upload(masked(content))).cid
+    unmasking(store_client)
+    seen = []
+    to = tmp_path / "copy" if has_target else None
+    blob = await store_client.download(
+        cid, to=to, progress=lambda done, total: seen.append((done, total))
+    )
+    assert (blob.size, blob.read()) == (len(content), content)
+    with blob.open() as stream:
+        assert stream.read() == content
+    assert seen[-1] == (len(content), len(content))
+    assert seen == sorted(seen)
+    assert [path.name for path in tmp_path.iterdir()] == (["copy"] if has_target else [])
+
+
+async def test_a_value_is_read_from_what_is_finished(store_client):
+    value = {"hello": "world"}
+    cid = (await store_client.upload(masked(json.dumps(value).encode()))).cid
+    assert await unmasking(store_client).retrieve(cid) == value
+
+
+async def test_finishes_nest_and_the_inner_one_runs_first(store_client, tmp_path):
+    cid = (await store_client.upload(masked(masked(LARGE, b"other key of 16!")))).cid
+    outer = Finish(lambda file: unmask(file, b"other key of 16!"), unmasked_size)
+    unmasking(unmasking(store_client), outer, "other;")
+    assert (await store_client.download(cid, to=tmp_path / "copy")).size == len(LARGE)
+    assert (tmp_path / "copy").read_bytes() == LARGE
+    assert (await store_client.download(cid)).read() == LARGE
+
+
+async def test_the_mode_of_the_file_that_is_replaced_stays(store_client, tmp_path):
+    (tmp_path / "copy").write_bytes(b"old")
+    (tmp_path / "copy").chmod(0o640)
+    cid = (await store_client.upload(STORED)).cid
+    await unmasking(store_client).download(cid, to=tmp_path / "copy")
+    assert (tmp_path / "copy").read_bytes() == LARGE
+    assert (tmp_path / "copy").stat().st_mode & 0o777 == 0o640
+
+
+# Limits
+
+
+@pytest.mark.parametrize("has_target", [True, False])
+@pytest.mark.parametrize("size", [1000, len(LARGE)])
+async def test_max_bytes_is_for_the_finished_content(store_client, tmp_path, has_target, size):
+    cid = (await store_client.upload(masked(LARGE[:size]))).cid
+    to = tmp_path / "copy" if has_target else None
+    unmasking(store_client)
+    assert (await store_client.download(cid, to=to, max_bytes=size)).size == size
+    with pytest.raises(TooLargeError) as caught:
+        await store_client.download(cid, to=to, max_bytes=size - 1)
+    assert (caught.value.size, caught.value.limit) == (size, size - 1)
+
+
+async def test_a_finish_that_makes_more_than_it_said_is_stopped(store_client, tmp_path):
+    cid = (await store_client.upload(STORED)).cid
+    unmasking(store_client, Finish(lambda file: [file.read(9)] * 1000, lambda size: 0))
+    for to in (None, tmp_path / "copy"):
+        with pytest.raises(TooLargeError):
+            await store_client.download(cid, to=to, max_bytes=8_999)
+        assert (await store_client.download(cid, to=to, max_bytes=9_000)).size == 9_000
+
+
+async def test_max_json_bytes_is_for_the_finished_content(tmp_path):
+    text = json.dumps("x" * 98).encode()
+    async with AsyncClient.init(path=tmp_path, max_json_bytes=len(text)) as client:
+        cid = (await client.upload(masked(text))).cid
+        longer = (await client.upload(masked(text + b" "))).cid
+        unmasking(client)
+        assert await client.retrieve(cid) == "x" * 98
+        with pytest.raises(SerializationError):
+            await client.retrieve(longer)
+
+
+# Interrupted downloads of a file
+
+
+async def interrupted(node, cid, tmp_path, *, is_masked):
+    """Leave some verified bytes behind; return how many."""
+
+    def cut(kind, request, reply):
+        return replace(reply, cut=3_500_000) if kind == "plain" else reply
+
+    with gateway(node, cut) as server:
+        async with await AsyncClient.init(config(server, tmp_path)) as client:
+            if is_masked:
+                unmasking(client)
+            with pytest.raises(NetworkError):
+                await client.download(cid, to=tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()
+    (size,) = partials(tmp_path)
+    assert 2_000_000 < size < 3_500_000
+    return size
+
+
+@pytest.mark.parametrize(("before", "after"), [(True, True), (False, True), (True, False)], ids=str)
+async def test_the_next_download_continues_after_the_verified_bytes(node, tmp_path, before, after):
+    cid = pin(node, STORED, UNIXFS_V1_2025)
+    size = await interrupted(node, cid, tmp_path, is_masked=before)
+    with gateway(node) as server:
+        async with await AsyncClient.init(config(server, tmp_path)) as client:
+            if after:
+                unmasking(client)
+            blob = await client.download(cid, to=tmp_path / "copy")
+    assert blob.read() == (LARGE if after else STORED)
+    assert [each.headers.get("range") for each in server.requests] == [None, f"bytes={size}-"]
+    assert partials(tmp_path) == []
+
+
+async def test_a_finish_that_fails_leaves_no_target_and_loses_no_verified_bytes(node, tmp_path):
+    cid = pin(node, STORED, UNIXFS_V1_2025)
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "copy").write_bytes(b"old")
+    with gateway(node) as server:
+        async with await AsyncClient.init(config(server, tmp_path)) as client:
+            plain_reader = client.provider.reader
+            unmasking(client, FAILING)
+            for to in (tmp_path / "here" / "copy", None):
+                with pytest.raises(ValueError, match="no key"):
+                    await client.download(cid, to=to)
+            assert on_disk(tmp_path / "here") == {"copy": b"old"}
+            assert partials(tmp_path) == [len(STORED)]
+            before = len(server.requests)
+            client.provider.reader = plain_reader
+            unmasking(client)
+            await client.download(cid, to=tmp_path / "here" / "copy")
+    assert kinds(server)[before:] == ["raw"]  # the root, to verify the bytes that were saved
+    assert on_disk(tmp_path / "here") == {"copy": LARGE}
+    assert partials(tmp_path) == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="mounts a disk")
+async def test_a_disk_without_space_for_both_stages_is_refused_before_the_download(
+    node, small_disk
+):
+    cid = pin(node, STORED, UNIXFS_V1_2025)
+    with gateway(node) as server:
+        async with await AsyncClient.init(config(server, small_disk)) as client:
+            unmasking(client)
+            with pytest.raises(OSError, match="are free") as caught:
+                await client.download(cid, to=small_disk / "copy")
+    assert caught.value.errno == errno.ENOSPC
+    assert set(kinds(server)) <= {"raw", "plain"}
+    assert not (small_disk / "copy").exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="mounts a disk")
+async def test_a_disk_that_is_full_in_the_finish_loses_no_verified_bytes(node, small_disk):
+    cid = pin(node, STORED, UNIXFS_V1_2025)
+    with gateway(node) as server:
+        async with await AsyncClient.init(config(server, small_disk)) as client:
+            plain_reader = client.provider.reader
+            unmasking(client, Finish(unmask, lambda size: 0))
+            with pytest.raises(OSError, match=r"[Nn]o space left"):
+                await client.download(cid, to=small_disk / "copy")
+            assert partials(small_disk) == [len(STORED)]
+            assert not (small_disk / "copy").exists()
+            mount(small_disk, "-o", "remount,size=40m")
+            before = len(server.requests)
+            client.provider.reader = plain_reader
+            assert (await unmasking(client).download(cid, to=small_disk / "copy")).read() == LARGE
+    assert kinds(server)[before:] == ["raw"]
+
+
+# Folders
+
+CONTENT = {
+    "a.txt": b"hello",
+    "empty": b"",
+    "large": LARGE[:3_000_000],
+    **{f"{number}.txt": b"%d" % number * 100 for number in range(20)},
+}
+
+
+def masked_folder(dag, content=CONTENT):
+    files = [(name, dag.file(masked(plain))) for name, plain in content.items()]
+    return str(dag.folder(("sub", dag.folder(*files)), ("b.txt", dag.file(masked(b"b")))))
+
+
+def tree(content=CONTENT):
+    below = {f"sub/{name}": plain for name, plain in content.items()}
+    return {"sub": None, "b.txt": b"b", **below}
+
+
+async def test_every_file_of_a_folder_is_finished(store_client, tmp_path):
+    for name, stored in tree().items():
+        path = tmp_path / "up" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if stored is not None:
+            path.write_bytes(masked(stored))
+    cid = (await store_client.upload(tmp_path / "up")).cid
+    seen = []
+    size = sum(len(each or b"") for each in tree().values())
+    unmasking(store_client)
+    await store_client.download_folder(
+        cid,
+        tmp_path / "down",
+        max_bytes=size,
+        progress=lambda done, total: seen.append((done, total)),
+    )
+    assert on_disk(tmp_path / "down") == tree()
+    assert seen[-1] == (size, size)
+    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
+    with pytest.raises(TooLargeError):
+        await store_client.download_folder(cid, tmp_path / "again", max_bytes=size - 1)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["down", "up"]
+
+
+@pytest.mark.parametrize("kinds", [("raw", "plain"), ("raw", "car", "plain"), ("plain", "car")])
+async def test_a_folder_from_any_gateway(tmp_path, kinds):
+    dag = FolderDag()
+    root = masked_folder(dag)
+    with ScriptedServer(serving(dag, kinds=kinds)) as server:
+        async with await AsyncClient.init(config_for(server)) as client:
+            await unmasking(client).download_folder(root, tmp_path / "copy")
+    assert on_disk(tmp_path / "copy") == tree()
+
+
+async def test_a_gateway_that_serves_only_paths_gets_a_second_request_and_one_finish(tmp_path):
+    dag = FolderDag()
+    large = dag.file(masked(LARGE[:3_000_000]))
+    root = dag.folder(("large", large), ("a", dag.file(masked(b"a"))))
+    with ScriptedServer(serving(dag, roots={root})) as server:
+        async with await AsyncClient.init(config_for(server)) as client:
+            await unmasking(client).download_folder(str(root), tmp_path / "copy")
+    assert on_disk(tmp_path / "copy") == {"large": LARGE[:3_000_000], "a": b"a"}
+
+
+async def stopped_before(dag, root, missing, tmp_path, *, finish=FINISH, form=FORM):
+    """Download a folder until the file `missing` is asked for, which the gateway has not."""
+    whole = serving(dag, kinds=("raw", "plain"))
+
+    def answer(request):
+        is_missing = missing in request.target or "/last" in request.target
+        return Scripted(status=404) if is_missing else whole(request)
+
+    with ScriptedServer(answer) as server:
+        async with await AsyncClient.init(config_for(server)) as client:
+            if form:
+                unmasking(client, finish, form)
+            with pytest.raises((ProviderError, ValueError)):
+                await client.download_folder(root, tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()
+
+
+async def continued(dag, root, tmp_path, form=FORM):
+    """Download all of a folder; return which CIDs were asked for."""
+    with ScriptedServer(serving(dag, kinds=("raw", "plain"))) as server:
+        async with await AsyncClient.init(config_for(server)) as client:
+            if form:
+                unmasking(client, form=form)
+            await client.download_folder(root, tmp_path / "copy")
+    return {request.target[6:].partition("?")[0] for request in server.requests}
+
+
+def flat_folder(dag):
+    """A folder whose last file is the only one that a test withholds."""
+    content = {f"{number}.txt": b"%d" % number * 1000 for number in range(20)}
+    files = {name: dag.file(masked(plain)) for name, plain in content.items()}
+    last = dag.file(masked(b"last"))
+    inner = dag.folder(("last", last))
+    root = dag.folder(*files.items(), ("sub", inner))
+    return str(root), str(last), {name: str(cid) for name, cid in files.items()}, content
+
+
+async def test_finished_files_are_not_fetched_again_and_changed_ones_are(tmp_path):
+    dag = FolderDag()
+    root, last, files, content = flat_folder(dag)
+    await stopped_before(dag, root, last, tmp_path)
+    (work,) = tmp_path.glob(".copy.*")
+    assert on_disk(work / "files") == {**content, "sub": None}
+    (work / "files" / "3.txt").write_bytes(b"3" * 999 + b"4")
+    (work / "files" / "4.txt").write_bytes(b"4")
+    (work / "files" / "5.txt").unlink()
+    asked = await continued(dag, root, tmp_path)
+    assert asked == {last, files["3.txt"], files["4.txt"], files["5.txt"]}
+    assert on_disk(tmp_path / "copy") == {**content, "sub": None, "sub/last": b"last"}
+    assert [path.name for path in tmp_path.iterdir()] == ["copy"]
+
+
+async def test_a_finished_file_without_its_record_is_made_again(tmp_path):
+    dag = FolderDag()
+    root, last, files, content = flat_folder(dag)
+    await stopped_before(dag, root, last, tmp_path)
+    (work,) = tmp_path.glob(".copy.*")
+    records = sorted((work / "finished").iterdir())
+    assert len(records) == len(files)
+    records[0].unlink()
+    records[1].write_bytes(b"")
+    asked = await continued(dag, root, tmp_path)
+    assert len(asked) == 3
+    assert on_disk(tmp_path / "copy") == {**content, "sub": None, "sub/last": b"last"}
+
+
+@pytest.mark.parametrize(("before", "after"), [("", FORM), (FORM, ""), ("other;", FORM)], ids=str)
+async def test_files_of_another_form_are_never_used(tmp_path, before, after):
+    dag = FolderDag()
+    root, last, _, content = flat_folder(dag)
+    other = Finish(lambda file: unmask(file, KEY[::-1]), unmasked_size)
+    finish = other if before == "other;" else FINISH
+    await stopped_before(dag, root, last, tmp_path, finish=finish, form=before)
+    await continued(dag, root, tmp_path, after)
+    plain = {**content, "sub/last": b"last"} if after else None
+    found = on_disk(tmp_path / "copy")
+    assert found.pop("sub") is None
+    assert found == plain if after else all(len(each) > 16 for each in found.values())
+    if not after:
+        cids = {str(dag.file(each)) for each in found.values()}
+        assert last in cids
+
+
+async def test_a_finish_that_fails_in_a_folder_keeps_the_verified_bytes(tmp_path):
+    dag = FolderDag()
+    large = dag.file(STORED)
+    root = str(dag.folder(("large", large)))
+    await stopped_before(dag, root, "nothing", tmp_path, finish=FAILING)
+    (part,) = tmp_path.glob(".copy.*/parts/*")
+    assert part.stat().st_size == len(STORED)
+    leaves = {str(each) for each in dag if each != large and str(each) != root}
+    asked = await continued(dag, root, tmp_path)
+    assert asked <= {str(large), root}
+    assert not asked & leaves
+    assert on_disk(tmp_path / "copy") == {"large": LARGE}
+
+
+async def test_a_reader_with_a_finish_and_without_a_form_cannot_download_folders(tmp_path):
+    dag = FolderDag()
+    root = masked_folder(dag)
+    with ScriptedServer(serving(dag)) as server:
+        async with await AsyncClient.init(config_for(server)) as client:
+            unmasking(client, form="")
+            with pytest.raises(TypeError, match="form"):
+                await client.download_folder(root, tmp_path / "copy")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="mounts a disk")
+async def test_a_disk_that_is_full_in_a_folder_keeps_what_is_finished(small_disk):
+    dag = FolderDag()
+    content = {f"{number}": b"%d" % number * 1_000_000 for number in range(10)}
+    files = {name: dag.file(masked(plain)) for name, plain in content.items()}
+    # Without the sizes of its files, for which it would be refused before the first one.
+    links = [Link(cid, name.encode(), 0) for name, cid in files.items()]
+    root = str(dag.put(dag_pb.encode(links, data.DIRECTORY)))
+    with ScriptedServer(serving(dag)) as server:
+        async with await AsyncClient.init(config_for(server)) as client:
+            unmasking(client)
+            with pytest.raises(OSError, match="free some space") as caught:
+                await client.download_folder(root, small_disk / "copy")
+            assert caught.value.errno == errno.ENOSPC
+            assert not (small_disk / "copy").exists()
+            finished = len([*small_disk.glob(".copy.*/files/*")])
+            mount(small_disk, "-o", "remount,size=60m")
+            before = len(server.requests)
+            await client.download_folder(root, small_disk / "copy")
+            assert len(server.requests) - before <= 2 * (len(files) - finished)
+    assert on_disk(small_disk) == {"copy": None} | {f"copy/{n}": c for n, c in content.items()}
+
+
+def test_the_large_file_of_these_tests_is_not_kept_in_memory():
+    assert len(LARGE) > SPOOL_SIZE
