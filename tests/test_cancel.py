@@ -9,7 +9,9 @@ import pytest
 
 from holdfast import AsyncClient, ClientConfig
 from holdfast._async.runtime import run_blocking
+from holdfast.files.sinks import Finish
 from holdfast.testing import Scripted, ScriptedServer
+from tests._async.masking import unmasking
 from tests.support import config_for, pinned, raw_cid
 
 DATA = bytes(range(256)) * 40_000
@@ -133,3 +135,23 @@ async def test_who_leaves_the_line_takes_nobodys_turn():
             await client.test_connection()
             assert time.monotonic() - started < 10  # and not 20
         assert len(server.requests) == 2
+
+
+async def test_a_cancelled_download_does_not_wait_for_the_end_of_its_finish(tmp_path):
+    begun = threading.Event()
+
+    def endless(_):
+        while True:
+            yield bytes(4 << 20)
+            begun.set()
+            time.sleep(0.05)
+
+    async with AsyncClient.init(path=tmp_path / "store") as client:
+        cid = (await client.upload(DATA)).cid
+        unmasking(client, Finish(endless, lambda size: size))
+        task = asyncio.ensure_future(client.download(cid, to=tmp_path / "copy"))
+        await run_blocking(begun.wait)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert [path.name for path in tmp_path.iterdir()] == ["store"]

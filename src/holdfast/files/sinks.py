@@ -69,11 +69,8 @@ class Finish:
 
     def progress(self, progress: Progress | None) -> Progress | None:
         """Return a callback that calls `progress` with the sizes of the content."""
-        if progress is None:
-            return None
-        return lambda done, total: progress(
-            self.size(done), None if total is None else self.size(total)
-        )
+        size = self.size
+        return progress and (lambda done, total: progress(size(done), total and size(total)))
 
 
 class Sink:

@@ -8,16 +8,15 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 from typing import BinaryIO
 
-from holdfast.errors import ClientClosedError
+from holdfast.errors import ClientClosedError, ConfigError
 from holdfast.files.atomic import sync_file_system
 from holdfast.files.folder_target.names import EntryPath
 from holdfast.files.open_folders import (
-    BINARY,
     DIRECTORY,
     HAS_DIR_FD,
     LINK_ERRORS,
@@ -25,6 +24,8 @@ from holdfast.files.open_folders import (
     NO_WAIT,
     OpenFolder,
     check_owner,
+    create,
+    open_file,
 )
 
 
@@ -66,31 +67,22 @@ class TargetTree:
 
     def create(self, path: EntryPath) -> BinaryIO:
         """Make a file, which must not exist, and open it."""
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | NO_FOLLOW | BINARY
         with self._above(path) as place:
-            name = place.prefix + path[-1]
-            return os.fdopen(os.open(name, flags, 0o666, dir_fd=place.dir_fd), "w+b")
+            return os.fdopen(create(place, path[-1]), "w+b")
 
     def open(self, path: EntryPath, flags: int = os.O_RDONLY) -> BinaryIO | None:
         """Open a regular file that has no other name; return None if there is nothing.
 
         Raise `OSError` if it is anything else, a link for example.
         """
-        flags |= NO_FOLLOW | NO_WAIT | BINARY
         with self._above(path) as place:
-            name = place.prefix + path[-1]
             try:
-                if not NO_FOLLOW and stat.S_ISLNK(os.lstat(name).st_mode):
-                    raise changed_by_others(self.path.joinpath(*path))
-                descriptor = os.open(name, flags, 0o600, dir_fd=place.dir_fd)
+                descriptor = open_file(place, path[-1], self.path, flags, 0o600)
             except FileNotFoundError:
                 return None
-            except OSError as error:
-                if error.errno in {*LINK_ERRORS, errno.EISDIR, errno.ENXIO}:
-                    raise changed_by_others(self.path.joinpath(*path)) from None
-                raise
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
+            except ConfigError:
+                raise changed_by_others(self.path.joinpath(*path)) from None
+        if os.fstat(descriptor).st_nlink != 1:
             os.close(descriptor)
             raise changed_by_others(self.path.joinpath(*path))
         return os.fdopen(descriptor, "rb" if flags & os.O_ACCMODE == os.O_RDONLY else "r+b")
@@ -136,31 +128,35 @@ class TargetTree:
 
     def size(self, path: EntryPath) -> int:
         """Return how many bytes the files below a folder have."""
-        size = 0
-        pending = [path]
-        while pending:
-            folder = pending.pop()
-            with self.opened(folder) as place, _scan(place) as entries:
-                for entry in entries:
-                    if entry.is_dir(follow_symlinks=False):
-                        pending.append((*folder, entry.name))
-                    elif entry.is_file(follow_symlinks=False):
-                        size += entry.stat(follow_symlinks=False).st_size
-        return size
+        entries = (entry for _, entry in self._below(path) if entry.is_file(follow_symlinks=False))
+        return sum(entry.stat(follow_symlinks=False).st_size for entry in entries)
 
     def sync(self, path: EntryPath) -> int:
         """Make everything below a folder durable; return how many entries are below it."""
         with self.opened(path) as place:
             is_done = sync_file_system(place.dir_fd)
+            if place.dir_fd is not None and not is_done:
+                os.fsync(place.dir_fd)
         count = 0
+        for place, entry in self._below(path):
+            count += 1
+            is_ours = entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)
+            if is_ours and not is_done and os.name != "nt":
+                _sync_entry(place, entry.name)
+        return count
+
+    def _below(self, path: EntryPath) -> "Iterator[tuple[OpenFolder, os.DirEntry[str]]]":
+        """Yield all entries below a folder, each with the open folder that it is in."""
         pending = [path]
         while pending:
             folder = pending.pop()
             with self.opened(folder) as place:
-                count += _visit(place, folder, pending, sync=not is_done)
-                if place.dir_fd is not None and not is_done:
-                    os.fsync(place.dir_fd)
-        return count
+                where = place.prefix if place.dir_fd is None else place.dir_fd
+                with os.scandir(where) as entries:
+                    for entry in entries:
+                        if entry.is_dir(follow_symlinks=False):
+                            pending.append((*folder, entry.name))
+                        yield place, entry
 
     def remove_all(self, path: EntryPath) -> None:
         """Remove a folder and everything below it; do nothing if there is none."""
@@ -206,11 +202,9 @@ class TargetTree:
             if self._root is not None:
                 os.close(self._root)
 
-    @contextmanager
-    def _above(self, path: EntryPath) -> Iterator[OpenFolder]:
+    def _above(self, path: EntryPath) -> AbstractContextManager[OpenFolder]:
         """Open the folder in which an entry is."""
-        with self.opened(path[:-1]) as place:
-            yield place
+        return self.opened(path[:-1])
 
     def _check_by_path(self, path: EntryPath) -> OpenFolder:
         """Check each folder on the way, on a system that cannot open folders."""
@@ -225,29 +219,14 @@ class TargetTree:
         return OpenFolder(f"{place}{os.sep}", None)
 
 
-def _visit(place: OpenFolder, folder: EntryPath, pending: list[EntryPath], *, sync: bool) -> int:
-    """Count the entries of an open folder, and add its folders to `pending`.
-
-    With `sync`, make its files durable.
-    """
-    count = 0
-    with _scan(place) as entries:
-        for entry in entries:
-            count += 1
-            if entry.is_dir(follow_symlinks=False):
-                pending.append((*folder, entry.name))
-            elif sync and entry.is_file(follow_symlinks=False) and os.name != "nt":
-                flags = os.O_RDONLY | NO_FOLLOW | NO_WAIT
-                descriptor = os.open(place.prefix + entry.name, flags, dir_fd=place.dir_fd)
-                try:
-                    os.fsync(descriptor)
-                finally:
-                    os.close(descriptor)
-    return count
-
-
-def _scan(place: OpenFolder) -> "os._ScandirIterator[str]":
-    return os.scandir(place.prefix if place.dir_fd is None else place.dir_fd)
+def _sync_entry(place: OpenFolder, name: str) -> None:
+    """Make a file, or the names in a folder, durable."""
+    flags = os.O_RDONLY | NO_FOLLOW | NO_WAIT
+    descriptor = os.open(place.prefix + name, flags, dir_fd=place.dir_fd)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def changed_by_others(path: Path) -> OSError:

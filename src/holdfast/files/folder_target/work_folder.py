@@ -351,10 +351,13 @@ class PartFile(WorkFile, Sink):
     def commit(self) -> None:
         """Give the file its name. All bytes are verified."""
         self.check_size(self.size)
-        self._opened().close()
         if self._hash is not None:
             self._count(self.size, self.size)
-            self._work.record(self._path, self._cid, self.size, self._hash.hexdigest())
+            try:
+                self._work.record(self._path, self._cid, self.size, self._hash.hexdigest())
+            except OSError as error:
+                raise self.explained(error) from None
+        self._opened().close()
         self._work.tree.move(self._part, (FILES, *self._path))
 
     def discard(self) -> None:
