@@ -114,14 +114,19 @@ class PendingFile(WorkFile):
         """Append all bytes of an open file, from its current position."""
         shutil.copyfileobj(file, self._opened(), COPY_SIZE)
 
-    def commit(self) -> None:
+    def fileno(self) -> int:
+        """Return the descriptor of the file."""
+        return self._opened().fileno()
+
+    def commit(self, *, close: bool = True) -> None:
         """Make the bytes durable, then give the file its name in one step."""
         file = self._opened()
         file.flush()
         os.fsync(file.fileno())
         if not self._has_name:
             self._has_name = give_name(file, self.target, self._path)
-        file.close()
+        if close:  # Windows renames no open file
+            file.close()
         if self._has_name:
             self._path.replace(self.target)
         sync_name(self.target)

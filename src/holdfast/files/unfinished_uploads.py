@@ -1,43 +1,39 @@
 """What is saved on disk about uploads, so that a later process can continue them.
 
-Each upload has two files, whose names are made from a key::
-
-    KEY.json   where the upload is at the service, and of which file; replaced in one step
-    KEY.lock   locked by the process that sends the upload
-
-They hold no token. Only their user can read them.
+Each upload has a journal, ``KEY.json``, which is locked by the process that sends the upload. It is
+one line: where the upload is at the service, and of which file. It has no token. Only its user can
+read it.
 """
 
 import base64
 import contextlib
+import functools
 import hashlib
 import json
 import logging
-import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Self
+from typing import Any, Final
 
 from holdfast.config.locations import data_folder
 from holdfast.errors import ConfigError
-from holdfast.files.atomic import PendingFile
 from holdfast.files.folders import Folder
-from holdfast.files.locks import try_lock
+from holdfast.files.journal import Journal
 
 logger: Final = logging.getLogger("holdfast")
 
 FOLDER: Final = "unfinished-uploads"  # in the data folder
-VERSION: Final = 1
-STATE: Final = ".json"
-LOCK: Final = ".lock"
-NAME: Final = re.compile(r"([0-9a-f]{40})\.(?:json|lock)")
+KIND: Final = "holdfast upload 1"
+SUFFIX: Final = ".json"
 MAX_STATE: Final = 16 << 20  # bytes; an encrypting wrapper saves 16 for each 64 KiB
+NAME: Final = re.compile(r"([0-9a-f]{40})\.json")
 FORGOTTEN_AFTER: Final = 7 * 24 * 3600.0  # seconds since the last write
 MAX_NUMBER: Final = 1e18  # a larger number in a state means that the state is damaged
-TRIES: Final = 10  # to lock a file that others remove at the same time
+
+Identity = Mapping[str, Any] | None  # which file is sent; see `identify`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +56,7 @@ class UnfinishedUpload:
     location: str = field(repr=False)
     name: str
     size: int
-    source: Mapping[str, Any] | None
+    source: Identity
     created: float
     offset: int = 0
     expires: float | None = None
@@ -80,102 +76,56 @@ class UnfinishedUpload:
         return replace(self, offset=offset, expires=expires)
 
     @classmethod
-    def of_text(cls, text: bytes) -> "UnfinishedUpload | None":
-        """Return the state that `to_text` has written; None for anything else."""
-        try:
-            value = json.loads(text)
-            if value.pop("version") != VERSION:
-                return None
-            state = cls(**value)
+    def of_line(cls, line: Mapping[str, Any]) -> "UnfinishedUpload | None":
+        """Return the state that `SavedUpload.save` has written; None for anything else."""
+        with contextlib.suppress(TypeError, ValueError):
+            state = cls(**{name: value for name, value in line.items() if name != "kind"})
             expires = 0 if state.expires is None else state.expires
             numbers = (state.size, state.offset, state.created, expires)
             texts = (state.endpoint, state.location, state.name)
-            is_right = (
-                all(0 <= each < MAX_NUMBER for each in numbers)
-                and all(isinstance(each, str) for each in texts)
+            if (
+                all(0 <= number < MAX_NUMBER for number in numbers)
+                and all(isinstance(text, str) for text in texts)
                 and isinstance(state.source, dict | None)
                 and encode_states(state.wrapper_states()) == state.states
-            )
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            return None
-        return state if is_right else None
-
-    def to_text(self) -> bytes:
-        """Return the content of the file."""
-        return json.dumps({"version": VERSION, **asdict(self)}, indent=1).encode()
+            ):
+                return state
+        return None
 
 
 class SavedUpload:
-    """The state of one upload, under its lock; or in memory only, without a folder.
+    """The state of one upload, in a journal that is locked; or in memory only, without a journal.
 
     Attributes:
         state: The state, or None if the upload is not begun.
         is_on_disk: Whether a later process can continue the upload.
     """
 
-    def __init__(self, folder: Folder | None = None, key: str = "") -> None:
-        self._folder = folder
-        self._key = key
-        self._lock: BinaryIO | None = None
-        self.is_on_disk: bool = False
-        self.state: UnfinishedUpload | None = None
-
-    def open(self) -> bool:
-        """Lock the upload and read its state; return False if another process or call has it."""
-        if self._folder is None:
-            return True
-        for _ in range(TRIES):
-            flags = os.O_RDWR | os.O_CREAT
-            file = os.fdopen(self._folder.open(self._key + LOCK, flags, 0o600), "r+b")
-            try:
-                if not try_lock(file.fileno()):
-                    return False
-                named = self._folder.status(self._key + LOCK)
-                # The process that had the lock before may have removed the file meanwhile.
-                if named is not None and named.st_ino == os.fstat(file.fileno()).st_ino:
-                    self._lock = file
-                    break
-            finally:
-                if self._lock is None:
-                    file.close()
-        self.state = read_state(self._folder, self._key)
-        self.is_on_disk = self.state is not None
-        return self._lock is not None
+    def __init__(self, journal: Journal | None = None) -> None:
+        self._journal = journal
+        self.state: UnfinishedUpload | None = None if journal is None else read_state(journal)
+        self.is_on_disk: bool = self.state is not None
 
     def save(self, state: UnfinishedUpload) -> None:
-        """Replace the state, durably. If that is impossible, the upload itself still works."""
+        """Save the state, durably. If that is impossible, the upload itself still works."""
         self.state = state
-        if self._folder is None:
-            return
-        try:
-            with PendingFile(self._folder.path / f"{self._key}{STATE}", mode=0o600) as pending:
-                pending.write(state.to_text())
-                pending.commit()
-            self.is_on_disk = True
-        except OSError as error:
-            logger.warning("the upload cannot be continued by a later process: %s", error)
+        if self._journal is not None:
+            try:
+                self._journal.compact([{"kind": KIND, **asdict(state)}])
+                self.is_on_disk = True
+            except OSError as error:
+                logger.warning("the upload cannot be continued by a later process: %s", error)
 
     def remove(self) -> None:
-        """Remove the state: the upload is complete, or is to begin anew."""
+        """Remove the state, and release the lock: the upload is complete, or is to begin anew."""
         self.state, self.is_on_disk = None, False
-        if self._folder is not None:
-            self._folder.remove(self._key + STATE)
+        self.close()
 
     def close(self) -> None:
         """Release the lock. A second time does nothing."""
-        if self._lock is None or self._folder is None:
-            return
-        with contextlib.suppress(OSError):  # Windows removes no open file: it is swept later
-            if self.state is None:
-                self._folder.remove(self._key + LOCK)
-        self._lock.close()
-        self._lock = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        journal, self._journal = self._journal, None
+        if journal is not None:
+            journal.close(remove=self.state is None)
 
 
 class UnfinishedUploads:
@@ -185,9 +135,10 @@ class UnfinishedUploads:
         >>> import tempfile
         >>> uploads = UnfinishedUploads(Path(tempfile.mkdtemp()))
         >>> upload = {"endpoint": "", "account": "", "source": {"ino": 5}, "about": {}}
-        >>> with uploads.open(**upload, restore=any) as saved:
-        ...     saved.state is None
+        >>> saved = uploads.open(**upload, restore=any)
+        >>> saved.state is None
         True
+        >>> saved.close()
     """
 
     def __init__(self, root: Path | None = None) -> None:
@@ -198,45 +149,49 @@ class UnfinishedUploads:
         *,
         endpoint: str,
         account: str,
-        source: Mapping[str, Any] | None,
+        source: Identity,
         about: Mapping[str, str],
         restore: Callable[[list[bytes]], bool],
     ) -> SavedUpload:
         """Return the saved upload of a file, locked; its state is None if it is not begun.
 
         `restore` is called with the states of its wrappers. If it returns False, or the file has
-        changed since, what was saved is removed. Nothing is saved on disk if the file
+        changed since, what was saved is not used. Nothing is saved on disk if the file
         cannot be identified, the folder cannot be used, or another process sends the same file.
         """
         if source is None:
             return SavedUpload()
-        key = _key([endpoint, account, source.get("dev"), source.get("ino"), dict(about)])
+        parts = [endpoint, account, source.get("dev"), source.get("ino"), dict(about)]
+        key = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:40]
         try:
-            folder = self._folder()
-            folder.make(0o700)
-            self.sweep()
-            saved = SavedUpload(folder, key)
-            if not saved.open():
-                return SavedUpload()
-        except (OSError, ConfigError):
-            # No home directory, a full disk, or a file system without locks.
+            self._folder().make(0o700)
+            self.listed()
+        except (OSError, ConfigError):  # no home directory, or a full disk
             return SavedUpload()
+        saved = self._lock(key) or SavedUpload()
         state = saved.state
         if state is not None and (
             state.source != source or state.has_expired or not restore(state.wrapper_states())
         ):
-            saved.remove()
+            saved.state, saved.is_on_disk = None, False
         return saved
 
     def listed(self) -> list[tuple[str, UnfinishedUpload]]:
-        """Return the keys and states of all uploads that can be continued, oldest first."""
-        self.sweep()
-        found = []
-        for key in self._keys():
-            state = read_state(self._folder(), key)
-            if state is not None:
-                found.append((key, state))
-        return sorted(found, key=lambda each: each[1].created)
+        """Return the keys and states of all uploads that can be continued, oldest first.
+
+        Remove those that the service has forgotten, or that nobody continued for a week.
+        """
+        folder = self._folder()
+        names = sorted(folder.entries().files) if folder.exists() else []
+        rows = []
+        for key in [name.removesuffix(SUFFIX) for name in names if NAME.fullmatch(name)]:
+            status, state = folder.status(key + SUFFIX), read_state(self._journal(key))
+            is_old = status is None or status.st_mtime < time.time() - FORGOTTEN_AFTER
+            if is_old or (state is not None and state.has_expired):
+                self.forget(key)
+            elif state is not None:
+                rows.append((key, state))
+        return sorted(rows, key=lambda row: row[1].created)
 
     def is_busy(self, key: str) -> bool:
         """Return whether a process sends the upload now."""
@@ -250,53 +205,40 @@ class UnfinishedUploads:
                 saved.remove()
             return saved is not None
 
-    def sweep(self) -> None:
-        """Remove uploads that the service has forgotten, or that nobody continued for a week."""
-        folder = self._folder()
-        for key in self._keys():
-            times = [folder.status(key + suffix) for suffix in (STATE, LOCK)]
-            last = max((each.st_mtime for each in times if each is not None), default=0.0)
-            state = read_state(folder, key)
-            if (state is not None and state.has_expired) or last < time.time() - FORGOTTEN_AFTER:
-                self.forget(key)
-
     @contextlib.contextmanager
     def locked(self, key: str) -> Iterator[SavedUpload | None]:
         """Lock a saved upload; yield None if a process sends it now, or its lock is not ours."""
-        with SavedUpload(self._folder(), key) as saved:
-            try:
-                is_free = saved.open()
-            except (OSError, ConfigError):
-                is_free = False
-            yield saved if is_free else None
+        saved = self._lock(key)
+        with contextlib.closing(saved or SavedUpload()):
+            yield saved
 
-    def _keys(self) -> list[str]:
-        folder = self._folder()
-        if not folder.exists():
-            return []
-        matches = map(NAME.fullmatch, folder.entries().files)
-        return sorted({match[1] for match in matches if match is not None})
+    def _lock(self, key: str) -> SavedUpload | None:
+        journal = self._journal(key)
+        with contextlib.suppress(OSError, ConfigError):  # no locks here, or not our file
+            return SavedUpload(journal) if journal.open() else None
+        return None
+
+    def _journal(self, key: str) -> Journal:
+        folder, name = self._folder(), key + SUFFIX
+        opener = functools.partial(folder.open, name)
+        return Journal(KIND, folder.path / name, opener, longest=MAX_STATE)
 
     def _folder(self) -> Folder:
         return Folder(data_folder() if self._root is None else self._root, FOLDER)
 
 
-def read_state(folder: Folder, key: str) -> UnfinishedUpload | None:
+def read_state(journal: Journal) -> UnfinishedUpload | None:
     """Return what is saved about an upload; None if there is nothing, or nothing of use.
 
     A file that is damaged, a link, or not ours to read must not stop the other uploads.
     """
     try:
-        text = folder.read(key + STATE, MAX_STATE)
+        lines = [line for _, line in journal.replay()]
     except (OSError, ConfigError):
         return None
-    return None if text is None else UnfinishedUpload.of_text(text)
+    return UnfinishedUpload.of_line(lines[-1] or {}) if lines else None
 
 
 def encode_states(states: Iterable[bytes]) -> list[str]:
     """Return the states of wrappers as texts, to save them."""
     return [base64.b64encode(state).decode() for state in states]
-
-
-def _key(parts: list[Any]) -> str:
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:40]

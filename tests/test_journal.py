@@ -1,0 +1,191 @@
+"""The journal under copies and unfinished uploads."""
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+
+import pytest
+
+from holdfast.files.journal import LONGEST_LINE, Journal
+
+HEADER = {"kind": "example 1"}
+
+# Opens the journal, prints whether it has the lock, and waits.
+OPEN = """
+import sys, time
+from pathlib import Path
+from holdfast.files.journal import Journal
+
+journal = Journal("example 1", Path(sys.argv[1]))
+print(journal.open(), flush=True)
+"""
+
+WRITE_UNTIL_KILLED = (
+    OPEN
+    + """
+list(journal.replay())
+journal.compact([{"kind": "example 1"}])
+number = 0
+while True:
+    number += 1
+    journal.append({"n": number, "text": "x" * 3000})
+    if number % 50 == 0:
+        print(number, flush=True)
+    if number % 500 == 0:
+        journal.compact([{"kind": "example 1"}, {"n": number, "text": "x" * 3000}])
+"""
+)
+
+ON_A_FULL_DISK = (
+    OPEN
+    + """
+import resource
+list(journal.replay())
+resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+try:
+    journal.append({"text": "x" * 200})
+except OSError as error:
+    print(error)
+try:
+    journal.compact([{"text": "x" * 200}])
+except OSError as error:
+    print(type(error).__name__)
+print(journal.append({"n": 2}))
+"""
+)
+
+
+def run(code, path):
+    command = [sys.executable, "-c", code, str(path)]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout  # noqa: S603
+
+
+def values(journal):
+    return [value for _, value in journal.replay()]
+
+
+@pytest.fixture
+def journal(tmp_path):
+    journal = Journal("example 1", tmp_path / "journal")
+    assert journal.open()
+    assert values(journal) == []
+    journal.append(HEADER)
+    journal.append({"n": 1})
+    yield journal
+    journal.close()
+
+
+def test_only_its_user_can_read_a_journal_also_after_it_was_compacted(journal):
+    assert stat.S_IMODE(journal.path.stat().st_mode) == 0o600
+    journal.compact([HEADER])
+    assert stat.S_IMODE(journal.path.stat().st_mode) == 0o600
+
+
+def test_a_compacted_journal_has_the_new_lines_and_takes_more(journal):
+    journal.compact([HEADER, {"n": 5}])
+    start = journal.append({"n": 6})
+    assert journal.read(start) == {"n": 6}
+    assert values(journal) == [HEADER, {"n": 5}, {"n": 6}]
+    journal.append({"n": 7})
+    journal.close()
+    assert values(Journal("example 1", journal.path)) == [HEADER, {"n": 5}, {"n": 6}, {"n": 7}]
+    assert [path.name for path in journal.path.parent.iterdir()] == ["journal"]
+
+
+def test_other_processes_are_kept_out_also_after_it_was_compacted(journal):
+    assert run(OPEN, journal.path) == "False\n"
+    journal.compact([HEADER])
+    assert run(OPEN, journal.path) == "False\n"
+    assert values(Journal("example 1", journal.path)) == [HEADER]  # without the lock
+    journal.close()
+    assert run(OPEN, journal.path) == "True\n"
+
+
+def test_a_file_that_was_removed_before_it_was_locked_is_not_used(tmp_path):
+    path = tmp_path / "journal"
+
+    def opener(flags, mode):
+        descriptor = os.open(path, flags, mode)
+        if len(opened) < 3:
+            path.unlink()
+        opened.append(descriptor)
+        return descriptor
+
+    opened = []
+    journal = Journal("example 1", path, opener)
+    assert journal.open()
+    assert len(opened) == 4
+    journal.append(HEADER)
+    assert path.read_bytes() == b'{"kind":"example 1"}\n'
+    journal.close(remove=True)
+    assert not path.exists()
+    path.write_text("of another process")
+    journal.close(remove=True)
+    assert path.exists()
+
+
+@pytest.mark.parametrize("line", [b"{", b"[]\n", b"\xff\n", b"[" * 100_000 + b"\n"])
+def test_a_damaged_line_is_none_and_an_incomplete_one_is_removed(journal, line):
+    journal.close()
+    before = journal.path.read_bytes()
+    journal.path.write_bytes(before + line)
+    again = Journal("example 1", journal.path)
+    assert again.open()
+    damaged = [None] if line.endswith(b"\n") else []
+    assert values(again) == [HEADER, {"n": 1}, *damaged]
+    assert journal.path.read_bytes() == before + line * len(damaged)
+    again.close()
+
+
+def test_a_line_that_is_too_long_is_damaged(journal):
+    journal.append({"text": "x" * LONGEST_LINE})
+    assert None in values(journal)
+
+
+@pytest.mark.parametrize("content", [b"my notes", b'{"kind":"example 2"}\n', b"\n"])
+def test_another_file_is_one_damaged_line_and_stays(tmp_path, content):
+    path = tmp_path / "journal"
+    path.write_bytes(content)
+    journal = Journal("example 1", path)
+    assert journal.open()
+    assert values(journal) == [None]
+    journal.close()
+    assert path.read_bytes() == content
+
+
+def test_after_close_nothing_is_read_or_written(journal):
+    journal.close()
+    journal.append({"n": 2})
+    assert journal.read(0) is None
+    assert values(journal) == [HEADER, {"n": 1}]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="has no limit of the size of a file")
+def test_on_a_full_disk_the_lines_stay_whole(journal):
+    journal.close()
+    lines = run(ON_A_FULL_DISK, journal.path).splitlines()
+    text = f"the journal {journal.path} could not be written: the disk may be full"
+    assert lines == ["True", text, "OSError", "29"]
+    assert values(journal) == [HEADER, {"n": 1}, {"n": 2}]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="has no SIGKILL")
+def test_after_a_kill_every_line_that_was_written_is_there(tmp_path):
+    path = tmp_path / "journal"
+    for _ in range(20):
+        command = [sys.executable, "-c", WRITE_UNTIL_KILLED, str(path)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603
+            lines = [process.stdout.readline() for _ in range(30)]
+            process.send_signal(signal.SIGKILL)
+            lines += process.stdout.readlines()
+        journal = Journal("example 1", path)
+        assert journal.open()
+        header, *rows = values(journal)
+        journal.close()
+        numbers = [row["n"] for row in rows]
+        assert header == HEADER
+        assert numbers == list(range(numbers[0], numbers[-1] + 1))
+        assert numbers[-1] >= int(lines[-1])
