@@ -13,10 +13,10 @@ LOWEST_TESTS := $(addprefix tests/_async/test_,$(LOWEST_NAMES)) $(addprefix test
   $(wildcard tests/test_cli_*.py) \
   $(addprefix tests/test_,cancel.py connections.py faults_cancel.py filesystem.py node.py request_parser.py)
 
-.PHONY: help setup data demo test lint unit test-slow test-lowest docs browser clock exfat proxies engines fuzz bench bench-quick generate format clean
+.PHONY: help setup data demo test lint unit test-slow test-lowest docs browser clock exfat proxies engines fuzz bench bench-quick bench-against generate format clean
 
 help:
-	@echo "make demo | data | test (lint, unit) | test-slow (test-lowest) | docs | browser | clock | exfat | proxies | engines | fuzz | bench, bench-quick | generate | format | clean"
+	@echo "make demo | data | test (lint, unit) | test-slow (test-lowest) | docs | browser | clock | exfat | proxies | engines | fuzz | bench, bench-quick, bench-against | generate | format | clean"
 
 # Without ensurepip, which some systems keep in a package of its own: pip installs from outside.
 $(STAMP): pyproject.toml src/holdfast/_version.py
@@ -113,6 +113,10 @@ bench: $(STAMP)
 
 bench-quick: $(STAMP)
 	$(BIN)/python -m bench --quick
+
+# This version and an older one in turns, some ten minutes; fails if this one is slower.
+bench-against: $(STAMP)
+	$(BIN)/python -m bench --against $(or $(REVISION),$(error set REVISION, for example REVISION=main~20))
 
 generate: $(STAMP)
 	$(BIN)/python scripts/generate_sync.py

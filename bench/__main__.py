@@ -1,11 +1,13 @@
 """Run the benchmarks: `python -m bench --help`."""
 
 import argparse
+import sys
 import tempfile
 import time
 from pathlib import Path
 
 from bench import (
+    against,
     cids,
     kubo,
     many,
@@ -48,7 +50,17 @@ def main() -> None:
     parser.add_argument("--only", choices=SECTIONS, action="append", help="a section; may repeat")
     parser.add_argument("--output", type=Path, help="write the results to this file, as JSON")
     parser.add_argument("--page", action="store_true", help="write docs/benchmarks.md and plots")
+    parser.add_argument("--against", metavar="REVISION", help="compare with an older version")
+    parser.add_argument(
+        "--case",
+        choices=against.CASES,
+        action="append",
+        metavar="NAME",
+        help=f"with --against, a case; may repeat: {', '.join(against.CASES)}",
+    )
     options = parser.parse_args()
+    if options.against is not None:
+        sys.exit(against.run(options.against, options.case or ()))
     results = Results(spare=0.0) if options.quick else Results()
     with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as name:
         folder = Path(name)

@@ -1,6 +1,7 @@
 """Many small files to the node, 64 at a time: `upload_many`, and the same by workers of our own.
 
-Each run is a process: ``python -m bench.many COLOUR CANDIDATE URL FOLDER`` prints its seconds.
+Each run is a process: ``python -m bench.many COLOUR CANDIDATE URL FOLDER`` prints its seconds, and
+those of its processor time.
 """
 
 import asyncio
@@ -10,17 +11,17 @@ import shutil
 import subprocess
 import sys
 import threading
-import time
 from contextlib import closing
 from functools import partial
 from pathlib import Path
 
 from bench.clients import Settings
+from bench.clients.__main__ import Meter
 from bench.clients.holdfast_settings import config_for
 from bench.goals import BY_HAND, OURS
 from bench.nodes import start_ours
 from bench.plan import Plan
-from bench.workers import ROOT
+from bench.workers import ROOT, Result
 from holdfast import AsyncClient, Client, ClientConfig
 
 COUNT = 1000
@@ -38,7 +39,7 @@ def run(plan: Plan) -> None:
 
         def measure(colour: str, candidate: str, number: int) -> None:
             # A node that has a file does not write it again: so each is a new one.
-            _write_files(files, count, f"{colour} {candidate} {number}")
+            write_files(files, count, f"{colour} {candidate} {number}")
             os.sync()
             done = subprocess.run(  # noqa: S603 - this very module
                 [sys.executable, "-m", "bench.many", colour, candidate, node.url, str(files)],
@@ -47,7 +48,7 @@ def run(plan: Plan) -> None:
                 cwd=ROOT,
                 check=True,
             )
-            rate = count / float(done.stdout)
+            rate = count / float(done.stdout.split()[0])
             plan.results.add("many", WORKS[colour], candidate, "files/s", rate)
 
         for colour in WORKS:
@@ -56,7 +57,8 @@ def run(plan: Plan) -> None:
     shutil.rmtree(files)
 
 
-def _write_files(folder: Path, count: int, mark: str) -> None:
+def write_files(folder: Path, count: int, mark: str) -> None:
+    """Write small files with other bytes than for any other mark."""
     folder.mkdir(exist_ok=True)
     for number in range(count):
         start = f"{mark} {number} ".encode()
@@ -104,22 +106,22 @@ def main() -> None:
     paths = sorted(Path(folder).iterdir())
     config = config_for(Settings(url, Path(folder)))
     if colour == "async":
-        seconds = asyncio.run(_time_async(config, candidate, paths))
+        result = asyncio.run(_measure_async(config, candidate, paths))
     else:
         with Client.init(config) as client:
             upload = _upload_blocking if candidate == OURS else _upload_by_threads
-            start = time.perf_counter()
+            meter = Meter()
             upload(client, paths)
-            seconds = time.perf_counter() - start
-    print(seconds)
+            result = meter.result(len(paths))
+    print(result.seconds, result.cpu)
 
 
-async def _time_async(config: ClientConfig, candidate: str, paths: list[Path]) -> float:
+async def _measure_async(config: ClientConfig, candidate: str, paths: list[Path]) -> Result:
     async with AsyncClient.init(config) as client:
         upload = _upload_async if candidate == OURS else _upload_by_tasks
-        start = time.perf_counter()
+        meter = Meter()
         await upload(client, paths)
-        return time.perf_counter() - start
+        return meter.result(len(paths))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bench import curl
 from bench.clients import TOKEN
-from bench.workers import ROOT
+from bench.workers import ROOT, WorkerError
 
 ENGINES = runpy.run_path(str(ROOT / "scripts" / "build_engines.py"))
 KUBO: Path = ENGINES["KUBO"].binary
@@ -60,17 +60,22 @@ class Node:
             self.process.stdout.close()
 
 
-def start_ours(folder: Path) -> Node:
-    """Start our node with a new store in `folder`."""
+def start_ours(folder: Path, source: Path | None = None) -> Node:
+    """Start our node with a new store in `folder`; the package may be another one, in `source`."""
     process = subprocess.Popen(  # noqa: S603 - this very package
         [sys.executable, "-m", "holdfast.node", "--port", "0", "--path", str(folder)],
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "HOLDFAST_NODE_TOKEN": TOKEN},
+        env={
+            **os.environ,
+            "HOLDFAST_NODE_TOKEN": TOKEN,
+            **({"PYTHONPATH": str(source)} if source else {}),
+        },
     )
-    if process.stdout is None:
-        raise RuntimeError("the node has no output")
-    url = process.stdout.readline().split()[-1]
+    line = process.stdout.readline() if process.stdout is not None else ""
+    if not line:
+        raise WorkerError(f"failed: the node ended with code {process.wait()}")
+    url = line.split()[-1]
     return Node(process, "store", url, f"{url}/pinning/pinFileToIPFS", "IpfsHash", url)
 
 

@@ -4,6 +4,7 @@ The runner writes one task a line, the worker answers with one result a line. So
 turns, one after the other, and only their work is timed.
 """
 
+import contextlib
 import json
 import os
 import select
@@ -86,7 +87,8 @@ class Worker:
     def close(self) -> None:
         """End the process, also one that hangs."""
         if self._process.stdin is not None:
-            self._process.stdin.close()
+            with contextlib.suppress(BrokenPipeError):  # the process has ended
+                self._process.stdin.close()
         if self._process.stdout is not None:
             self._process.stdout.close()
         try:

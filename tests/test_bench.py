@@ -4,11 +4,12 @@ import json
 import xml.etree.ElementTree as ET
 
 import pytest
-from bench import steal
+from bench import against, steal
 from bench.goals import GOALS
 from bench.plots import Bar, Group, bar_chart
 from bench.report import DOCS, RESULTS, make_page, make_plots, write_report
 from bench.results import Ratio, Results
+from bench.workers import Result, WorkerError
 
 SVG = "{http://www.w3.org/2000/svg}"
 ABOUT = {
@@ -194,3 +195,65 @@ def test_the_committed_page_and_plots_come_from_the_committed_results(tmp_path):
     assert (tmp_path / "benchmarks.md").read_text() == (DOCS / "benchmarks.md").read_text()
     for plot in (tmp_path / "images").iterdir():
         assert plot.read_text() == (DOCS / "images" / plot.name).read_text(), plot.name
+
+
+# Against an older version
+
+
+def results_at(*rates, cpu=0.5):
+    return [Result(count=rate, seconds=1.0, cpu=cpu * rate, peak=0) for rate in rates]
+
+
+def test_two_versions_are_compared_by_the_median_of_the_rounds():
+    old, new = results_at(100, 50, 200), results_at(90, 60, 100, cpu=0.55)
+    comparison = against.Comparison.of(old, new)
+    assert (round(comparison.cpu, 3), comparison.rate) == (1.1, 0.9)
+
+
+@pytest.mark.parametrize(
+    ("cpu", "rate", "holds"),
+    [(1.05, 0.9, True), (1.06, 2.0, False), (0.5, 0.89, False), (1.0, 1.0, True)],
+)
+def test_more_processor_time_or_less_throughput_than_allowed_does_not_hold(cpu, rate, holds):
+    assert against.Comparison(cpu, rate).holds is holds
+
+
+OLD, NEW = against.Version("main~1", None), against.Version("this version", None)
+
+
+def case_of(*speeds):
+    """A case in which the new version has these speeds, each time that it is measured."""
+    waiting = iter(speeds)
+
+    def start(stack, place, version):
+        speed = 100 if version is OLD else next(waiting)
+        return lambda number: results_at(speed)[0]
+
+    return start
+
+
+@pytest.mark.parametrize(
+    ("speeds", "line", "holds"),
+    [
+        ((100,), "processor time  1.00   throughput  1.00", True),
+        ((50, 100), "throughput  1.00   (once more; before: processor time  1.00", True),
+        ((50, 50), "throughput  0.50)   SLOWER", False),
+    ],
+)
+def test_a_case_that_is_slower_is_measured_once_more(speeds, line, holds):
+    text, result = against.compare_twice(case_of(*speeds), None, OLD, NEW, rounds=3)
+    assert line in text
+    assert result is holds
+
+
+def test_a_case_that_the_older_version_cannot_run_is_named():
+    def start(stack, place, version):
+        if version is OLD:
+            raise WorkerError("failed: the client ended with code 1")
+        return lambda number: results_at(100)[0]
+
+    text, holds = against.compare_twice(start, None, OLD, NEW, rounds=3)
+    reason = "main~1 cannot run it; failed: the client ended with code 1"
+    assert (text, holds) == (f"not measured: {reason}", True)
+    with pytest.raises(WorkerError):
+        against.compare_twice(start, None, NEW, OLD, rounds=3)
