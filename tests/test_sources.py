@@ -15,7 +15,8 @@ from holdfast.errors import UnprovenError
 from holdfast.files.folder_source import FolderSource, plain_progress
 from holdfast.files.hashed_source import HashedFolder
 from holdfast.files.importing import import_content
-from holdfast.files.sources import Source, WrappingSource, open_source, spool
+from holdfast.files.sinks import spool
+from holdfast.files.sources import Source, WrappingSource, open_source
 from tests.content import SMALL_PROFILES
 from tests.wrapping import PREFIX, PrefixedSource, size_of, unwrapped
 

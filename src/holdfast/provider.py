@@ -9,19 +9,22 @@ of `StorageProvider` works too. Every provider should pass the tests in
 from holdfast._async.providers.base import AsyncBaseProvider
 from holdfast._async.providers.imports import Content
 from holdfast._async.providers.wrapping import AsyncWrappingProvider
-from holdfast._async.reads.reader import AsyncBlockReader, AsyncReader
+from holdfast._async.reads.entry_pages import AsyncEntryPages
+from holdfast._async.reads.reader import AsyncBlockReader, AsyncRanges, AsyncReader
 from holdfast._async.reads.wrapping import AsyncWrappingReader
 from holdfast._sync.providers.base import BaseProvider
 from holdfast._sync.providers.wrapping import WrappingProvider
-from holdfast._sync.reads.reader import BlockReader, Reader
+from holdfast._sync.reads.entry_pages import EntryPages
+from holdfast._sync.reads.reader import BlockReader, Ranges, Reader
 from holdfast._sync.reads.wrapping import WrappingReader
 from holdfast.calls import Call
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
 from holdfast.contract import AsyncStorageProvider, StorageProvider
 from holdfast.files.archive_sources import ArchiveSource
-from holdfast.files.folder_source import FolderSource
-from holdfast.files.sources import Progress, Source
+from holdfast.files.folder_source import FolderSource, plain_progress
+from holdfast.files.sinks import BytesReader, Finish, Sink, spool
+from holdfast.files.sources import Progress, Source, WrappingSource
 from holdfast.records import Added, Entry, Pin, PinFilter, PinInfo
 
 __all__ = [
@@ -30,24 +33,34 @@ __all__ = [
     "ArchiveSource",
     "AsyncBaseProvider",
     "AsyncBlockReader",
+    "AsyncEntryPages",
+    "AsyncRanges",
     "AsyncReader",
     "AsyncStorageProvider",
     "AsyncWrappingProvider",
     "AsyncWrappingReader",
     "BaseProvider",
     "BlockReader",
+    "BytesReader",
     "Call",
     "Content",
     "Entry",
+    "EntryPages",
+    "Finish",
     "FolderSource",
     "Pin",
     "PinFilter",
     "PinInfo",
     "Progress",
+    "Ranges",
     "Reader",
     "Reference",
+    "Sink",
     "Source",
     "StorageProvider",
     "WrappingProvider",
     "WrappingReader",
+    "WrappingSource",
+    "plain_progress",
+    "spool",
 ]

@@ -28,5 +28,5 @@ class AsyncMaskingReader(AsyncReader):
 
 def unmasking(client, finish=FINISH, form=FORM):
     """Let a client remove the mask from what it reads."""
-    client.provider.reader = AsyncMaskingReader(client.provider.reader, finish, form)
+    client.provider._reader = AsyncMaskingReader(client.provider.reader, finish, form)
     return client

@@ -172,7 +172,7 @@ async def test_a_finish_that_fails_leaves_no_target_and_loses_no_verified_bytes(
             assert on_disk(tmp_path / "here") == {"copy": b"old"}
             assert partials(tmp_path) == [len(STORED)]
             before = len(server.requests)
-            client.provider.reader = plain_reader
+            client.provider._reader = plain_reader
             unmasking(client)
             await client.download(cid, to=tmp_path / "here" / "copy")
     assert kinds(server)[before:] == ["raw"]  # the root, to verify the bytes that were saved
@@ -208,7 +208,7 @@ async def test_a_disk_that_is_full_in_the_finish_loses_no_verified_bytes(node, s
             assert not (small_disk / "copy").exists()
             mount(small_disk, "-o", "remount,size=40m")
             before = len(server.requests)
-            client.provider.reader = plain_reader
+            client.provider._reader = plain_reader
             assert (await unmasking(client).download(cid, to=small_disk / "copy")).read() == LARGE
     assert kinds(server)[before:] == ["raw"]
 

@@ -30,5 +30,5 @@ class MaskingReader(Reader):
 
 def unmasking(client, finish=FINISH, form=FORM):
     """Let a client remove the mask from what it reads."""
-    client.provider.reader = MaskingReader(client.provider.reader, finish, form)
+    client.provider._reader = MaskingReader(client.provider.reader, finish, form)
     return client

@@ -27,7 +27,7 @@ from holdfast.files.blob import Blob
 from holdfast.files.disk_space import DiskSpace
 from holdfast.files.partial import PARTIAL, WORTH_KEEPING, PartialFile
 from holdfast.files.pieces_file import PiecesFile
-from holdfast.files.sources import Progress
+from holdfast.files.sources import Progress, Source, open_source
 from holdfast.hints import advise
 
 FLUSH_SIZE = 32 << 20  # bytes after which what was written to a target is made durable
@@ -456,3 +456,22 @@ def check_limit(size: int, max_bytes: int | None) -> None:
             "give a larger max_bytes, if you expect so much",
             "give a larger --max-size, if you expect so much",
         )
+
+
+def spool(source: Source, limit: int | None = None) -> Source:
+    """Return a seekable source of the bytes of `source`; raise OSError if they exceed `limit`.
+
+    A few bytes are kept in memory, more in a temporary file without a name.
+    """
+    sink = SpoolSink()
+    try:
+        for chunk in source.chunks():
+            sink.write(chunk)
+            if limit is not None and sink.size > limit:
+                raise OSError(f"the source has more than {limit:,} bytes, which are too many")
+        sink.commit()
+        spooled = open_source(sink.blob(type=source.type, name=source.name))
+    finally:
+        sink.discard()
+    spooled.leaf_ends = source.leaf_ends
+    return spooled

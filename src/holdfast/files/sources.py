@@ -18,7 +18,6 @@ from typing import Any, BinaryIO, Final, Self, TypeAlias, cast
 
 from holdfast.files.blob import Blob
 from holdfast.files.pieces_file import PiecesFile, size_of
-from holdfast.files.sinks import SpoolSink
 from holdfast.hints import advise
 
 CHUNK_SIZE = 1 << 20  # bytes that a worker thread reads at a time
@@ -405,22 +404,3 @@ def _file_name(file: BinaryIO) -> str | None:
 def changed_while_read(name: str | None, how: str) -> OSError:
     """Return the error for a file that changed while it was read."""
     return OSError(f"{name or 'the file'} {how} while it was read; try again")
-
-
-def spool(source: Source, limit: int | None = None) -> Source:
-    """Return a seekable source of the bytes of `source`; raise OSError if they exceed `limit`.
-
-    A few bytes are kept in memory, more in a temporary file without a name.
-    """
-    sink = SpoolSink()
-    try:
-        for chunk in source.chunks():
-            sink.write(chunk)
-            if limit is not None and sink.size > limit:
-                raise OSError(f"the source has more than {limit:,} bytes, which are too many")
-        sink.commit()
-        spooled = open_source(sink.blob(type=source.type, name=source.name))
-    finally:
-        sink.discard()
-    spooled.leaf_ends = source.leaf_ends
-    return spooled

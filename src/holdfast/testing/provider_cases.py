@@ -113,6 +113,12 @@ def require(provider: Any, *operations: str) -> None:
             pytest.skip(f"{provider.title} has no {operation}")
 
 
+def form_of(provider: Any) -> str:
+    """Return what the provider makes of content, such as an encrypted form; "" for nothing."""
+    form: str = getattr(getattr(provider, "reader", None), "form", "")
+    return form
+
+
 @contextmanager
 def supported() -> Iterator[None]:
     """Skip the test if the provider says that it cannot do what the block asks for."""

@@ -93,9 +93,11 @@ class AsyncBaseProvider(AsyncImports, AsyncStorageProvider, ABC):
     as `update_pin`. A subclass can do what it overrides; `supports` says so. Such a method starts
     its own call: ``async with self.call("pins") as call``.
 
-    Attributes:
+    Args:
         config: The configuration of the provider.
         reader: Reads and verifies content, such as a `holdfast.AsyncBlockReader`.
+
+    Attributes:
         takes: What `add` takes: `Source` (files and JSON), `FolderSource`, `ArchiveSource`.
 
     Example:
@@ -119,16 +121,14 @@ class AsyncBaseProvider(AsyncImports, AsyncStorageProvider, ABC):
         ('ipfs://bafkqaaa', False)
     """
 
-    config: ClientConfig
-    reader: AsyncReader
     takes: tuple[type, ...] = (Source,)
     # The fields of the configuration that a copy cannot change, and what they belong to.
     shared_fields: ClassVar[tuple[str, ...]] = ("provider", "provider_options")
     shared_by: ClassVar[str] = "the provider, which is shared"
 
     def __init__(self, config: ClientConfig, *, reader: AsyncReader) -> None:
-        self.config = config
-        self.reader = reader
+        self._config = config
+        self._reader = reader
         self._lifetime = Lifetime()
 
     def __init_subclass__(cls) -> None:
@@ -144,6 +144,16 @@ class AsyncBaseProvider(AsyncImports, AsyncStorageProvider, ABC):
     def from_config(cls, config: ClientConfig) -> Self:
         """Return the provider that `config` describes."""
         return cls(config)  # type: ignore[call-arg]  # a subclass takes a configuration alone
+
+    @property
+    def config(self) -> ClientConfig:
+        """The configuration of the provider."""
+        return self._config
+
+    @property
+    def reader(self) -> AsyncReader:
+        """What reads and verifies content."""
+        return self._reader
 
     # For subclasses to define
 
@@ -494,7 +504,7 @@ class AsyncBaseProvider(AsyncImports, AsyncStorageProvider, ABC):
         Override this if the provider stores values of its configuration other than `config`.
         """
         other = copy.copy(self)
-        other.config = config
+        other._config = config  # noqa: SLF001 - our own
         return other
 
     async def aclose(self) -> None:

@@ -14,7 +14,8 @@ from holdfast.content.cid import CID
 from holdfast.errors import ProviderError, RequestTimeoutError
 from holdfast.files.archive_sources import ArchiveSource, BuiltArchive
 from holdfast.files.folder_source import FolderSource
-from holdfast.files.sources import Progress, Source, spool
+from holdfast.files.sinks import spool
+from holdfast.files.sources import Progress, Source
 from holdfast.protocol.cluster import ClusterAPI
 from holdfast.protocol.cluster_replies import PINNED, UNREACHABLE, ClusterPin, PeerStates
 from holdfast.protocol.multipart import FileSource

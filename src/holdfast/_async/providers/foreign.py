@@ -27,14 +27,14 @@ class AsyncForeignProvider(AsyncBaseProvider):
 
     def __init__(self, foreign: AsyncStorageProvider) -> None:
         self.foreign: Any = foreign
-        self.config: ClientConfig = getattr(foreign, "config", None) or ClientConfig()
+        self._config = getattr(foreign, "config", None) or ClientConfig()
         self._lifetime = Lifetime()
         for name in set(dir(AsyncBaseProvider)) - set(vars(AsyncForeignProvider)):
             if not name.startswith("_") and self.supports(name):
                 setattr(self, name, getattr(foreign, name))
 
     @property
-    def reader(self) -> AsyncReader:  # type: ignore[override]
+    def reader(self) -> AsyncReader:
         """Raise UnsupportedError: the contract has no readers."""
         raise UnsupportedError(
             f"{self.title} cannot download folders; download the files one by one"

@@ -1,5 +1,6 @@
 """Importing files and folders into blocks, for providers that store blocks."""
 
+from abc import abstractmethod
 from typing import TypeAlias
 
 from holdfast._async.runtime import compute, run_blocking, run_interruptible
@@ -17,7 +18,10 @@ Content: TypeAlias = Source | FolderSource
 class AsyncImports:
     """Cuts content into blocks by the configured profile."""
 
-    config: ClientConfig
+    @property
+    @abstractmethod
+    def config(self) -> ClientConfig:
+        """The configuration of the provider."""
 
     @property
     def _profile(self) -> Profile:

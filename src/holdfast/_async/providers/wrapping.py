@@ -1,7 +1,7 @@
 """Providers over other providers."""
 
 import copy
-from typing import Self
+from typing import Any, Self
 
 from holdfast._async.providers.base import AsyncBaseProvider, Lifetime
 from holdfast._async.reads.reader import AsyncReader
@@ -35,25 +35,29 @@ class AsyncWrappingProvider(AsyncBaseProvider):
         1
     """
 
-    takes = (Source, FolderSource, ArchiveSource)
+    takes: tuple[type, ...] = (Source, FolderSource, ArchiveSource)
 
     def __init__(self, inner: AsyncBaseProvider) -> None:
         self.inner = inner
         self._lifetime = Lifetime()
 
     @property
-    def config(self) -> ClientConfig:  # type: ignore[override]  # the inner provider has it
+    def config(self) -> ClientConfig:
         """The configuration of the inner provider."""
         return self.inner.config
 
     @property
-    def reader(self) -> AsyncReader:  # type: ignore[override]
+    def reader(self) -> AsyncReader:
         """The reader of the inner provider. Override it to change content that is read."""
         return self.inner.reader
 
     def supports(self, operation: str) -> bool:
         """Return whether the inner provider has the operation, and this one its content."""
         return super().supports(operation) and self.inner.supports(operation)
+
+    def forward(self, name: str, /, *args: Any, **options: Any) -> Any:
+        """Call the method `name` of the inner provider. Every call that is forwarded comes here."""
+        return getattr(self.inner, name)(*args, **options)
 
     add = forwarded(AsyncBaseProvider.add)
     unpin = forwarded(AsyncBaseProvider.unpin)

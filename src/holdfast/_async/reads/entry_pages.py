@@ -1,7 +1,8 @@
 """The entries of a directory, page by page, each page within a call of its own."""
 
 from collections import deque
-from typing import Final
+from collections.abc import Callable
+from typing import Final, Self
 
 from holdfast._async.reads.blocks import AsyncBlocks, check_time
 from holdfast.calls import Call
@@ -33,9 +34,21 @@ class AsyncEntryPages:
         self._walk: DirectoryWalk | None = None
         self._known = BlockCache(MAX_CACHED)
         self._waiting: deque[DirectoryEntry] = deque()
+        self._changes: list[Callable[[Entry], Entry]] = []
+
+    def map(self, change: Callable[[Entry], Entry]) -> Self:
+        """Let `change` make each entry what a wrapping reader shows; return the pages."""
+        self._changes.append(change)
+        return self
 
     async def next_page(self, call: Call) -> list[Entry] | None:
         """Return some entries, in the directory's order; None at the end. A page may be empty."""
+        page = await self._next_page(call)
+        for change in self._changes if page else ():
+            page = [*map(change, page or ())]
+        return page
+
+    async def _next_page(self, call: Call) -> list[Entry] | None:
         self._blocks.continue_in(call)
         if self._walk is None:
             self._walk = DirectoryWalk(await self._blocks.find(self._reference, call))

@@ -14,7 +14,7 @@ def forwarded(method: Method) -> Method:
 
     @wraps(method, updated=())
     def forward(self: Any, *args: Any, **options: Any) -> Any:
-        return getattr(self.inner, method.__name__)(*args, **options)
+        return self.forward(method.__name__, *args, **options)
 
     return cast("Method", forward)
 
@@ -33,10 +33,19 @@ class AsyncWrappingReader(AsyncReader):
         super().__init__()
         self.inner = inner
 
+    def forward(self, name: str, /, *args: Any, **options: Any) -> Any:
+        """Call the method `name` of the inner reader. Every call that is forwarded comes here."""
+        return getattr(self.inner, name)(*args, **options)
+
     @property
     def is_remote(self) -> bool:  # type: ignore[override]  # the inner reader has it
         """Whether a request costs more than some work on disk."""
         return self.inner.is_remote
+
+    @property
+    def form(self) -> str:
+        """What the inner reader makes of the content. One that changes it appends its own text."""
+        return self.inner.form
 
     @property
     def host(self) -> str:  # type: ignore[override]

@@ -29,14 +29,14 @@ class ForeignProvider(BaseProvider):
 
     def __init__(self, foreign: StorageProvider) -> None:
         self.foreign: Any = foreign
-        self.config: ClientConfig = getattr(foreign, "config", None) or ClientConfig()
+        self._config = getattr(foreign, "config", None) or ClientConfig()
         self._lifetime = Lifetime()
         for name in set(dir(BaseProvider)) - set(vars(ForeignProvider)):
             if not name.startswith("_") and self.supports(name):
                 setattr(self, name, getattr(foreign, name))
 
     @property
-    def reader(self) -> Reader:  # type: ignore[override]
+    def reader(self) -> Reader:
         """Raise UnsupportedError: the contract has no readers."""
         raise UnsupportedError(
             f"{self.title} cannot download folders; download the files one by one"

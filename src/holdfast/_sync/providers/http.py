@@ -42,7 +42,7 @@ class HTTPProvider(BaseProvider):
     shared_by = "the connections, which are shared"
 
     def __init__(self, config: ClientConfig, *, session: Session | None = None) -> None:
-        self.config = config
+        self._config = config  # `make_reader` may need it
         self._session = session or Session(_open_transport(config), config)
         self._session.provider = self.title
         super().__init__(config, reader=self.make_reader(config))

@@ -2,6 +2,7 @@
 # by scripts/generate_sync.py. Change the original instead.
 """Importing files and folders into blocks, for providers that store blocks."""
 
+from abc import abstractmethod
 from typing import TypeAlias
 
 from holdfast._sync.runtime import compute, run_blocking, run_interruptible
@@ -19,7 +20,10 @@ Content: TypeAlias = Source | FolderSource
 class Imports:
     """Cuts content into blocks by the configured profile."""
 
-    config: ClientConfig
+    @property
+    @abstractmethod
+    def config(self) -> ClientConfig:
+        """The configuration of the provider."""
 
     @property
     def _profile(self) -> Profile:

@@ -21,7 +21,8 @@ from holdfast.errors import ConfigError
 from holdfast.files.archive_sources import ArchiveSource, BuiltArchive
 from holdfast.files.folder_source import FolderSource
 from holdfast.files.hashed_source import HashedSource
-from holdfast.files.sources import Progress, Source, spool
+from holdfast.files.sinks import spool
+from holdfast.files.sources import Progress, Source
 from holdfast.protocol.kubo import READ_COMMANDS, WRITE_COMMANDS, KuboAPI, check_filter, check_info
 from holdfast.protocol.kubo_replies import KuboPinLines
 from holdfast.records import Added, Pin, PinFilter, PinInfo

@@ -20,7 +20,8 @@ from holdfast.content.reference import Reference
 from holdfast.errors import UnsupportedError, VerificationError
 from holdfast.files.copy_journal import Place
 from holdfast.files.folder_source import FolderSource
-from holdfast.files.sources import Progress, Source, spool
+from holdfast.files.sinks import spool
+from holdfast.files.sources import Progress, Source
 from holdfast.files.unfinished_uploads import SavedUpload, UnfinishedUploads
 from holdfast.files.upload_check import WrittenLayout
 from holdfast.hints import advise

@@ -3,7 +3,7 @@
 """Providers over other providers."""
 
 import copy
-from typing import Self
+from typing import Any, Self
 
 from holdfast._sync.providers.base import BaseProvider, Lifetime
 from holdfast._sync.reads.reader import Reader
@@ -37,25 +37,29 @@ class WrappingProvider(BaseProvider):
         1
     """
 
-    takes = (Source, FolderSource, ArchiveSource)
+    takes: tuple[type, ...] = (Source, FolderSource, ArchiveSource)
 
     def __init__(self, inner: BaseProvider) -> None:
         self.inner = inner
         self._lifetime = Lifetime()
 
     @property
-    def config(self) -> ClientConfig:  # type: ignore[override]  # the inner provider has it
+    def config(self) -> ClientConfig:
         """The configuration of the inner provider."""
         return self.inner.config
 
     @property
-    def reader(self) -> Reader:  # type: ignore[override]
+    def reader(self) -> Reader:
         """The reader of the inner provider. Override it to change content that is read."""
         return self.inner.reader
 
     def supports(self, operation: str) -> bool:
         """Return whether the inner provider has the operation, and this one its content."""
         return super().supports(operation) and self.inner.supports(operation)
+
+    def forward(self, name: str, /, *args: Any, **options: Any) -> Any:
+        """Call the method `name` of the inner provider. Every call that is forwarded comes here."""
+        return getattr(self.inner, name)(*args, **options)
 
     add = forwarded(BaseProvider.add)
     unpin = forwarded(BaseProvider.unpin)

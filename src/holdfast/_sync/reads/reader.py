@@ -80,17 +80,22 @@ class Reader(ABC):
             download has verified is kept for the next one. Then content can also be requested by
             its path.
         host: The host of the peer, for errors of `body`.
-        form: A text that names what `read` makes of the content, "" for nothing. A reader that
-            adds a `Finish` to sinks has one, which also tells two keys from each other, say:
-            downloads of folders in different forms never share their unfinished files.
     """
 
     is_remote: ClassVar[bool] = False
     host: str = ""
-    form: str = ""
 
     def __init__(self, *, total: float | None = None) -> None:
         self._total = total
+
+    @property
+    def form(self) -> str:
+        """A text that names what `read` makes of the content, "" for nothing.
+
+        A reader that adds a `Finish` to sinks has one, which also tells two keys from each other,
+        say: downloads of folders in different forms never share their unfinished files.
+        """
+        return ""
 
     # What the peer sends
 

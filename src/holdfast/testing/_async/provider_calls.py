@@ -3,8 +3,12 @@
 from typing import Any
 
 from holdfast import AsyncStorageProvider
+from holdfast._async.providers.foreign import as_provider
+from holdfast._async.reads.reader import AsyncReader
+from holdfast.content.reference import Reference
+from holdfast.files.sinks import MemorySink
 from holdfast.files.sources import Progress, Uploadable, open_source
-from holdfast.testing.provider_cases import Contract, check_cid, unique_json
+from holdfast.testing.provider_cases import Contract, check_cid, form_of, unique_json
 
 METHODS = ("put_json", "put_file", "get_json", "get_file", "delete", "test_authentication")
 BY_CID = ("get_json", "get_file", "delete")
@@ -33,6 +37,24 @@ class AsyncProviderCalls(Contract):
         with open_source(file) as source:
             cid = await provider.put_file(source, name=name, progress=progress)
         return check_cid(cid, "put_file")
+
+    async def stored(self, provider: AsyncStorageProvider, cid: str, data: bytes) -> bytes:
+        """Return the bytes that `cid` names: `data`, unless the provider changes content."""
+        if not form_of(provider):
+            return data
+        sink = MemorySink()
+        adapted = as_provider(provider)
+        async with adapted.call("read", cid) as call:
+            await AsyncReader.read(adapted.reader, Reference.parse(cid), sink, call)
+        return bytes(sink.data)
+
+    def is_known(self, provider: AsyncStorageProvider, cid: str, again: str) -> bool:
+        """Return whether the same bytes have the CID that they had the first time.
+
+        They must, unless the provider changes content: an encrypted file is another one each time.
+        """
+        assert again == cid or form_of(provider), "the same bytes have another CID"
+        return again == cid
 
     async def call(self, provider: AsyncStorageProvider, method: str, cid: str) -> Any:
         """Call `method`, with `cid` if it takes one."""

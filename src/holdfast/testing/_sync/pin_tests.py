@@ -79,6 +79,10 @@ class PinTests(ProviderCalls):
         text = unique_json()
         cid = (provider.put(Source.of_json(text), PinInfo(name="first"))).cid
         added = provider.put(Source.of_json(text), PinInfo(name="second"))
+        if not self.is_known(provider, cid, added.cid):
+            pins = [*find(provider, cid=cid), *find(provider, cid=added.cid)]
+            assert [pin.name for pin in pins] == ["first", "second"]
+            return
         assert added.duplicate in {True, None}, "known content was added as new"
         (pin,) = find(provider, cid=cid)
         assert pin.name == "first", "nothing was given to change it"
@@ -92,9 +96,12 @@ class PinTests(ProviderCalls):
         text = unique_json()
         with supported():
             cid = (provider.put(Source.of_json(text), PinInfo(name="x", keyvalues={"a": "1"}))).cid
-        provider.put(Source.of_json(text), PinInfo(name="y"))
+        added = provider.put(Source.of_json(text), PinInfo(name="y"))
+        known = self.is_known(provider, cid, added.cid)
         (pin,) = find(provider, cid=cid)
         assert pin.keyvalues == {"a": "1"}, "nothing was given to change it"
+        if not known:
+            return
         provider.put(Source.of_json(text), PinInfo(name="z", keyvalues={"b": "2"}))
         (pin,) = find(provider, cid=cid)
         assert (pin.name, pin.keyvalues) == ("x", {"a": "1", "b": "2"})

@@ -5,8 +5,12 @@
 from typing import Any
 
 from holdfast import StorageProvider
+from holdfast._sync.providers.foreign import as_provider
+from holdfast._sync.reads.reader import Reader
+from holdfast.content.reference import Reference
+from holdfast.files.sinks import MemorySink
 from holdfast.files.sources import Progress, Uploadable, open_source
-from holdfast.testing.provider_cases import Contract, check_cid, unique_json
+from holdfast.testing.provider_cases import Contract, check_cid, form_of, unique_json
 
 METHODS = ("put_json", "put_file", "get_json", "get_file", "delete", "test_authentication")
 BY_CID = ("get_json", "get_file", "delete")
@@ -35,6 +39,24 @@ class ProviderCalls(Contract):
         with open_source(file) as source:
             cid = provider.put_file(source, name=name, progress=progress)
         return check_cid(cid, "put_file")
+
+    def stored(self, provider: StorageProvider, cid: str, data: bytes) -> bytes:
+        """Return the bytes that `cid` names: `data`, unless the provider changes content."""
+        if not form_of(provider):
+            return data
+        sink = MemorySink()
+        adapted = as_provider(provider)
+        with adapted.call("read", cid) as call:
+            Reader.read(adapted.reader, Reference.parse(cid), sink, call)
+        return bytes(sink.data)
+
+    def is_known(self, provider: StorageProvider, cid: str, again: str) -> bool:
+        """Return whether the same bytes have the CID that they had the first time.
+
+        They must, unless the provider changes content: an encrypted file is another one each time.
+        """
+        assert again == cid or form_of(provider), "the same bytes have another CID"
+        return again == cid
 
     def call(self, provider: StorageProvider, method: str, cid: str) -> Any:
         """Call `method`, with `cid` if it takes one."""

@@ -1,0 +1,168 @@
+"""Store content XOR a key, after a random prefix: how a provider that encrypts is built.
+
+XOR is no encryption: whoever knows a part of a file learns the key. The rest is what it takes: the
+same bytes are sent again after a broken connection, and by a process that continues an upload, and
+sizes, progress and positions are the plain ones.
+"""
+
+import hashlib
+import secrets
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import holdfast.provider as hp
+from holdfast.errors import MalformedError
+
+PREFIX = 16  # random bytes before the content
+
+
+class Pad:
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+        self.name = hashlib.sha256(key).hexdigest()[:16]
+
+    def xor(self, data: bytes | bytearray, position: int) -> bytes:
+        start = position % len(self._key)
+        pad = (self._key * (len(data) // len(self._key) + 2))[start : start + len(data)]
+        number = int.from_bytes(data, "big") ^ int.from_bytes(pad, "big")
+        return number.to_bytes(len(data), "big")
+
+    def changed(self, content: hp.Content) -> hp.Content:
+        if isinstance(content, hp.FolderSource):
+            return content.map(lambda source: XORSource(source, self), lambda size: size + PREFIX)
+        return XORSource(content, self)
+
+    def plain(self, file: hp.BytesReader) -> Iterator[bytes]:
+        if len(file.read(PREFIX)) < PREFIX:
+            raise MalformedError("this was not stored by XORProvider")
+        position = 0
+        while chunk := file.read(1 << 20):
+            yield self.xor(chunk, position)
+            position += len(chunk)
+
+
+class XORSource(hp.WrappingSource):
+    def __init__(self, inner: hp.Source, pad: Pad) -> None:
+        super().__init__(inner, size=None if inner.size is None else inner.size + PREFIX)
+        self._pad = pad
+        self._prefix = secrets.token_bytes(PREFIX)
+
+    def wrap(self, start: int) -> Iterator[bytes]:
+        yield self._prefix[start:]
+        position = max(0, start - PREFIX)
+        for chunk in self.inner.chunks(position):
+            yield self._pad.xor(chunk, position)
+            position += len(chunk)
+
+    def state(self, end: int) -> bytes:  # noqa: ARG002 - the prefix is all that is random
+        return self._prefix + self._pad.name.encode()
+
+    def restore(self, state: bytes) -> bool:
+        self._prefix = state[:PREFIX]
+        return state[PREFIX:] == self._pad.name.encode()
+
+
+def plain_size(size: int) -> int:
+    return max(0, size - PREFIX)
+
+
+def plain_entry(entry: hp.Entry) -> hp.Entry:
+    is_file = entry.kind == "file" and entry.size is not None
+    return replace(entry, size=plain_size(entry.size or 0)) if is_file else entry
+
+
+class XORReader(hp.WrappingReader):
+    def __init__(self, inner: hp.Reader, pad: Pad) -> None:
+        super().__init__(inner)
+        self._pad = pad
+
+    @property
+    def form(self) -> str:
+        return f"{self.inner.form}xor {self._pad.name};"
+
+    def read(self, reference: hp.Reference, sink: hp.Sink, call: hp.Call, **options: Any) -> str:
+        sink.add_finish(finish := hp.Finish(self._pad.plain, plain_size))
+        options["progress"] = finish.progress(options.get("progress"))
+        return self.inner.read(reference, sink, call, **options)
+
+    def open(self, reference: hp.Reference, call: hp.Call) -> hp.Ranges:
+        file = self.inner.open(reference, call)
+
+        def read_part(start: int, stop: int) -> bytes:
+            return self._pad.xor(file.read(start + PREFIX, stop + PREFIX), start)
+
+        return hp.Ranges(plain_size(file.size), read_part, type=file.type)
+
+    def stat(self, reference: hp.Reference, call: hp.Call) -> hp.Entry:
+        return plain_entry(self.inner.stat(reference, call))
+
+    def pages(self, reference: hp.Reference, *, details: bool = False) -> hp.EntryPages:
+        return self.inner.pages(reference, details=details).map(plain_entry)
+
+
+class XORProvider(hp.WrappingProvider):
+    takes = (hp.Source, hp.FolderSource)  # the blocks of an archive cannot be changed
+
+    def __init__(self, inner: hp.BaseProvider, key: bytes) -> None:
+        super().__init__(inner)
+        self._pad = Pad(key)
+
+    @property
+    def reader(self) -> hp.Reader:
+        return XORReader(self.inner.reader, self._pad)
+
+    def add(
+        self, content: hp.Content, info: hp.PinInfo, call: hp.Call, progress: hp.Progress
+    ) -> hp.Added:
+        told = hp.plain_progress(content, progress)
+        return super().add(self._pad.changed(content), info, call, told)
+
+
+class AsyncXORReader(hp.AsyncWrappingReader):
+    def __init__(self, inner: hp.AsyncReader, pad: Pad) -> None:
+        super().__init__(inner)
+        self._pad = pad
+
+    @property
+    def form(self) -> str:
+        return f"{self.inner.form}xor {self._pad.name};"
+
+    async def read(
+        self, reference: hp.Reference, sink: hp.Sink, call: hp.Call, **options: Any
+    ) -> str:
+        sink.add_finish(finish := hp.Finish(self._pad.plain, plain_size))
+        options["progress"] = finish.progress(options.get("progress"))
+        return await self.inner.read(reference, sink, call, **options)
+
+    async def open(self, reference: hp.Reference, call: hp.Call) -> hp.AsyncRanges:
+        file = await self.inner.open(reference, call)
+
+        async def read_part(start: int, stop: int) -> bytes:
+            return self._pad.xor(await file.read(start + PREFIX, stop + PREFIX), start)
+
+        return hp.AsyncRanges(plain_size(file.size), read_part, type=file.type)
+
+    async def stat(self, reference: hp.Reference, call: hp.Call) -> hp.Entry:
+        return plain_entry(await self.inner.stat(reference, call))
+
+    def pages(self, reference: hp.Reference, *, details: bool = False) -> hp.AsyncEntryPages:
+        return self.inner.pages(reference, details=details).map(plain_entry)
+
+
+class AsyncXORProvider(hp.AsyncWrappingProvider):
+    takes = (hp.Source, hp.FolderSource)  # the blocks of an archive cannot be changed
+
+    def __init__(self, inner: hp.AsyncBaseProvider, key: bytes) -> None:
+        super().__init__(inner)
+        self._pad = Pad(key)
+
+    @property
+    def reader(self) -> hp.AsyncReader:
+        return AsyncXORReader(self.inner.reader, self._pad)
+
+    async def add(
+        self, content: hp.Content, info: hp.PinInfo, call: hp.Call, progress: hp.Progress
+    ) -> hp.Added:
+        told = hp.plain_progress(content, progress)
+        return await super().add(self._pad.changed(content), info, call, told)
