@@ -24,6 +24,11 @@ def retry_reason(outcome: object, statuses: Container[int | None] = RETRIED) -> 
 
     A broken connection may be made again. A reply, or the error of one, must have one of the
     `statuses`.
+
+    Example:
+        >>> retry_reason(Reply(429, {"retry-after": "5"}))
+        Retry(error=None, status=429, asked=5.0)
+        >>> retry_reason(NetworkError("the certificate is wrong", transient=False))
     """
     if isinstance(outcome, Reply):
         is_final = outcome.status not in statuses
