@@ -9,8 +9,8 @@ from contextlib import suppress
 import pytest
 
 from holdfast import compute_cid
-from holdfast.node.http_server import direct_receiving
-from holdfast.node.http_server.direct_receiving import DirectReceiver
+from holdfast.node.http_server import http_connection
+from holdfast.node.http_server.http_connection import DirectReceiver
 from holdfast.testing import running_node
 from tests.support import wait_until
 
@@ -146,7 +146,7 @@ def send_all(peer, body):
 
 
 def test_a_turn_of_a_thread_ends_so_that_memory_and_time_are_looked_at(node, received, monkeypatch):
-    monkeypatch.setattr(direct_receiving, "TURN_SIZE", 2 * MIB)
+    monkeypatch.setattr(http_connection, "TURN_SIZE", 2 * MIB)
     with connect(node) as peer:
         assert post(peer, node, os.urandom(20 * MIB))[0] == 200
     assert max(received) <= 2 * MIB

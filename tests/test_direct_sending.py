@@ -15,7 +15,7 @@ import pytest
 from holdfast.content.cid import CID
 from holdfast.content.profiles import KUBO_LEGACY_CIDV1, UNIXFS_V0_2015, UNIXFS_V1_2025
 from holdfast.node.gateway.cached_repository import CachedRepository, FilePieces
-from holdfast.node.http_server.direct_sending import PATIENCE, WAIT_SECONDS, DirectSender
+from holdfast.node.http_server.http_connection import PATIENCE, WAIT_SECONDS, DirectSender
 from holdfast.node.http_server.streamed_replies import HASHERS
 from holdfast.node.node_server import NodeServer
 from holdfast.node.settings import NodeSettings, NodeToken

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 import pytest
 import urllib3
 
-from holdfast.node.http_server import acceptor, http_connection, stall_limit
+from holdfast.node.http_server import acceptor, http_connection
 from holdfast.node.http_server.acceptor import ConnectionLimits, origin_of
 from holdfast.node.memory import HeldMemory, MemoryShare
 from holdfast.testing import running_node
@@ -76,7 +76,7 @@ def closing(peers):
 
 
 def test_a_peer_that_reads_nothing_is_ended(node, path, monkeypatch):
-    monkeypatch.setattr(stall_limit, "STALL_SECONDS", 0.3)
+    monkeypatch.setattr(http_connection, "STALL_SECONDS", 0.3)
     with connect(node) as peer:
         ask(peer, path)
         for _ in range(20):  # many pauses: the machine may stall in one, the node acts in the next
@@ -85,7 +85,7 @@ def test_a_peer_that_reads_nothing_is_ended(node, path, monkeypatch):
 
 
 def test_a_peer_that_reads_a_few_bytes_at_a_time_is_ended(node, path, monkeypatch):
-    monkeypatch.setattr(stall_limit, "STALL_SECONDS", 0.5)
+    monkeypatch.setattr(http_connection, "STALL_SECONDS", 0.5)
     with connect(node) as peer:
         ask(peer, path)
         for _ in range(30):

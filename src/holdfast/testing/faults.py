@@ -8,7 +8,7 @@ import threading
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from holdfast.node.http_server.asgi_extensions import CONNECTION, DIRECT
+from holdfast.node.http_server.http_connection import CONNECTION, DIRECT
 from holdfast.testing.fault_kinds import (
     BodyFault,
     ChangedReply,

@@ -33,8 +33,8 @@ from holdfast.node.gateway.addresses import ResolvedPath
 from holdfast.node.gateway.cached_repository import LINK_WEIGHT, BlockPieces, CachedRepository
 from holdfast.node.gateway.content_replies import content_headers, stream_reply
 from holdfast.node.gateway.negotiation import RequestedFormat
+from holdfast.node.http_server.http_connection import PIECE, Pieces
 from holdfast.node.http_server.refusals import Refusal
-from holdfast.node.http_server.streamed_replies import PIECE, Pieces
 from holdfast.protocol.gateway import CAR_TYPE
 
 SCOPES: Final = frozenset({"block", "entity", "all"})

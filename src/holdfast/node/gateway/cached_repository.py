@@ -17,7 +17,7 @@ from holdfast.content.unixfs.data import Kind
 from holdfast.content.unixfs.directory_nodes import DirectoryEntry
 from holdfast.content.unixfs.file_nodes import FileNode, Segment, file_node, in_range
 from holdfast.content.unixfs.walks import FileWalk
-from holdfast.node.http_server.streamed_replies import BATCH, PIECE, Pieces
+from holdfast.node.http_server.http_connection import BATCH, PIECE, Pieces
 from holdfast.node.memory import Cache
 from holdfast.repository import Repository
 from holdfast.repository.read_ahead import ReadAhead

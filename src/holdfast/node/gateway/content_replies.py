@@ -19,8 +19,9 @@ from holdfast.content.cid import CID
 from holdfast.errors import ClientError, ConfigError, ProviderError, VerificationError
 from holdfast.node.gateway.addresses import ResolvedPath
 from holdfast.node.gateway.ranges import NotSatisfiableError, asked_range
+from holdfast.node.http_server.http_connection import PIECE, Pieces
 from holdfast.node.http_server.refusals import Refusal
-from holdfast.node.http_server.streamed_replies import PIECE, PieceResponse, Pieces, StartedPieces
+from holdfast.node.http_server.streamed_replies import PieceResponse, StartedPieces
 
 IMMUTABLE: Final = "public, max-age=29030400, immutable"  # verbatim from the specification
 _ETAG: Final = re.compile(r'(?:W/)?("[^"]*")')

@@ -31,8 +31,8 @@ from holdfast.node.gateway.cached_repository import LINK_WEIGHT, CachedRepositor
 from holdfast.node.gateway.content_replies import content_headers, stream_reply
 from holdfast.node.gateway.files import symlink_target
 from holdfast.node.gateway.negotiation import TAR_TYPE
+from holdfast.node.http_server.http_connection import PIECE, Pieces
 from holdfast.node.http_server.refusals import Refusal
-from holdfast.node.http_server.streamed_replies import PIECE, Pieces
 
 MAX_NAME: Final = 255  # bytes; NAME_MAX of the usual file systems
 MAX_PATH: Final = 4096  # bytes; PATH_MAX of Linux, for paths in the archive and targets of links

@@ -9,8 +9,7 @@ from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
 from starlette.requests import Request
 
-from holdfast.node.http_server.asgi_extensions import RECEIVER, TAKE_BODY
-from holdfast.node.http_server.direct_receiving import DirectReceiver
+from holdfast.node.http_server.http_connection import RECEIVER, TAKE_BODY, DirectReceiver
 from holdfast.node.http_server.refusals import Refusal, bad_request
 from holdfast.node.memory import MemoryShare
 

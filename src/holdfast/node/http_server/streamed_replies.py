@@ -5,23 +5,28 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Final, Self
+from typing import Final
 
 from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
 from starlette.responses import StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
-from holdfast.node.http_server.asgi_extensions import CONNECTION, DIRECT, DRAIN, Drain
-from holdfast.node.http_server.direct_sending import DirectSender
+from holdfast.node.http_server.http_connection import (
+    CONNECTION,
+    DIRECT,
+    DRAIN,
+    PIECE,
+    DirectSender,
+    Drain,
+    Pieces,
+)
 from holdfast.node.memory import HeldMemory, MemoryShare
 
-PIECE: Final = 64 << 10  # bytes; larger pieces take more memory, smaller ones more time
 AT_ONCE: Final = 16  # worker threads that read content
 TURN: Final = 16  # pieces of one reply before other requests get the event loop
 SENDERS: Final = 4  # worker threads that send; each holds a block, and 3 MiB that are read ahead
 HASHERS: Final = 2  # worker threads that read and verify blocks ahead of the senders
-BATCH: Final = 32 << 20  # bytes that a worker thread sends before another reply can have it
 WORTHWHILE: Final = 256 << 10  # bytes; for fewer, the switch of threads costs more than it saves
 
 
@@ -66,43 +71,6 @@ def drain_of(scope: Scope) -> Drain:
 
 async def _no_wait() -> None:
     """Do not wait: under another ASGI server than the node's, `send` waits itself."""
-
-
-class Pieces(Iterator[bytes]):
-    """The pieces of a body. Each is read on a worker thread unless `next_cached` returns it."""
-
-    def __iter__(self) -> Self:
-        return self
-
-    def next_cached(self) -> bytes | None:
-        """Return the next piece if that takes no time, else None."""
-        return None
-
-    @property
-    def held(self) -> int:
-        """The approximate bytes of memory in use between two pieces."""
-        return 0
-
-    @property
-    def left(self) -> int:
-        """How many bytes `runs` can still return."""
-        return 0
-
-    @property
-    def is_quick(self) -> bool:
-        """Whether the client has used the last runs without a wait."""
-        return False
-
-    def runs(self, hashers: Executor) -> Generator[memoryview, None, None]:  # noqa: ARG002
-        """Yield the next bytes in large runs, about `BATCH` of them. Use it on a worker thread.
-
-        The caller uses a run from its start, calls `skip` for what it has used, and closes the
-        generator unless it has used all. `hashers` read and verify blocks ahead.
-        """
-        yield from ()
-
-    def skip(self, size: int) -> None:
-        """Go on after the next `size` bytes."""
 
 
 class StartedPieces(Pieces):

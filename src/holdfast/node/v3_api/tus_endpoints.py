@@ -12,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
-from holdfast.node.http_server.asgi_extensions import CONNECTION
+from holdfast.node.http_server.http_connection import CONNECTION
 from holdfast.node.http_server.refusals import Refusal, bad_request
 from holdfast.node.pinning_api.authorization import Authorization
 from holdfast.node.pinning_api.body_reader import BodyReader
