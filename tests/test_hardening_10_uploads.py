@@ -16,7 +16,7 @@ from holdfast.content.car import V2_PRAGMA, write_car
 from holdfast.content.cid import CID
 from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.content.unixfs.files import FileImporter
-from holdfast.node.pinning_api import dag_download, upload_tree
+from holdfast.node.pinning_api import form_upload, pin_jobs
 from holdfast.repository import Repository
 from holdfast.repository.adding import Adding
 from holdfast.testing import running_node
@@ -173,7 +173,7 @@ def test_content_that_is_too_large_is_given_up(monkeypatch):
             assert pin_by_hash(node, root) == "over_max_size"
             node.repository.collect_garbage()
             assert stored(node.repository) == 0
-        monkeypatch.setattr(dag_download, "MAX_BLOCKS", 3)
+        monkeypatch.setattr(pin_jobs, "MAX_BLOCKS", 3)
         with running_node(gateways=(url,)) as node:
             assert pin_by_hash(node, root) == "over_max_size"
 
@@ -226,21 +226,21 @@ def test_a_filename_has_at_most_64_levels(node):
 
 
 def test_an_upload_has_at_most_100000_files(node, monkeypatch):
-    assert upload_tree.MAX_FILES == 100_000
-    monkeypatch.setattr(upload_tree, "MAX_FILES", 20)
+    assert form_upload.MAX_FILES == 100_000
+    monkeypatch.setattr(form_upload, "MAX_FILES", 20)
     assert upload(node, *(f"d/{n}" for n in range(20))).status == 200
     assert "20 files" in sentence(upload(node, *(f"d/{n}" for n in range(21))))
 
 
 def test_an_upload_has_at_most_a_million_folders(node, monkeypatch):
-    assert upload_tree.MAX_FOLDERS == 1_000_000
-    monkeypatch.setattr(upload_tree, "MAX_FOLDERS", 11)
+    assert form_upload.MAX_FOLDERS == 1_000_000
+    monkeypatch.setattr(form_upload, "MAX_FOLDERS", 11)
     assert upload(node, *(f"d/{n}/f" for n in range(10))).status == 200
     assert "11 folders" in sentence(upload(node, *(f"d/{n}/f" for n in range(11))))
 
 
 def test_the_filenames_of_an_upload_have_a_limit_together(node, monkeypatch):
-    monkeypatch.setattr(upload_tree, "MAX_PATHS", 10_000)
+    monkeypatch.setattr(form_upload, "MAX_PATHS", 10_000)
     assert upload(node, *(f"d/{n}-{'x' * 900}" for n in range(10))).status == 200
     assert "10000 bytes" in sentence(upload(node, *(f"d/{n}-{'x' * 900}" for n in range(12))))
 

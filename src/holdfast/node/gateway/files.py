@@ -1,7 +1,9 @@
 """Replies with the bytes of files, or with the targets of symbolic links."""
 
 from collections.abc import Iterable
+from functools import partial
 from http import HTTPStatus
+from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -10,8 +12,10 @@ from holdfast.content import dag_pb
 from holdfast.content.cid import CID
 from holdfast.content.media_types import OCTETS, named_type
 from holdfast.content.unixfs import data
+from holdfast.content.unixfs.data import Kind
 from holdfast.errors import UnprovenError
 from holdfast.node.gateway.addresses import Address, ResolvedPath
+from holdfast.node.gateway.cached_repository import BlockPieces, CachedRepository
 from holdfast.node.gateway.content_replies import (
     IMMUTABLE,
     Content,
@@ -19,8 +23,57 @@ from holdfast.node.gateway.content_replies import (
     content_reply,
     strong_etag,
 )
-from holdfast.node.gateway.type_detection import sniffed_type, stored_type
+from holdfast.node.gateway.type_detection import JSON_LIMIT, holds_json, sniffed_type, stored_type
+from holdfast.node.http_server.refusals import Refusal
+from holdfast.protocol.gateway import RAW_TYPE
 from holdfast.repository.store import Repository
+
+# JSON (``?format=json``): a file that holds JSON, sent as application/json.
+#
+# Nothing is converted. In the specification of path gateways this format is also for blocks of
+# the codecs json and dag-json, which are not supported here.
+
+JSON_TYPE: Final = "application/json"
+
+
+def json_reply(request: Request, repository: CachedRepository, found: ResolvedPath) -> Response:
+    """Return the file at the end of the path, or raise `Refusal` (406) if it is not JSON."""
+    if repository.kind(found.cid) not in {Kind.FILE, Kind.RAW}:
+        raise Refusal(
+            HTTPStatus.NOT_ACCEPTABLE, f"{found.cid} is not a file, so it cannot be read as JSON"
+        )
+    content = file_content(repository, found.cid)
+    if not _is_json(repository, found, content):
+        raise Refusal(
+            HTTPStatus.NOT_ACCEPTABLE, f"{found.cid} does not hold JSON; read it without ?format="
+        )
+    headers = content_headers(request, found, f"{found.cid}.json", JSON_TYPE)
+    return content_reply(request, content, strong_etag(found.cid, ".json"), headers)
+
+
+def _is_json(repository: CachedRepository, found: ResolvedPath, content: Content) -> bool:
+    """Return whether a file holds JSON; for a large one, ask its name or its pin only."""
+    if content.size <= JSON_LIMIT:
+        return holds_json(content.size, lambda *ends: b"".join(content.read(*ends)))
+    return file_type(repository, found.cid, found.address.names[-1:], content) == JSON_TYPE
+
+
+# Single blocks (application/vnd.ipld.raw): their bytes as they are, for the client to verify.
+
+
+def raw_block_reply(
+    request: Request, repository: CachedRepository, found: ResolvedPath
+) -> Response:
+    """Return the block at the end of the path.
+
+    The specification of trustless gateways only has blocks of roots; paths are allowed here too.
+    """
+    size = len(repository.block(found.cid))
+    name = f"{found.cid}.bin"
+    headers = content_headers(request, found, name, RAW_TYPE, attach=True, query="format=raw")
+    content = Content(size, partial(BlockPieces, repository, found.cid))
+    return content_reply(request, content, strong_etag(found.cid, ".raw"), headers)
+
 
 SYMLINK_TYPE = "inode/symlink"  # as Kubo has it
 

@@ -18,10 +18,14 @@ from holdfast.node.gateway.archives import archive_reply
 from holdfast.node.gateway.cached_repository import CachedRepository
 from holdfast.node.gateway.content_replies import refusal_for
 from holdfast.node.gateway.directories import directory_reply
-from holdfast.node.gateway.files import file_reply, redirect_to, symlink_reply
-from holdfast.node.gateway.json_files import json_reply
+from holdfast.node.gateway.files import (
+    file_reply,
+    json_reply,
+    raw_block_reply,
+    redirect_to,
+    symlink_reply,
+)
 from holdfast.node.gateway.negotiation import Format, negotiate
-from holdfast.node.gateway.raw_blocks import raw_block_reply
 from holdfast.node.gateway.tars import tar_reply
 from holdfast.node.http_server.default_headers import SAFETY_HEADERS, DefaultHeaders
 from holdfast.node.http_server.refusals import Refusal

@@ -1,10 +1,12 @@
 """The endpoints of the pinning API: each reads its request, uses the repository, and replies."""
 
+import asyncio
 import json
 import shutil
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from anyio import CapacityLimiter
 from starlette.concurrency import run_in_threadpool
@@ -14,17 +16,17 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
 from holdfast.content.cid import CID
+from holdfast.content.profiles import Profile
 from holdfast.files.importing import import_content
-from holdfast.node.http_server.refusals import Refusal
+from holdfast.node.http_server.refusals import Refusal, bad_request
 from holdfast.node.memory import HeldMemory
 from holdfast.node.pinning_api.authorization import Authorization, AuthorizedEndpoint, Endpoint
 from holdfast.node.pinning_api.body_reader import INLINE_JSON, BodyReader
-from holdfast.node.pinning_api.form_parser import receive_form
-from holdfast.node.pinning_api.form_upload import FormUpload
-from holdfast.node.pinning_api.json_content import read_content
-from holdfast.node.pinning_api.json_values import parse_json
+from holdfast.node.pinning_api.form_upload import FormUpload, receive_form
+from holdfast.node.pinning_api.json_values import parse_json, with_numbers, write_json
 from holdfast.node.pinning_api.metadata import (
     PinOptions,
+    iso_time,
     merge_keyvalues,
     read_cid,
     read_metadata,
@@ -33,13 +35,173 @@ from holdfast.node.pinning_api.metadata import (
 from holdfast.node.pinning_api.pin_groups import Groups, Pinned, pin_in_group, start_in_group
 from holdfast.node.pinning_api.pin_jobs import PinJob, PinJobs
 from holdfast.node.pinning_api.pin_list_query import read_query, whole_number
-from holdfast.node.pinning_api.pin_records import job_row, pin_row, pinned_record
 from holdfast.node.pinning_api.query_runner import QueryRunner
-from holdfast.node.pinning_api.store_queue import StoreQueue
 from holdfast.node.settings import NodeSettings
 from holdfast.records import Pin
 from holdfast.repository import Repository
+from holdfast.repository.adding import NewPin, pin_together
 from holdfast.repository.pin_queries import Stopped
+
+# The content in the body of ``pinJSONToIPFS``.
+
+CONTENT_NAMES: Final = ("pinataContent", "pinContent")
+
+
+def read_content(body: Any) -> tuple[bytes, PinOptions, dict[str, Any]]:
+    """Return the content in a parsed body, its options, and the fields of its pin.
+
+    The body is an object with content, metadata and options, or the content alone.
+    """
+    content, metadata, options = body, read_metadata(None), read_options(None)
+    name = next((n for n in CONTENT_NAMES if isinstance(body, dict) and n in body), None)
+    if name is not None:
+        content = body[name]
+        metadata = read_metadata(with_numbers(body.get("pinataMetadata")))
+        options = read_options(with_numbers(body.get("pinataOptions")))
+    elif not isinstance(body, dict | list):
+        raise bad_request("The body must be a JSON object")
+    about = {
+        "name": metadata.name,
+        "keyvalues": metadata.keyvalues,
+        "type": "application/json",
+    }
+    return write_json(content).encode(), options, about
+
+
+# Pins and jobs as the JSON of the service.
+
+REGIONS: Final[list[dict[str, Any]]] = [
+    {"regionId": "LOCAL", "currentReplicationCount": 1, "desiredReplicationCount": 1}
+]
+
+
+def pinned_record(pinned: Pinned) -> dict[str, Any]:
+    """Return the reply to a pin, with the members of all versions of the service."""
+    pin = pinned.pin
+    reply: dict[str, Any] = {
+        "IpfsHash": pin.cid,
+        "PinSize": pin.size,
+        "Timestamp": iso_time(pin.created or 0),
+        "ID": pin.id,
+        "Name": pin.name,
+        "NumberOfFiles": pin.files,
+        "MimeType": pin.type,
+        "GroupId": pinned.group,
+        "Keyvalues": dict(pin.keyvalues) or None,
+    }
+    if pinned.existed:
+        reply["isDuplicate"] = True
+    return reply
+
+
+def pin_row(pin: Pin) -> dict[str, Any]:
+    """Return a pin as lists have it."""
+    return {
+        "id": pin.id,
+        "ipfs_pin_hash": pin.cid,
+        "size": pin.size,
+        "user_id": "local",
+        "date_pinned": iso_time(pin.created or 0),
+        "date_unpinned": None if pin.removed is None else iso_time(pin.removed),
+        "metadata": {"name": pin.name or None, "keyvalues": dict(pin.keyvalues) or None},
+        "regions": REGIONS,
+        "mime_type": pin.type,
+        "number_of_files": pin.files,
+    }
+
+
+def job_row(job: PinJob) -> dict[str, Any]:
+    """Return a job as lists have it."""
+    return {
+        "id": job.id,
+        "ipfs_pin_hash": job.cid,
+        "date_queued": iso_time(job.queued),
+        "name": job.metadata.name or None,
+        "status": job.status,
+        "keyvalues": dict(job.metadata.keyvalues) or None,
+        "host_nodes": None,
+        "pin_policy": {"regions": [{"id": "LOCAL", "desiredReplicationCount": 1}], "version": 1},
+    }
+
+
+# Small stores that wait for the disk together.
+
+BATCH: Final = 64  # stores in one transaction
+
+
+class _Store(NamedTuple):
+    """A store that waits, and the future that its request awaits."""
+
+    data: bytes
+    profile: Profile
+    about: Mapping[str, Any]
+    done: asyncio.Future[tuple[Pin, bool]]
+
+
+class StoreQueue:
+    """Adds small contents to `repository`. All that wait at a time share one transaction.
+
+    While a worker thread commits one transaction, the next stores collect, and it goes on with
+    them. So many stores at once need few hops to a thread and few synchronisations, and a single
+    one does not wait. Use it in the event loop only.
+    """
+
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
+        self._waiting: deque[_Store] = deque()
+        self._task: asyncio.Task[None] | None = None
+
+    async def add(self, data: bytes, profile: Profile, **about: Any) -> tuple[Pin, bool]:
+        """Do what `Repository.add` does; return when the content is durable."""
+        store = _Store(data, profile, about, asyncio.get_running_loop().create_future())
+        self._waiting.append(store)
+        if self._task is None:
+            self._task = asyncio.create_task(self._work())
+        return await store.done
+
+    async def _work(self) -> None:
+        """Add what waits, until nothing does."""
+        try:
+            while self._waiting:  # the thread may have ended just before another store came
+                await run_in_threadpool(self._add_batches, asyncio.get_running_loop())
+        finally:
+            self._task = None
+
+    def _add_batches(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Do the same on a worker thread, so that no batch waits for the event loop."""
+        while batch := self._next_batch():
+            try:
+                outcomes = self._commit(batch)
+            except Exception as error:  # noqa: BLE001 - each request raises it
+                outcomes = [error] * len(batch)
+            loop.call_soon_threadsafe(_finish, batch, outcomes)
+
+    def _next_batch(self) -> list[_Store]:
+        batch: list[_Store] = []
+        while self._waiting and len(batch) < BATCH:
+            store = self._waiting.popleft()
+            if not store.done.cancelled():
+                batch.append(store)
+        return batch
+
+    def _commit(self, batch: Sequence[_Store]) -> Sequence[tuple[Pin, bool] | Exception]:
+        pins = []
+        for store in batch:
+            adding = self._repository.adding()
+            part = import_content(store.data, store.profile, adding.put)
+            pins.append(NewPin(adding, part.cid, {"size": part.dag_size, **store.about}))
+        return pin_together(pins)
+
+
+def _finish(batch: Sequence[_Store], outcomes: Sequence[tuple[Pin, bool] | Exception]) -> None:
+    for store, outcome in zip(batch, outcomes, strict=True):
+        if store.done.done():  # its request was cancelled
+            continue
+        if isinstance(outcome, Exception):
+            store.done.set_exception(outcome)
+        else:
+            store.done.set_result(outcome)
+
 
 WELCOME = "Congratulations! You are communicating with the Pinata API!"
 UPLOADS_AT_ONCE = 8  # worker threads that parse uploads

@@ -8,8 +8,14 @@ from starlette.datastructures import QueryParams
 
 from holdfast.node.http_server.refusals import bad_request
 from holdfast.node.pinning_api.pin_list_query import whole_number
-from holdfast.node.psa_api.pin_request import STATUSES, Status, parse_time
-from holdfast.node.psa_api.request_body import MAX_NAME, read_cid, read_meta
+from holdfast.node.psa_api.pin_request import (
+    MAX_NAME,
+    STATUSES,
+    Status,
+    parse_time,
+    read_cid,
+    read_meta,
+)
 from holdfast.records import PinFilter
 from holdfast.repository import PinQuery
 from holdfast.repository.pin_queries import NAME_MATCHES, Moment

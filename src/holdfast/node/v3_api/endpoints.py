@@ -19,16 +19,13 @@ from holdfast.node.http_server.default_headers import DefaultHeaders
 from holdfast.node.http_server.refusals import Refusal
 from holdfast.node.pinning_api.authorization import Endpoint
 from holdfast.node.pinning_api.endpoints import PinningEndpoints
-from holdfast.node.pinning_api.form_parser import receive_form
+from holdfast.node.pinning_api.form_upload import receive_form
 from holdfast.node.settings import NodeSettings
-from holdfast.node.v3_api.file_endpoints import FileEndpoints
+from holdfast.node.v3_api.file_endpoints import FileEndpoints, PinEndpoints
 from holdfast.node.v3_api.group_endpoints import GroupEndpoints
 from holdfast.node.v3_api.json_records import upload_record
-from holdfast.node.v3_api.link_endpoints import LinkEndpoints, open_grant
+from holdfast.node.v3_api.link_endpoints import LinkEndpoints, PrivateContent, Signer, open_grant
 from holdfast.node.v3_api.networks import PRIVATE, PUBLIC, Networks
-from holdfast.node.v3_api.pin_endpoints import PinEndpoints
-from holdfast.node.v3_api.private_gateway import PrivateContent
-from holdfast.node.v3_api.signatures import Signer
 from holdfast.node.v3_api.tus_endpoints import TusEndpoints
 from holdfast.node.v3_api.tus_uploads import TusUploads
 from holdfast.node.v3_api.upload_options import size_limit

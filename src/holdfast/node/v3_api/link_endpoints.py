@@ -4,10 +4,20 @@ The signature of a link covers a CID and the names after it, and so the content 
 it. ``X-Depth`` says how many names that are; without it, the signature covers all of the CID.
 """
 
+import base64
+import hashlib
+import hmac
+import json
+import os
 import re
+import secrets
+import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
+from http import HTTPStatus
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
@@ -17,13 +27,125 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast.content.cid import CID
+from holdfast.errors import ClientError, ConfigError
+from holdfast.files.folders import Folder
 from holdfast.node.gateway.addresses import Address, quoted
-from holdfast.node.http_server.refusals import Refusal, bad_request
+from holdfast.node.gateway.cached_repository import CachedRepository
+from holdfast.node.gateway.serving import GatewayRoute
+from holdfast.node.http_server.refusals import Refusal, bad_request, store_refusal
+from holdfast.node.memory import Cache
 from holdfast.node.pinning_api.body_reader import BodyReader
-from holdfast.node.v3_api.networks import PRIVATE
-from holdfast.node.v3_api.signatures import Signer
+from holdfast.node.v3_api.networks import PRIVATE, Networks
 from holdfast.node.v3_api.upload_options import LATEST, read_name, read_network, unwrapped
 from holdfast.node.v3_api.v3_calls import base_url, data_reply
+
+# Signatures of the addresses that the node gives out, with a key that is in the store.
+
+KEY_FILE: Final = "holdfast.links.key"
+KEY_SIZE: Final = 32
+
+
+class Signer:
+    """Signs texts, and checks signatures. The key is made when it is first needed."""
+
+    def __init__(self, root: Path) -> None:
+        self._folder = Folder(root)
+        self._lock = threading.Lock()
+        self._key: bytes | None = None
+
+    def sign(self, *parts: str) -> str:
+        """Return the signature of `parts`. Other parts never have the same one."""
+        text = json.dumps(parts, separators=(",", ":"))
+        return hmac.new(self._read_key(), text.encode(), hashlib.sha256).hexdigest()
+
+    def is_valid(self, signature: str, *parts: str) -> bool:
+        """Return whether `sign` made the signature of `parts`."""
+        given = signature.encode("utf-8", "replace")
+        return hmac.compare_digest(given, self.sign(*parts).encode())
+
+    def seal(self, purpose: str, value: Any) -> str:
+        """Return `value` as text for an address, signed. Anybody can read it."""
+        text = json.dumps(value, separators=(",", ":")).encode()
+        token = base64.urlsafe_b64encode(text).decode().rstrip("=")
+        return f"{token}.{self.sign(purpose, token)}"
+
+    def unseal(self, purpose: str, sealed: str) -> Any:
+        """Return what `seal` was given; raise a `Refusal` if it did not make `sealed`."""
+        token, _, signature = sealed.rpartition(".")
+        if not token.isascii() or not self.is_valid(signature, purpose, token):
+            raise Refusal(403, "The signature of the address is not valid")
+        return json.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
+
+    def _read_key(self) -> bytes:
+        with self._lock:
+            if self._key is None:
+                self._key = self._folder.read(KEY_FILE, KEY_SIZE + 1) or self._make_key()
+            if len(self._key) != KEY_SIZE:
+                path = self._folder.path / KEY_FILE
+                self._key = None
+                raise ConfigError(
+                    f"{path} does not hold a key: remove it, and links become invalid"
+                )
+            return self._key
+
+    def _make_key(self) -> bytes:
+        """Make the key under a temporary name, so that under its own name it is complete."""
+        temporary = f"{KEY_FILE}.{secrets.token_hex(8)}"
+        descriptor = self._folder.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(secrets.token_bytes(KEY_SIZE))
+                file.flush()
+                os.fsync(file.fileno())
+            with suppress(FileExistsError):  # another process was faster: its key counts
+                (self._folder.path / KEY_FILE).hardlink_to(self._folder.path / temporary)
+        finally:
+            self._folder.remove(temporary)
+        self._folder.sync()
+        return self._folder.read(KEY_FILE, KEY_SIZE + 1) or b""
+
+
+# Read private files and folders: ``/files/CID/path`` with the signature of an access link.
+
+CACHE: Final = 8 << 20  # bytes; its own, because the public gateway must not find a private block
+# The address of each reply is a credential. No cache keeps the reply, and no other host gets the
+# address as a referrer: pages load nothing from elsewhere, because a page can set a policy of its
+# own for referrers.
+HEADERS: Final = {
+    "Cache-Control": "private, no-store",
+    "Referrer-Policy": "no-referrer",
+    "Content-Security-Policy": "sandbox; default-src 'self' data: 'unsafe-inline'",
+}
+
+
+class PrivateContent:
+    """The private store, for those who have a link. A link opens what it names, in all formats."""
+
+    def __init__(self, networks: Networks, signer: Signer) -> None:
+        self._networks = networks
+        self._signer = signer
+        self._lock = threading.Lock()
+        self._cached: CachedRepository | None = None
+
+    def route(self) -> GatewayRoute:
+        """Return the route of ``/files/…``."""
+        return GatewayRoute(self._open, PLACE, HEADERS)
+
+    def _open(self, address: Address, query: QueryParams) -> tuple[CachedRepository, Address]:
+        """Raise a `Refusal` unless the link is valid for `address`, and its root is pinned."""
+        try:
+            address = check_link(self._signer, address, query)
+            repository = self._networks.private.repository
+            pin = repository.find_pin(address.cid)
+        except ClientError as error:
+            raise store_refusal(error) from None
+        if pin is None:
+            raise Refusal(HTTPStatus.NOT_FOUND, f"there is no private file {address.cid}")
+        with self._lock:
+            if self._cached is None:
+                self._cached = CachedRepository(repository, Cache(CACHE))
+            return self._cached, address
+
 
 PLACE: Final = "/files"  # of private content, below the root path of the node
 UPLOAD: Final = "upload"

@@ -16,10 +16,9 @@ from holdfast.node.http_server.http_connection import CONNECTION
 from holdfast.node.http_server.refusals import Refusal, bad_request
 from holdfast.node.pinning_api.authorization import Authorization
 from holdfast.node.pinning_api.body_reader import BodyReader
-from holdfast.node.pinning_api.form_parser import feed_all
+from holdfast.node.pinning_api.form_upload import feed_all
 from holdfast.node.pinning_api.pin_list_query import whole_number
-from holdfast.node.v3_api.tus_upload import TusUpload
-from holdfast.node.v3_api.tus_uploads import TusUploads, expiry
+from holdfast.node.v3_api.tus_uploads import TusUpload, TusUploads, expiry
 from holdfast.node.v3_api.upload_options import (
     CID_VERSION,
     check_type,

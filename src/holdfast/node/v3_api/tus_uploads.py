@@ -1,31 +1,302 @@
 """The resumable uploads of a node: below the folder of its store, and limited in number and age."""
 
+import hashlib
+import json
+import logging
+import os
 import re
 import secrets
 import threading
 import time
 import uuid
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final
+from typing import IO, Any, Final
 
 from holdfast.content.profiles import Profile
+from holdfast.content.unixfs.files import Part, leaf_part
 from holdfast.errors import ClientError
+from holdfast.files.atomic import PendingFile
 from holdfast.files.folders import Folder
+from holdfast.files.locks import try_lock
 from holdfast.node.http_server.refusals import Refusal
-from holdfast.node.v3_api.networks import Networks
-from holdfast.node.v3_api.tus_upload import (
-    DONE,
-    PROGRESS,
-    STATE,
-    TusUpload,
-    UploadState,
-    read_object,
-    remove_folder,
-    write_object,
-)
-from holdfast.node.v3_api.upload_options import UploadOptions
+from holdfast.node.pinning_api.form_upload import MAX_SMALL
+from holdfast.node.v3_api.networks import Network, Networks
+from holdfast.node.v3_api.upload_options import UploadOptions, pin_upload
+from holdfast.repository.adding import Adding
+from holdfast.repository.file_adding import FileAdding
+
+# One resumable upload, which survives the end of the process.
+#
+# Its bytes become blocks of the store as they arrive, so none is written twice. The folder of the
+# upload has what is needed to go on::
+#
+# state.json what the client said about the upload; written once leaves the digests of the leaves
+# that are in the store; only appended to progress how many of the leaves count, and the bytes
+# after them; replaced in one step done.json the file, once all bytes are there
+#
+# The offset is what `progress` says. Leaves that were appended after it was written do not count.
+#
+# A disk may damage each of them, so all but the leaves have a digest of themselves. Without a
+# sound ``state.json`` there is no upload, and its folder is removed when it is old. Without a
+# sound ``done.json`` the file is found by its id. In all other cases the upload starts again, at
+# 0.
+
+logger: Final = logging.getLogger("holdfast.node")
+
+COUNT_SIZE: Final = 8  # bytes of the number of leaves in `progress`, after the digest of the rest
+DIGEST_SIZE: Final = 32  # of sha2-256, which all layouts use
+MAX_STATE: Final = 1 << 20
+STATE: Final = "state.json"
+LEAVES: Final = "leaves"
+PROGRESS: Final = "progress"
+DONE: Final = "done.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UploadState:
+    """What is fixed when an upload is made.
+
+    Attributes:
+        id: The id that the file will have.
+        secret: The last part of its address.
+        length: The bytes of the file.
+        options: What the client said about it.
+        type: The media type that the client said.
+        metadata: The header of the client, which HEAD returns.
+        is_signed: Whether a signed address allowed it. Then no token is needed.
+    """
+
+    id: str
+    secret: str
+    length: int
+    options: UploadOptions
+    type: str
+    metadata: str
+    is_signed: bool
+
+
+class TusUpload:
+    """An upload whose folder exists. Only one thread may use it at a time.
+
+    Attributes:
+        state: What is fixed.
+        offset: How many bytes have arrived.
+        cid: The CID of the file when the upload is complete; else None.
+        file_id: The id of the file then: another one if the content had a file before.
+        is_busy: Whether a request is sending bytes.
+        interrupt: Ends that request.
+    """
+
+    def __init__(
+        self, folder: Folder, state: UploadState, network: Network, profile: Profile
+    ) -> None:
+        self._folder = folder
+        self.state = state
+        self._network = network
+        self._profile = state.options.profile(profile)
+        self._lock: IO[bytes] | None = None  # held while the upload is open
+        self._adding: Adding | None = None
+        self._file: FileAdding | None = None
+        self._count = 0  # leaves in the file `leaves`
+        self._fresh: list[bytes] = []  # digests of leaves that are not in it yet
+        self.offset: int = 0
+        self.cid: str | None = None
+        self.file_id: str = state.id
+        self.is_busy = False
+        self.interrupt: Callable[[], None] | None = None
+
+    @property
+    def path(self) -> Path:
+        """The folder."""
+        return self._folder.path
+
+    @property
+    def held(self) -> int:
+        """The approximate bytes of memory that the upload holds."""
+        small = 0 if self._adding is None else self._adding.held
+        return small + (0 if self._file is None else self._file.held)
+
+    def open(self) -> None:
+        """Read what is in the folder, and keep the blocks of the upload from being removed.
+
+        If all bytes have arrived, but the process ended before the file was pinned, pin it now.
+        Raise a `Refusal` with status 410 if blocks are missing.
+        """
+        done = read_object(self._folder, DONE) or self._find_done()
+        if done:
+            self.offset, self.cid, self.file_id = self.state.length, done["cid"], done["id"]
+            return
+        self._lock = os.fdopen(self._folder.open(STATE), "rb")
+        with suppress(OSError):  # a file system without locks
+            if not try_lock(self._lock.fileno()):
+                raise Refusal(423, "Another node has the upload open", {"Retry-After": "1"})
+        self._adding = self._network.repository.adding()
+        self._adding.max_held = MAX_SMALL
+        self._file = FileAdding(self._adding, self._profile, self._take_leaf)
+        self._fresh = []
+        self._resume(self._adding, self._file)
+        if self.offset == self.state.length:
+            self.finish()
+
+    def _find_done(self) -> dict[str, Any]:
+        """Return what a damaged ``done.json`` had: the pin with the id of the upload has it too."""
+        if not self._folder.is_file(DONE):
+            return {}
+        pin = self._network.find(self.state.id)
+        if pin is None:  # the content had a file before, with another id
+            self._log_damage(DONE)
+            return {}
+        return {"cid": pin.cid, "id": pin.id}
+
+    def _resume(self, adding: Adding, file: FileAdding) -> None:
+        self._count, rest = self._read_progress()
+        digests = self._read_digests()
+        if len(digests) < self._count:
+            self._log_damage(LEAVES)
+            self._count, rest, digests = 0, b"", []
+        chunk_size = self._profile.chunk_size
+        leaves = [leaf_part(self._profile, digest, chunk_size) for digest in digests]
+        if leaves and not adding.lease(leaf.cid for leaf in leaves):
+            raise Refusal(410, "The upload is gone: its blocks were removed as garbage")
+        file.resume(leaves, rest)
+        self.offset = self._count * chunk_size + len(rest)
+
+    def _read_progress(self) -> tuple[int, bytes]:
+        """Return how many leaves count, and the bytes after them; none if that is damaged."""
+        chunk_size = self._profile.chunk_size
+        found = self._folder.read(PROGRESS, DIGEST_SIZE + COUNT_SIZE + chunk_size)
+        if found is None:
+            return 0, b""
+        digest, content = found[:DIGEST_SIZE], found[DIGEST_SIZE:]
+        count, rest = int.from_bytes(content[:COUNT_SIZE], "big"), content[COUNT_SIZE:]
+        is_sound = hashlib.sha256(content).digest() == digest
+        if not is_sound or count * chunk_size + len(rest) > self.state.length:
+            self._log_damage(PROGRESS)
+            return 0, b""
+        return count, rest
+
+    def _log_damage(self, name: str) -> None:
+        logger.warning("the upload %s starts again: %s is damaged", self.state.id, name)
+
+    def _read_digests(self) -> list[bytes]:
+        found = self._folder.read(LEAVES, self._count * DIGEST_SIZE) or b""
+        ends = range(DIGEST_SIZE, len(found) + 1, DIGEST_SIZE)
+        return [found[end - DIGEST_SIZE : end] for end in ends]
+
+    def _take_leaf(self, leaf: Part) -> None:
+        self._fresh.append(leaf.cid.digest)
+
+    def feed(self, piece: bytes) -> None:
+        """Add the next bytes."""
+        if self._file is None:
+            raise Refusal(409, "The upload is complete")
+        self._file.update(piece)
+        self.offset += len(piece)
+
+    def settle(self) -> None:
+        """Make all bytes so far durable."""
+        if self._file is None or self._adding is None:
+            return
+        rest = self._file.settle()
+        if self._fresh:
+            self._adding.flush()
+            self._append(b"".join(self._fresh))
+            self._count += len(self._fresh)
+            self._fresh = []
+        content = self._count.to_bytes(COUNT_SIZE, "big") + rest
+        _replace(self._folder, PROGRESS, hashlib.sha256(content).digest() + content)
+
+    def _append(self, digests: bytes) -> None:
+        descriptor = self._folder.open(LEAVES, os.O_RDWR | os.O_CREAT, 0o600)
+        with os.fdopen(descriptor, "r+b") as file:
+            file.seek(self._count * DIGEST_SIZE)
+            file.truncate()
+            file.write(digests)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def finish(self) -> None:
+        """Pin the file, of which all bytes have arrived."""
+        if self._file is None or self._adding is None:
+            return
+        self.settle()
+        part = self._file.finish()
+        file = pin_upload(
+            self._network,
+            self._adding,
+            part,
+            self.state.options,
+            id=self.state.id,
+            type=self.state.type,
+        )
+        write_object(self._folder, DONE, {"cid": file.pin.cid, "id": file.pin.id})
+        self.cid, self.file_id = file.pin.cid, file.pin.id
+        self._file = self._adding = None
+        self._unlock()
+        for name in (PROGRESS, LEAVES):
+            self._folder.remove(name)
+
+    def close(self) -> None:
+        """End the use of the upload. What was not made durable is lost."""
+        if self._file is not None:
+            self._file.close()
+        if self._adding is not None:
+            self._adding.close()
+        self._file = self._adding = None
+        self._unlock()
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def discard(self) -> None:
+        """Remove the upload and its blocks."""
+        if self._file is not None:
+            self._file.close()
+        if self._adding is not None:
+            with suppress(ClientError, OSError):  # else a collection of garbage removes them
+                self._adding.discard()
+        self.close()
+        remove_folder(self._folder)
+
+
+def write_object(folder: Folder, name: str, value: dict[str, Any]) -> None:
+    """Write a JSON object to a file of an upload, with a digest."""
+    _replace(folder, name, json.dumps({"value": value, "sha256": _digest(value)}).encode())
+
+
+def read_object(folder: Folder, name: str) -> dict[str, Any]:
+    """Return what `write_object` has written; an empty object if it is missing or damaged."""
+    try:
+        record = json.loads(folder.read(name, MAX_STATE) or b"")
+        value = record["value"]
+        is_sound = isinstance(value, dict) and record["sha256"] == _digest(value)
+        return value if is_sound else {}
+    except (ValueError, RecursionError, TypeError, KeyError):
+        return {}
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()
+
+
+def _replace(folder: Folder, name: str, data: bytes) -> None:
+    with PendingFile(folder.path / name) as pending:
+        pending.write(data)
+        pending.commit()
+
+
+def remove_folder(folder: Folder) -> None:
+    """Remove the folder of an upload, its state first: without it, it is no upload."""
+    for name in (STATE, *(each for each in folder.entries().files if each != STATE)):
+        folder.remove(name)
+    with suppress(OSError):
+        folder.path.rmdir()
+
 
 FOLDER: Final = "uploads"
 ID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")

@@ -12,15 +12,13 @@ from holdfast.content.profiles import Profile
 from holdfast.content.unixfs.directories import build_directory
 from holdfast.content.unixfs.files import Part
 from holdfast.node.http_server.refusals import bad_request
-from holdfast.node.pinning_api.form_parser import FormParser
-from holdfast.node.pinning_api.form_upload import MAX_SMALL
-from holdfast.node.pinning_api.upload_tree import Entries, UploadTree
+from holdfast.node.pinning_api.form_upload import MAX_SMALL, Entries, FormParser, UploadTree
 from holdfast.node.v3_api.networks import File, Network, Networks
-from holdfast.node.v3_api.pinning import pin_upload
 from holdfast.node.v3_api.upload_options import (
     FIELDS,
     UploadOptions,
     check_type,
+    pin_upload,
     read_network,
     read_upload_options,
     too_large,
