@@ -15,10 +15,10 @@ from holdfast.content.profiles import KUBO_LEGACY_CIDV1, UNIXFS_V0_2015, UNIXFS_
 from holdfast.content.unixfs.files import FileImporter
 from holdfast.files.folders import Folder
 from holdfast.files.open_folders import create
-from holdfast.files.shared_folders import SharedFolder
 from holdfast.node.http_server import http_connection
 from holdfast.node.http_server.request_parser import RequestParser
-from holdfast.repository import Repository, block_threads
+from holdfast.repository import Repository, block_files
+from holdfast.repository.block_files import SharedFolder
 from holdfast.repository.file_adding import FileAdding
 
 MIB = 1 << 20
@@ -175,7 +175,7 @@ def test_threads_that_come_and_go_always_find_the_folder_open(tmp_path):
 
 def test_few_blocks_are_in_memory_however_many_files_are_added(repository, monkeypatch):
     """The threads have `AT_ONCE` blocks at the most: who has another one waits."""
-    monkeypatch.setattr(block_threads, "THREADS", 1)
+    monkeypatch.setattr(block_files, "THREADS", 1)
     may_go, begun = threading.Event(), threading.Semaphore(0)
 
     def job():
@@ -183,7 +183,7 @@ def test_few_blocks_are_in_memory_however_many_files_are_added(repository, monke
         assert may_go.wait(30)
 
     threads = repository._files.threads
-    futures = [threads.submit(job) for _ in range(block_threads.AT_ONCE)]
+    futures = [threads.submit(job) for _ in range(block_files.AT_ONCE)]
     assert begun.acquire(timeout=30)
     late = threading.Thread(target=lambda: futures.append(threads.submit(job)))
     late.start()

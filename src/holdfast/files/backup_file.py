@@ -31,8 +31,7 @@ from holdfast.content.car_header import decode_header
 from holdfast.content.cid import CID
 from holdfast.content.hashes import FUNCTIONS, SHA2_256
 from holdfast.errors import InvalidCIDError, MalformedError, UnsupportedError, VerificationError
-from holdfast.files.seen_cids import SpilledCIDs
-from holdfast.files.temporary_database import TemporaryDatabase
+from holdfast.files.seen_cids import SpilledCIDs, TemporaryDatabase
 from holdfast.records import Pin, now_ms
 
 DAG_JSON: Final = 0x0129

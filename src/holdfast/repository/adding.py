@@ -10,10 +10,9 @@ from holdfast.records import Pin
 from holdfast.repository.block_files import BlockFiles, WrittenBlock
 from holdfast.repository.database import Database
 from holdfast.repository.database.group_commit import Change
-from holdfast.repository.leases import check_lease, end_lease, extend_lease
 from holdfast.repository.owners import Owner
 from holdfast.repository.pins import add_pin, add_pins
-from holdfast.repository.upkeep.garbage import discard
+from holdfast.repository.upkeep.garbage import check_lease, discard, end_lease, extend_lease
 
 BATCH_BYTES: Final = 8 << 20  # of the first transaction; each has twice as many as the one before
 MAX_BATCH_BYTES: Final = 256 << 20

@@ -11,12 +11,13 @@ import os
 import re
 import secrets
 import sqlite3
+import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import wait
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
 from holdfast.content.blocks import MAX_BLOCK
 from holdfast.content.cid import CID
@@ -24,8 +25,8 @@ from holdfast.content.codecs import links_of
 from holdfast.files.atomic import start_writing
 from holdfast.files.folders import Folder
 from holdfast.files.open_folders import OpenFolder, create
-from holdfast.files.shared_folders import SharedFolder
-from holdfast.repository.block_threads import BlockThreads
+from holdfast.forks import ForkAware
+from holdfast.repository.database.errors import closed_error
 from holdfast.repository.database.identity import FOLDER
 from holdfast.repository.owners import Owner
 from holdfast.repository.rows import (
@@ -35,6 +36,110 @@ from holdfast.repository.rows import (
     is_key,
     rows_of_keys,
 )
+
+# Threads that hash, write and synchronise blocks.
+
+THREADS: Final = 8  # most of the time they wait for the disk
+AT_ONCE: Final = THREADS + 4  # jobs that run or wait
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+class BlockThreads(ForkAware):
+    """The threads of one open repository, which all its adds share. They start when needed.
+
+    A job must not wait for a lock, a transaction or another job.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._pool: ThreadPoolExecutor | None = None
+        self._places = threading.Semaphore(AT_ONCE)
+        self._is_closed = False
+        self.watch_forks()
+
+    def submit(
+        self,
+        function: Callable[Arguments, Result],
+        /,
+        *args: Arguments.args,
+        **kwargs: Arguments.kwargs,
+    ) -> "Future[Result]":
+        """Run `function` on a thread.
+
+        Wait while `AT_ONCE` jobs are not done: the blocks that they hold take memory.
+        """
+        places = self._places
+        places.acquire()
+        try:
+            future = self._started().submit(function, *args, **kwargs)
+        except BaseException:
+            places.release()
+            raise
+        future.add_done_callback(lambda _: places.release())
+        return future
+
+    def _started(self) -> ThreadPoolExecutor:
+        with self._lock:
+            if self._is_closed:
+                raise closed_error()
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="holdfast-blocks")
+            return self._pool
+
+    def after_fork_in_child(self) -> None:
+        """Start again without threads, which a forked child does not have."""
+        self._lock = threading.Lock()
+        self._pool = None
+        self._places = threading.Semaphore(AT_ONCE)
+
+    def close(self) -> None:
+        """Wait for the jobs, and end the threads."""
+        with self._lock:
+            self._is_closed = True
+            pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.shutdown()
+
+
+# A folder that several threads have open at the same time.
+
+
+class SharedFolder(ForkAware):
+    """A folder that is opened for its first user and closed after its last one.
+
+    Every system call lets other threads run, and then waits for them. To open a folder takes about
+    ten of them.
+    """
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._users = 0
+        self._place: OpenFolder
+        self._open = ExitStack()
+        self.watch_forks()
+
+    @contextmanager
+    def opened(self) -> Iterator[OpenFolder]:
+        """Open the folder, unless it is open already."""
+        with self._lock:
+            if not self._users:
+                self._place = self._open.enter_context(self._folder.opened())
+            self._users += 1
+        try:
+            yield self._place
+        finally:
+            with self._lock:
+                self._users -= 1
+                if not self._users:
+                    self._open.close()
+
+    def after_fork_in_child(self) -> None:
+        """Use another lock: a thread that the child does not have may hold this one."""
+        self._lock = threading.Lock()
+
 
 FILE_SIZE: Final = 16 << 10  # measured: smaller blocks are faster in SQLite, larger ones in files
 SYNC_JOBS: Final = 8  # on which the folders of new files are synchronised

@@ -1,19 +1,155 @@
 """Pinning a DAG that is in the store: check that it is whole, then pin it."""
 
 import sqlite3
-from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, Final, Self, TypeAlias
 
-from holdfast.content.blocks import inline_block, missing_block
+from holdfast.content.blocks import inline_block, malformed, missing_block
+from holdfast.content.car import CarReader
+from holdfast.content.car_header import check_only_root
 from holdfast.content.cid import CID
-from holdfast.content.codecs import kind_of, require_codec
+from holdfast.content.codecs import is_node, is_one_block, kind_of, require_codec
 from holdfast.content.media_types import named_type
 from holdfast.content.unixfs.data import Kind
-from holdfast.errors import MalformedError
+from holdfast.content.unixfs.file_nodes import FileNode, file_node
+from holdfast.errors import ClientError, MalformedError
 from holdfast.records import Pin
-from holdfast.repository.file_sizes import check_file_sizes
+from holdfast.repository.adding import Adding
 from holdfast.repository.pins import add_pin, find_pin
 from holdfast.repository.rows import cid_of, natural
+
+# Checking, before a DAG is pinned, that the sizes in its files are true.
+#
+# Readers of IPFS disagree on how to read a file whose nodes declare wrong sizes.
+
+
+def check_file_sizes(
+    block_sizes: Mapping[bytes, int | None], find: Callable[[CID], bytes | None]
+) -> None:
+    """Raise `MalformedError` if a node of a file declares other sizes than its children have.
+
+    `block_sizes` has the key and the size of every block of the DAG; `find` returns a block. For a
+    missing block both give None, and it is not checked. Each dag-pb block is read once.
+    """
+    # By the key of a dag-pb block: how many bytes of a file it holds (None: it is not a file), and
+    # the size that its first parent declares for it.
+    held: dict[bytes, int | None] = {}
+    declared: dict[bytes, tuple[CID, int]] = {}
+    for key in block_sizes:
+        cid = cid_of(key)
+        if not is_node(cid) or (block := find(cid)) is None:
+            continue
+        held[key] = None
+        if kind_of(cid, block) in {Kind.FILE, Kind.RAW}:
+            node = file_node(cid, block)
+            held[key] = node.size
+            _check_children(cid, node, block_sizes, declared)
+    for key, (parent, size) in declared.items():
+        if key in held:
+            _compare(parent, cid_of(key), size, held[key])
+
+
+def _check_children(
+    cid: CID,
+    node: FileNode,
+    block_sizes: Mapping[bytes, int | None],
+    declared: dict[bytes, tuple[CID, int]],
+) -> None:
+    """Compare the raw children of a node with its sizes; collect the sizes for the others."""
+    for child, size in node.children:
+        if is_one_block(child):
+            inline = inline_block(child)
+            held = block_sizes.get(child.key) if inline is None else len(inline)
+            if held is not None:
+                _compare(cid, child, size, held)
+        elif declared.setdefault(child.key, (cid, size))[1] != size:
+            raise malformed(
+                cid, f"it declares {size} bytes for {child}, but another node declares another size"
+            )
+
+
+def _compare(parent: CID, child: CID, declared: int, held: int | None) -> None:
+    if held != declared:
+        what = "is not a file" if held is None else f"has {held} bytes"
+        raise malformed(parent, f"it declares {declared} bytes for {child}, which {what}")
+
+
+# One archive (CAR) that arrives in pieces: its blocks are added, and its roots are pinned.
+
+PinDags: TypeAlias = Callable[..., list[tuple[Pin, bool]]]
+"""Pins roots, if all blocks below them are there: see `Repository.importing`."""
+
+
+class ArchiveImport:
+    """Takes the pieces of an archive, and pins its roots at the end. Use it in a ``with``.
+
+    Blocks with a hash function that is not supported are left out. After an error, none of its
+    blocks stays in the store, unless a pin or another add needs them.
+
+    Args:
+        adding: Takes the blocks.
+        pin_dags: Pins the roots.
+        root: The only root that the archive may have; None for any.
+    """
+
+    def __init__(self, adding: Adding, pin_dags: PinDags, root: CID | None = None) -> None:
+        self._adding = adding
+        self._pin_dags = pin_dags
+        self._root = root
+        self._reader = CarReader()
+        self._count = 0
+
+    @property
+    def roots(self) -> list[CID]:
+        """The roots that the header of the archive names, as far as it was read."""
+        return list(dict.fromkeys(self._reader.roots))
+
+    def update(self, piece: bytes) -> None:
+        """Take the next bytes, and add the blocks that they complete, verified."""
+        for cid, data in self._reader.update(piece):
+            self._check_roots()
+            self._adding.put(cid, data)
+            self._count += 1
+
+    def pin(self, **about: Any) -> list[tuple[Pin, bool]]:
+        """Pin the roots; return the pins, and whether each existed.
+
+        Raise `UnprovenError` if a root needs a block that is missing, and `MalformedError` if the
+        archive is not valid or the sizes in a file contradict each other.
+        """
+        self._reader.finish()
+        self._check_roots()
+        self._adding.flush()
+        roots = self.roots
+        if not roots:
+            raise MalformedError("CAR: the archive names no root, so there is nothing to pin")
+        return self._pin_dags(roots, self._count, **about)
+
+    def _check_roots(self) -> None:
+        if self._root is not None:
+            check_only_root(self._reader.roots, self._root)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.discard()
+
+    def discard(self) -> None:
+        """End the import after an error, and remove its blocks."""
+        # If this fails too, a collection of garbage removes the blocks.
+        with suppress(OSError, sqlite3.Error, ClientError):
+            self._adding.discard()
+        self.close()
+
+    def close(self) -> None:
+        """End the import. After an error, use `discard`."""
+        self._adding.close()
+
 
 MAX_REPEATED: Final = 1_000_000  # visits to blocks that were visited for an earlier root
 

@@ -24,9 +24,8 @@ from holdfast.files.seen_cids import SpilledCIDs
 from holdfast.files.sources import Progress, Uploadable
 from holdfast.records import Pin
 from holdfast.repository.adding import Adding
-from holdfast.repository.archive_import import ArchiveImport
 from holdfast.repository.block_files import BlockFiles
-from holdfast.repository.dags import check_dags, pin_dag
+from holdfast.repository.dags import ArchiveImport, check_dags, pin_dag
 from holdfast.repository.database import Database, schema
 from holdfast.repository.database.errors import read_only_error
 from holdfast.repository.database.identity import mark_of
