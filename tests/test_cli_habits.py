@@ -11,9 +11,8 @@ import typer
 
 import holdfast
 from holdfast import Client
-from holdfast.cli import completion
-from holdfast.cli.app import COMMAND_MODULES, app
-from holdfast.cli.help_topics import TOPICS
+from holdfast.cli import options
+from holdfast.cli.app import COMMAND_MODULES, TOPICS, app
 from holdfast.cli.other_names import (
     ALIASES,
     EXTRA_ARGUMENT_POINTERS,
@@ -500,10 +499,10 @@ def test_tab_ends_when_its_time_is_over(tmp_path, monkeypatch):
     with Client.init(path=tmp_path) as client:
         cid = client.store(1).cid
     context = SimpleNamespace(params={"path": str(tmp_path), "provider": "local"})
-    monkeypatch.setattr(completion, "STEPS", 1)
-    assert [each for each, _ in completion.pinned_cids(context, "")] == [cid]
-    monkeypatch.setattr(completion, "SECONDS", -1.0)
-    assert completion.pinned_cids(context, "") == []
+    monkeypatch.setattr(options, "STEPS", 1)
+    assert [each for each, _ in options.pinned_cids(context, "")] == [cid]
+    monkeypatch.setattr(options, "SECONDS", -1.0)
+    assert options.pinned_cids(context, "") == []
 
 
 @pytest.mark.parametrize("extra", [(), ("--provider", "pinata"), ("--json",)])

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from holdfast import compute_cid
-from holdfast.cli.tables import Column, write_table
+from holdfast.cli.output import Column, write_table
 from holdfast.content.reference import Reference
 from holdfast.files.folder_target.work_folder import WorkFolder
 from holdfast.files.partial import PartialFile

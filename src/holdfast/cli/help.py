@@ -6,7 +6,7 @@ import typer
 
 import holdfast
 from holdfast.cli import exit_codes
-from holdfast.cli.help_topics import TOPICS
+from holdfast.cli.app import TOPICS
 from holdfast.cli.run import Run, command, group
 
 commands: Final = group()

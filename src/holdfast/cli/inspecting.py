@@ -6,8 +6,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.cli import output
-from holdfast.cli.colours import paint
 from holdfast.cli.options import CONNECTED, PATH_ARGUMENT
+from holdfast.cli.output import paint
 from holdfast.cli.run import Run, command, group
 from holdfast.errors import UnsupportedError
 

@@ -8,9 +8,9 @@ import typer
 
 from holdfast.cli import output
 from holdfast.cli.options import CONNECTED, cid_argument
+from holdfast.cli.output import Column, write_table
 from holdfast.cli.pins import list_pins
 from holdfast.cli.run import Run, command, group
-from holdfast.cli.tables import Column, write_table
 from holdfast.errors import NotFoundError
 from holdfast.hints import advise
 

@@ -1,17 +1,111 @@
 """The options and arguments that commands share. Those for configuration derive from `FIELDS`."""
 
-from contextlib import suppress
+import re
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import closing, suppress
 from inspect import Parameter
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
-from holdfast.cli.completion import pin_names, pinned_cids
 from holdfast.cli.exit_codes import UsageError
 from holdfast.config import checks, readers
 from holdfast.config.fields import FIELDS, Field
 from holdfast.config.layers import USE
 from holdfast.files.readable_size import parse_size
+
+# Completion of CIDs and names with TAB: from the pins of the store on this machine.
+#
+# It reads settings and the database. It uses no network and no token, and makes no store. It ends
+# soon, whatever the store holds, because the user waits for the shell.
+#
+# Shells insert what they are given as it is, and some evaluate it. A pin may have any name, and
+# others may have chosen it. So only texts are offered that mean the same in every shell.
+
+SECONDS: Final = 1.0
+MOST: Final = 100  # completions; nobody reads more
+STEPS: Final = 1000  # of SQLite's virtual machine between two looks at the clock
+PLAIN: Final = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.+@%/-]{0,199}")
+CIDS: Final = "SELECT cid, name FROM pins WHERE removed IS NULL AND substr(cid, 1, ?) = ?"
+NAMES: Final = "SELECT name, cid FROM pins WHERE removed IS NULL AND substr(name, 1, ?) = ?"
+NEWEST_FIRST: Final = "ORDER BY created DESC, id DESC"
+
+
+def pinned_cids(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Return the CIDs of pins that begin with `incomplete`, each with the name of the pin."""
+    return _completions(ctx, CIDS, incomplete)
+
+
+def pin_names(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Return the names of pins that begin with `incomplete`, each with the CID of the pin."""
+    return _completions(ctx, NAMES, incomplete)
+
+
+def _completions(ctx: typer.Context, query: str, incomplete: str) -> list[tuple[str, str]]:
+    import sqlite3
+
+    from holdfast.cli.exit_codes import UsageError
+    from holdfast.errors import ClientError
+
+    found: dict[str, str] = {}
+    # The command itself will tell what is wrong. What was found before an error is offered.
+    with (
+        suppress(ClientError, UsageError, OSError, ValueError, sqlite3.Error),
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("ignore")
+        for text, about in _rows(_store_in_use(ctx.params), query, incomplete):
+            if _is_plain(text):
+                found.setdefault(text, about if _is_plain(about) else "")
+            if len(found) == MOST:
+                break
+    return list(found.items())
+
+
+def _is_plain(text: Any) -> bool:
+    return isinstance(text, str) and PLAIN.fullmatch(text) is not None
+
+
+def _store_in_use(given: dict[str, Any]) -> Path | None:
+    """Return the folder of the store that the command would use; None if it uses another place."""
+    from holdfast.config.client_config import ClientConfig
+    from holdfast.config.connections import fields_of
+    from holdfast.config.locations import store_folder
+    from holdfast.config.settings_files import gather
+    from holdfast.registry import is_on_this_machine
+
+    names = ["use", "provider", "path"]
+    flags = {name: given[name] for name in names if name in given}
+    if "source" in given:  # of `copy`
+        flags["use"] = given["source"]
+    values = {name: (value, f"--{name}") for name, value in flags.items() if value is not None}
+    config = ClientConfig(**fields_of(gather(values, {*flags, "path"})))
+    return store_folder(config.path) if is_on_this_machine(config.provider) else None
+
+
+def _rows(folder: Path | None, query: str, incomplete: str) -> Iterator[tuple[Any, Any]]:
+    """Yield what `query` finds in the database of the store, until the time is over."""
+    import sqlite3
+
+    from holdfast.repository.database.identity import DATABASE
+    from holdfast.repository.database.read_only import read_only_uri
+    from holdfast.repository.database.trust import check_files, check_tables, harden
+
+    if folder is None or not (folder / DATABASE).is_file():
+        return
+    check_files(folder / DATABASE)
+    end = time.monotonic() + SECONDS
+    uri = read_only_uri(folder / DATABASE)
+    with closing(sqlite3.connect(uri, uri=True, timeout=SECONDS)) as connection:
+        connection.set_progress_handler(lambda: time.monotonic() > end, STEPS)
+        harden(connection)
+        check_tables(connection, "main")
+        values = len(incomplete), incomplete
+        yield from connection.execute(f"{query} {NEWEST_FIRST}", values)
+
 
 Options = tuple[Parameter, ...]
 """A group of options: parameters, as Typer reads them from the signature of a command."""

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from holdfast.cli import output
-from holdfast.cli.completion import pinned_cids
 from holdfast.cli.exit_codes import UsageError
 from holdfast.cli.options import (
     CID_ARGUMENT,
@@ -19,10 +18,11 @@ from holdfast.cli.options import (
     NAME,
     NAME_FILTER,
     parse_keyvalues,
+    pinned_cids,
 )
+from holdfast.cli.output import Column, write_table
 from holdfast.cli.reports import note
 from holdfast.cli.run import Run, command, group
-from holdfast.cli.tables import Column, write_table
 
 if TYPE_CHECKING:
     from holdfast import Pin

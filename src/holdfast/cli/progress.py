@@ -6,8 +6,7 @@ import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.cli.colours import moves_cursor
-from holdfast.cli.output import printable, size_text
+from holdfast.cli.output import moves_cursor, printable, size_text
 
 if TYPE_CHECKING:
     from rich.progress import Progress, Task

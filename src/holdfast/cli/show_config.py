@@ -1,13 +1,184 @@
 """The command ``config``: each setting, and where it came from."""
 
-from typing import Any, Final
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from holdfast.cli.change_config import config_commands
+import typer
+
+from holdfast.cli.login import tell_stronger
 from holdfast.cli.options import CONNECTED
-from holdfast.cli.run import Run, command, group
+from holdfast.cli.reports import note
+from holdfast.cli.run import Run, command, config_of, group
 from holdfast.config.layers import USE, Setting
 from holdfast.errors import ConfigError
 from holdfast.hints import advise
+
+if TYPE_CHECKING:
+    from holdfast.cli.settings_editor import Keys, SettingsFile
+
+
+# The commands ``config set`` and ``config unset``: change the user's own settings.
+
+config_commands: Final = group()
+TABLES: Final = ("timeouts", "retries")
+
+
+def _names() -> list[str]:
+    from holdfast.config.fields import FIELDS
+
+    return [name for name, field in FIELDS.items() if field.file != "none" and not field.secret]
+
+
+def _saved_names() -> list[str]:
+    from holdfast.config.fields import FIELDS
+    from holdfast.config.settings_files import user_layer
+
+    return [name for name in user_layer() if name in FIELDS or name == USE]
+
+
+def _key(names: Callable[[], list[str]]) -> Any:
+    return typer.Argument(
+        metavar="KEY", autocompletion=names, help="Its name, such as rate_limit or retries.cap."
+    )
+
+
+@command(config_commands, name="set")
+def set_value(
+    run: Run,
+    key: Annotated[str, _key(_names)],
+    value: Annotated[str, typer.Argument(metavar="VALUE", help="Its value.")],
+) -> None:
+    """Change a setting in your holdfast.toml. The rest of the file stays as it is."""
+    from holdfast.cli.settings_editor import changing, refuse_moves
+
+    with changing() as file:
+        keys, checked = _checked(file, key, value)
+        refuse_moves(file.path, file.values, keys, checked)
+        file.change(keys, checked)
+    _tell(run, file, keys, checked)
+
+
+@command(config_commands)
+def unset(run: Run, key: Annotated[str, _key(_saved_names)]) -> None:
+    """Remove a setting from your holdfast.toml."""
+    from holdfast.cli.settings_editor import changing, refuse_moves
+
+    with changing() as file:
+        keys = tuple(key.split("."))  # any key of the file, also one that is wrong there
+        table: Any = file.values
+        for each in keys:
+            table = table.get(each) if isinstance(table, dict) else None
+        if table is None:
+            _keys(key)
+            raise advise(
+                ConfigError(f"{file.path} has no {key}"),
+                "`holdfast config` shows where each setting came from",
+            )
+        refuse_moves(file.path, file.values, keys, None)
+        file.change(keys, None)
+    _tell(run, file, keys, None)
+
+
+def _tell(run: Run, file: "SettingsFile", keys: "Keys", value: Any) -> None:
+    from holdfast.config.settings_files import gather
+
+    name = ".".join(keys)
+    verb = "removed from" if value is None else "saved in"
+    run.emit(
+        {"key": name, "value": value, "settings": str(file.path)}, f"{name}: {verb} {file.path}"
+    )
+    tell_stronger(run, [keys[0]], str(file.path), removed=value is None)
+    try:
+        config_of(gather({}))
+    except ConfigError as error:
+        note(run, f"{name}: {verb} {file.path}, but now: {error}")
+
+
+def _keys(key: str) -> "Keys":
+    """Return the tables and the name in `key`; raise ConfigError if there is no such setting."""
+    from holdfast.config.fields import FIELDS, unknown_field
+
+    first, *rest = key.partition("=")[0].split(".")  # a value after "=" may be a secret
+    if first == USE and not rest:
+        return (USE,)
+    if first not in FIELDS:
+        raise ConfigError(unknown_field(first, [USE]))
+    if FIELDS[first].file == "none":
+        raise ConfigError(f"{first} is for Python programs")
+    if "=" in key:
+        raise ConfigError(f"write holdfast config set {first} VALUE, without =")
+    if FIELDS[first].secret:
+        return (first, *rest)  # which `_checked` refuses, with or without fields
+    if len(rest) > (first in TABLES) or not all(rest):
+        raise ConfigError(f"{first} has no fields: write holdfast config set {first} VALUE")
+    return (first, *rest)
+
+
+def _checked(file: "SettingsFile", key: str, text: str) -> "tuple[Keys, Any]":
+    """Return the keys, and the value that `text` stands for, as it is written to the file."""
+    from holdfast.config import readers
+    from holdfast.config.fields import FIELDS
+    from holdfast.config.wrapping import wrap_secret
+    from holdfast.registry import check_provider
+
+    keys = _keys(key)
+    if keys == (USE,):
+        return keys, _connection(file, text)
+    field = FIELDS[keys[0]]
+    if field.secret or field.read is None:
+        asked = keys[0] == "provider_token"
+        raise advise(
+            ConfigError(f"{keys[0]} may hold a secret, which others see on a command line"),
+            "`holdfast login` asks for the token" if asked else f"write it in {file.path}",
+        )
+    if keys[0] in TABLES:
+        if len(keys) == 1:
+            raise ConfigError(f"{key} is a table: write holdfast config set {key}.NAME NUMBER")
+        number = _whole_if_possible(readers.number(key, text))
+        table = file.values.get(keys[0])
+        field.check(keys[0], {**(table if isinstance(table, dict) else {}), keys[1]: number})
+        return keys, number
+    if field.is_folder and text and not text.startswith("~"):
+        text = str(Path(text).absolute())  # in the file, it would be relative to the file
+    value = _whole_if_possible(field.read(key, text))
+    if isinstance(value, tuple):
+        value = value[0] if len(value) == 1 else list(value)
+    field.check(key, wrap_secret(key, value))
+    if key == "provider":
+        _refuse_two_choices(file, USE)
+        check_provider(text)
+    return keys, value
+
+
+def _whole_if_possible(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _connection(file: "SettingsFile", text: str) -> str:
+    from holdfast.config.connections import unknown_connection
+    from holdfast.config.layers import connection_name
+    from holdfast.config.secret import Secret
+    from holdfast.config.settings_files import connections
+    from holdfast.registry import providers_without_token
+
+    _refuse_two_choices(file, "provider")
+    name, defined = connection_name(USE, Secret(text)), connections()
+    if name not in {*defined, *providers_without_token()}:
+        raise ConfigError(unknown_connection(name, defined, file.path))
+    return name
+
+
+def _refuse_two_choices(file: "SettingsFile", other: str) -> None:
+    """Raise ConfigError if the file has the `other` setting that chooses where content goes."""
+    from holdfast.config.connections import two_choices
+
+    if other in file.values:
+        raise advise(
+            ConfigError(two_choices(str(file.path), str(file.path))),
+            f"first run `holdfast config unset {other}`",
+        )
+
 
 commands: Final = group()
 commands.add_typer(config_commands, name="config")

@@ -10,9 +10,9 @@ import typer
 
 import holdfast
 from holdfast.cli import exit_codes, output
-from holdfast.cli.colours import paint
 from holdfast.cli.connection_tests import Probe, address_of, try_connection, value_of, wait_for
 from holdfast.cli.options import CONNECTED, TEST_TIMEOUT
+from holdfast.cli.output import paint
 from holdfast.cli.reports import note
 from holdfast.cli.run import Run, command, config_of, group
 from holdfast.config.layers import USE, Setting
