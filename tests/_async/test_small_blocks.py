@@ -75,7 +75,7 @@ async def test_a_reply_counts_for_its_gateway_although_that_is_put_last_meanwhil
 
 
 async def test_a_small_download_needs_no_worker_thread(server, monkeypatch):
-    monkeypatch.setattr("holdfast._async.reads.reader.run_blocking", None)
+    monkeypatch.setattr("holdfast._async.reads.state.run_blocking", None)
     server.reply(200, DATA)
     async with await AsyncClient.init(config_for(server)) as client:
         assert (await client.download(CID_OF_DATA)).read() == DATA

@@ -77,7 +77,7 @@ def test_a_reply_counts_for_its_gateway_although_that_is_put_last_meanwhile():
 
 
 def test_a_small_download_needs_no_worker_thread(server, monkeypatch):
-    monkeypatch.setattr("holdfast._sync.reads.reader.run_blocking", None)
+    monkeypatch.setattr("holdfast._sync.reads.state.run_blocking", None)
     server.reply(200, DATA)
     with Client.init(config_for(server)) as client:
         assert (client.download(CID_OF_DATA)).read() == DATA

@@ -6,7 +6,7 @@ from holdfast._async.folder_download.source import AsyncFolderSource
 from holdfast._async.folder_download.tally import Tally
 from holdfast._async.reads.archive_feed import AsyncArchiveFeed
 from holdfast._async.reads.blocks import AsyncBlocks, AsyncHeldBlocks
-from holdfast._async.reads.reader import commit
+from holdfast._async.reads.state import commit
 from holdfast._async.runtime import run_blocking
 from holdfast.content import dag_pb
 from holdfast.content.blocks import inline_block, malformed

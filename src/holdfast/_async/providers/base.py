@@ -20,7 +20,8 @@ from typing import Any, AsyncContextManager, ClassVar, Final, Self, TypeVar, cas
 from holdfast._async.content_file import AsyncContentFile
 from holdfast._async.dag_export import AsyncDagExport
 from holdfast._async.providers.imports import AsyncImports, Content, ignore
-from holdfast._async.reads.reader import AsyncReader, commit, on_disk
+from holdfast._async.reads.reader import AsyncReader
+from holdfast._async.reads.state import commit, on_disk
 from holdfast._async.runtime import run_blocking
 from holdfast._async.upload_sources import open_upload
 from holdfast.calls import Call

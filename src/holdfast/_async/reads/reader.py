@@ -14,7 +14,7 @@ a file uses the upper level alone; copies and exports use the lower one.
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 
 from holdfast._async.reads.archive_feed import AsyncArchiveFeed
 from holdfast._async.reads.blocks import AsyncBlocks, AsyncGetBlock, AsyncGivenBlocks, check_time
@@ -24,7 +24,7 @@ from holdfast._async.reads.peer import AsyncBlocksPeer
 from holdfast._async.reads.state import Output, ReadState
 from holdfast._async.reads.strategies import AsyncBodyStream
 from holdfast._async.reads.streams import closing_on_error
-from holdfast._async.runtime import now, run_blocking
+from holdfast._async.runtime import now
 from holdfast.calls import Call, Deadline
 from holdfast.content.blocks import BlockCache
 from holdfast.content.budgets import MAX_CACHED
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 LARGEST_RANGE: Final = 8 << 20  # bytes that an open file reads within one `timeouts.total`
 BODY_FROM: Final = 4 << 20  # bytes of a file from which one stream is faster than its blocks
 Part: TypeAlias = bytes | bytearray
-S = TypeVar("S", bound=Sink)
 
 
 class AsyncRanges:
@@ -235,31 +234,6 @@ class AsyncReader(ABC):
             await blocks.advance(walk, known, take)
             check_time(deadline, cid)
         return data
-
-
-async def commit(sink: S) -> S:
-    """Commit `sink`, which a reader has filled; return the sink that has the content.
-
-    That is another one if finishes have to make the content. They run in several jobs, so that a
-    cancelled call ends soon. The owner of `sink` discards it in any case.
-    """
-    if sink.finishes:
-        steps = sink.finish()
-        while await run_blocking(next, steps, None):
-            pass
-    final = sink.final or sink
-    await on_disk(final, final.commit)
-    if final is not sink:
-        sink.verified = 0  # so that nothing of it is saved
-    return final
-
-
-async def on_disk(sink: Sink, step: Callable[[], None]) -> None:
-    """Do a `step` of `sink`: on a worker thread, unless the sink is in memory."""
-    if sink.is_in_memory:
-        step()
-    else:
-        await run_blocking(step)
 
 
 class AsyncBlockReader(AsyncReader):

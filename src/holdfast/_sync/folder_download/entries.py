@@ -8,7 +8,7 @@ from holdfast._sync.folder_download.source import FolderSource
 from holdfast._sync.folder_download.tally import Tally
 from holdfast._sync.reads.archive_feed import ArchiveFeed
 from holdfast._sync.reads.blocks import Blocks, HeldBlocks
-from holdfast._sync.reads.reader import commit
+from holdfast._sync.reads.state import commit
 from holdfast._sync.runtime import run_blocking
 from holdfast.content import dag_pb
 from holdfast.content.blocks import inline_block, malformed

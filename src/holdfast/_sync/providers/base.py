@@ -20,7 +20,8 @@ from typing import Any, ClassVar, ContextManager, Final, Self, TypeVar, cast  # 
 from holdfast._sync.content_file import ContentFile
 from holdfast._sync.dag_export import DagExport
 from holdfast._sync.providers.imports import Content, Imports, ignore
-from holdfast._sync.reads.reader import Reader, commit, on_disk
+from holdfast._sync.reads.reader import Reader
+from holdfast._sync.reads.state import commit, on_disk
 from holdfast._sync.runtime import run_blocking
 from holdfast._sync.upload_sources import open_upload
 from holdfast.calls import Call

@@ -16,7 +16,7 @@ a file uses the upper level alone; copies and exports use the lower one.
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 
 from holdfast._sync.reads.archive_feed import ArchiveFeed
 from holdfast._sync.reads.blocks import Blocks, GetBlock, GivenBlocks, check_time
@@ -26,7 +26,7 @@ from holdfast._sync.reads.peer import BlocksPeer
 from holdfast._sync.reads.state import Output, ReadState
 from holdfast._sync.reads.strategies import BodyStream
 from holdfast._sync.reads.streams import closing_on_error
-from holdfast._sync.runtime import now, run_blocking
+from holdfast._sync.runtime import now
 from holdfast.calls import Call, Deadline
 from holdfast.content.blocks import BlockCache
 from holdfast.content.budgets import MAX_CACHED
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 LARGEST_RANGE: Final = 8 << 20  # bytes that an open file reads within one `timeouts.total`
 BODY_FROM: Final = 4 << 20  # bytes of a file from which one stream is faster than its blocks
 Part: TypeAlias = bytes | bytearray
-S = TypeVar("S", bound=Sink)
 
 
 class Ranges:
@@ -235,31 +234,6 @@ class Reader(ABC):
             blocks.advance(walk, known, take)
             check_time(deadline, cid)
         return data
-
-
-def commit(sink: S) -> S:
-    """Commit `sink`, which a reader has filled; return the sink that has the content.
-
-    That is another one if finishes have to make the content. They run in several jobs, so that a
-    cancelled call ends soon. The owner of `sink` discards it in any case.
-    """
-    if sink.finishes:
-        steps = sink.finish()
-        while run_blocking(next, steps, None):
-            pass
-    final = sink.final or sink
-    on_disk(final, final.commit)
-    if final is not sink:
-        sink.verified = 0  # so that nothing of it is saved
-    return final
-
-
-def on_disk(sink: Sink, step: Callable[[], None]) -> None:
-    """Do a `step` of `sink`: on a worker thread, unless the sink is in memory."""
-    if sink.is_in_memory:
-        step()
-    else:
-        run_blocking(step)
 
 
 class BlockReader(Reader):

@@ -1,11 +1,12 @@
 # WARNING: this file is generated from src/holdfast/_async/reads/state.py
 # by scripts/generate_sync.py. Change the original instead.
-"""The state of one read: what is wanted, what is known, and how much of it is verified."""
+"""The state of one read: what is wanted, what is known, how much of it is verified, and its end."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
+from holdfast._sync.runtime import run_blocking
 from holdfast.calls import Call
 from holdfast.config.client_config import MAX_UNVERIFIED_BYTES
 from holdfast.content.blocks import BlockCache
@@ -17,6 +18,8 @@ from holdfast.content.reference import Reference
 from holdfast.files.block_cache import DiskBlockCache
 from holdfast.files.sinks import Sink
 from holdfast.files.sources import Progress
+
+S = TypeVar("S", bound=Sink)
 
 
 @dataclass
@@ -169,3 +172,28 @@ class ReadState:
         blocks.put_all(fork.found.blocks)
         fork.found.blocks = blocks
         self.found = fork.found
+
+
+def commit(sink: S) -> S:
+    """Commit `sink`, which a reader has filled; return the sink that has the content.
+
+    That is another one if finishes have to make the content. They run in several jobs, so that a
+    cancelled call ends soon. The owner of `sink` discards it in any case.
+    """
+    if sink.finishes:
+        steps = sink.finish()
+        while run_blocking(next, steps, None):
+            pass
+    final = sink.final or sink
+    on_disk(final, final.commit)
+    if final is not sink:
+        sink.verified = 0  # so that nothing of it is saved
+    return final
+
+
+def on_disk(sink: Sink, step: Callable[[], None]) -> None:
+    """Do a `step` of `sink`: on a worker thread, unless the sink is in memory."""
+    if sink.is_in_memory:
+        step()
+    else:
+        run_blocking(step)
