@@ -6,6 +6,10 @@ It makes the first request of a read, and handles the common case only. In every
 redirect, an error, an encoding, a body that is larger or of unknown length) its outcome is passed
 on: the attempt at this gateway continues with the unread reply, or ends with the error. So nothing
 is requested twice.
+
+It is not one of the strategies, because a `ReadState`, a round and an attempt cost too much for so
+little: without this path, the processor time of a `retrieve` of 17 bytes is 1.44 times as long
+(median of 20 turns with 300 calls each, the blocking client and a node on the same machine).
 """
 
 from hashlib import sha256
