@@ -9,7 +9,6 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -21,6 +20,7 @@ from holdfast.files.sources import (
     Progress,
     Source,
     Uploadable,
+    WrappingSource,
     changed_while_read,
     existing_path,
     open_path,
@@ -139,33 +139,24 @@ class FolderSource:
             _states={},
         )
 
-    @contextmanager
-    def open(self, entry: FolderEntry) -> Iterator[Source]:
-        """Open the bytes of a file; raise `OSError` if it has changed since the scan."""
-        with self._open(entry) as plain:
-            source = plain if self.source_of is None else self.source_of(plain)
-            if source.size != entry.size:
-                raise changed_while_read(str(self.path / entry.path), "was written to")
-            states = self._states.get(entry.path)
-            if states is not None and not source.restore_states(states):
-                raise ValueError(f"{type(source).__name__}.restore refuses its own state")
-            try:
-                yield source
-            finally:
-                if source is not plain:
-                    self._states[entry.path] = source.states(source.bytes_read)
-
-    def _open(self, entry: FolderEntry) -> Source:
+    def open(self, entry: FolderEntry) -> Source:
+        """Return the bytes of a file; raise `OSError` if it has changed since the scan."""
         path = self.path / entry.path
         try:
             with open_source_folder(self.path, entry.parent) as place:
-                return open_path(path, opener=partial(_open_unchanged, place, entry))
+                source = open_path(path, opener=partial(_open_unchanged, place, entry))
         except OSError as error:
             if error.errno == errno.ELOOP:
                 raise changed_while_read(str(path), "became a link") from None
             if error.errno is not None:
                 error.filename = str(path)
             raise
+        if self.source_of is not None:
+            source = _MappedFile(self.source_of(source), self._states, entry.path)
+        if source.size != entry.size:
+            source.close()
+            raise changed_while_read(str(path), "was written to")
+        return source
 
     def close(self) -> None:
         """Do nothing: its files are closed after they are read."""
@@ -175,6 +166,22 @@ class FolderSource:
         with open_source_folder(self.path, entry.parent) as place:
             target = os.readlink(place.prefix + entry.name, dir_fd=place.dir_fd)
         return os.fsencode(target)
+
+
+class _MappedFile(WrappingSource):
+    """A file of a mapped folder. It gets the states that it had when it was closed before."""
+
+    def __init__(self, inner: Source, saved: dict[str, list[bytes]], path: str) -> None:
+        super().__init__(inner)
+        self._saved = saved
+        self._path = path
+        if path in saved and not inner.restore_states(saved[path]):
+            raise ValueError(f"{type(inner).__name__}.restore refuses its own state")
+
+    def close(self) -> None:
+        """Save the states, and close the file."""
+        self._saved[self._path] = self.inner.states(self.inner.bytes_read)
+        super().close()
 
 
 def open_file_or_folder(

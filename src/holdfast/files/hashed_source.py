@@ -4,11 +4,11 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, BinaryIO, Final, Generic, TypeVar, cast
+from typing import Any, Final, Generic, TypeVar
 
 from holdfast.content.cid import CID
 from holdfast.content.profiles import Profile
-from holdfast.content.unixfs.files import FileImporter
+from holdfast.content.unixfs.files import FileImporter, Part
 from holdfast.content.unixfs.layouts import WriteCheck
 from holdfast.files.background import Background
 from holdfast.files.folder_source import FolderEntry, FolderSource
@@ -46,11 +46,6 @@ class HashedSource(Generic[H]):
         """Whether `chunks` can start again."""
         return self.source.repeatable
 
-    @property
-    def is_complete(self) -> bool:
-        """Whether all bytes of a source of known size are hashed."""
-        return self.hash is not None and self._hashed == self.size
-
     def chunks(self) -> Iterator[bytes]:
         """Yield all bytes. When the last is taken, all are hashed."""
         with self._lock:
@@ -69,20 +64,25 @@ class HashedSource(Generic[H]):
 
     def read(self, start: int, end: int | None) -> Iterator[bytes]:
         """Yield the bytes from `start` to `end`; raise OSError if they have changed."""
-        position = start
-        is_small = self.size is not None and self.size <= SMALL_FILE
+        if self.hash is None or (self.size is not None and self.size <= SMALL_FILE):
+            yield from self._read(start, end, self._update)
+            return
         with Background() as background:
-            for chunk in self.source.chunks(start):
-                data = chunk if end is None else chunk[: end - position]
-                if is_small:
-                    self._update(position, data)
-                elif self.hash is not None:
-                    background.submit(self._update, position, data)
-                position += len(data)
-                yield data
-                if position == end != self.size:
-                    break  # else the source itself ends, with a check that it has not changed
+            submit = background.submit
+            yield from self._read(start, end, lambda at, data: submit(self._update, at, data))
             background.drain()
+
+    def _read(
+        self, start: int, end: int | None, update: Callable[[int, bytes], object]
+    ) -> Iterator[bytes]:
+        position = start
+        for chunk in self.source.chunks(start):
+            data = chunk if end is None else chunk[: end - position]
+            update(position, data)
+            position += len(data)
+            yield data
+            if position == end != self.size:
+                break  # else the source itself ends, with a check that it has not changed
 
     def _update(self, position: int, data: bytes) -> None:
         """Hash `data`, which begins at `position`, as far as it was not hashed before.
@@ -112,18 +112,30 @@ class SourcePart:
         self.chunks: Callable[[], Iterator[bytes]] = partial(whole.read, start, end)
 
 
-class FolderFile(Source):
-    """One file of a folder, which is opened when its bytes are read, and closed at their end."""
+class FolderFile:
+    """One file of a folder, which is opened when its bytes are read, and closed at their end.
 
-    def __init__(self, folder: FolderSource, entry: FolderEntry) -> None:
-        super().__init__(cast("BinaryIO", folder), size=entry.size, rewind=lambda: None)
+    Attributes:
+        part: The DAG of the file, when it was read and hashed.
+    """
+
+    repeatable = True
+
+    def __init__(
+        self, folder: FolderSource, entry: FolderEntry, new_hash: Callable[[], FileImporter] | None
+    ) -> None:
         self._folder = folder
         self._entry = entry
+        self._new_hash = new_hash
+        self.size: int | None = entry.size
+        self.part: Part | None = None
 
-    def chunks(self, start: int = 0) -> Iterator[bytes]:
+    def chunks(self) -> Iterator[bytes]:
         """Yield the bytes; raise `OSError` if the file has changed since the scan."""
         with self._folder.open(self._entry) as source:
-            yield from source.chunks(start)
+            hashed = HashedSource(source, self._new_hash)
+            yield from hashed.chunks()
+        self.part = None if hashed.hash is None else hashed.hash.finish()
 
 
 class HashedFolder:
@@ -144,17 +156,17 @@ class HashedFolder:
         self.guess = guess
         self.cid: CID | None = None
 
-    def files(self) -> Iterator[tuple[str, HashedSource[FileImporter]]]:
+    def files(self) -> Iterator[tuple[str, FolderFile]]:
         """Yield the path of each file and its bytes. Each call begins a new reading."""
         guess = self.guess
         tree = None if guess is None else FolderTree(guess)
         new_hash = None if guess is None else partial(FileImporter, guess)
         for entry in self.folder.entries:
             if entry.kind == "file":
-                file = HashedSource(FolderFile(self.folder, entry), new_hash)
+                file = FolderFile(self.folder, entry, new_hash)
                 yield entry.path, file
-                if tree is not None and file.hash is not None and file.is_complete:
-                    tree.add(entry, file.hash.finish())
+                if tree is not None and file.part is not None:
+                    tree.add(entry, file.part)
                 else:
                     tree = new_hash = None  # the files are listed, not read
             elif tree is not None:

@@ -44,10 +44,13 @@ def compute_cid(
         'QmWfVY9y3xjsixTgbd9AorQxH7VtMpzfx2HaWtsoUYecaX'
     """
     layout = profile_named(profile)
-    if isinstance(source, bytes) and layout.raw_leaves and len(source) <= layout.chunk_size:
+    if isinstance(source, bytes | bytearray | memoryview):
         if progress is not None:
-            progress(len(source), len(source))
-        return raw_text(hashlib.sha256(source).digest())
+            size = memoryview(source).nbytes
+            progress(size, size)
+        if layout.raw_leaves and len(source) <= layout.chunk_size and isinstance(source, bytes):
+            return raw_text(hashlib.sha256(source).digest())
+        return str(import_content(source, layout).cid)
     progress = _reported(source, progress)
     with closing(_open(source, include_hidden=include_hidden)) as content:
         return str(import_content(content, layout, progress=progress).cid)
@@ -88,7 +91,7 @@ def verify(
 
 
 def _open(source: Uploadable, *, include_hidden: bool) -> Source | FolderSource:
-    if isinstance(source, bytearray | memoryview):
+    if isinstance(source, bytes | bytearray | memoryview):
         source = cast("list[bytes]", [source])  # the source of a single buffer would copy it
     return open_file_or_folder(source, include_hidden=include_hidden)
 

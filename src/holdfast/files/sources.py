@@ -292,7 +292,7 @@ def open_source(given: Uploadable) -> Source:
         return Source(file, size=given.size, name=given.name, type=given.type, seek=file.seek)
     if isinstance(given, bytes | bytearray | memoryview):
         data = io.BytesIO(given)
-        return Source(data, size=data.getbuffer().nbytes, seek=data.seek)
+        return Source(data, size=memoryview(given).nbytes, seek=data.seek)
     if isinstance(given, str | os.PathLike):
         return open_path(existing_path(given))
     if hasattr(given, "read"):
