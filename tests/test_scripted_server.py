@@ -7,7 +7,7 @@ from dataclasses import fields
 import pytest
 
 from holdfast.testing import Scripted, ScriptedServer, forward_to
-from holdfast.testing.scripted_reply import ReplyOptions
+from holdfast.testing.scripted_server import ReplyOptions
 
 
 def ask(server, method="GET"):

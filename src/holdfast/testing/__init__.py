@@ -20,10 +20,14 @@ if TYPE_CHECKING:
     from holdfast.testing._async.provider_tests import AsyncProviderTests
     from holdfast.testing._sync.provider_tests import ProviderTests
     from holdfast.testing.fault_kinds import Part
-    from holdfast.testing.recorded_requests import Recorded
     from holdfast.testing.running_nodes import RunningNode, running_node
-    from holdfast.testing.scripted_reply import Scripted
-    from holdfast.testing.scripted_server import Script, ScriptedServer, forward_to
+    from holdfast.testing.scripted_server import (
+        Recorded,
+        Script,
+        Scripted,
+        ScriptedServer,
+        forward_to,
+    )
 
 __all__ = [
     "AsyncProviderTests",
@@ -46,10 +50,10 @@ _LAZY = {
     "NodeToken": "holdfast.node.settings",
     "Part": "holdfast.testing.fault_kinds",
     "ProviderTests": "holdfast.testing._sync.provider_tests",
-    "Recorded": "holdfast.testing.recorded_requests",
+    "Recorded": "holdfast.testing.scripted_server",
     "RunningNode": "holdfast.testing.running_nodes",
     "Script": "holdfast.testing.scripted_server",
-    "Scripted": "holdfast.testing.scripted_reply",
+    "Scripted": "holdfast.testing.scripted_server",
     "ScriptedServer": "holdfast.testing.scripted_server",
     "forward_to": "holdfast.testing.scripted_server",
     "running_node": "holdfast.testing.running_nodes",

@@ -2,18 +2,236 @@
 
 import contextlib
 import http.client
+import json
 import socket
 import ssl
 import struct
 import threading
 from collections import deque
-from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, Self, TypeAlias, Unpack
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Self, TypeAlias, TypedDict, Unpack
 from urllib.parse import urlsplit
 
-from holdfast.testing.recorded_requests import Recorded, RequestReader
-from holdfast.testing.scripted_reply import ReplyOptions, Scripted
+# A reply that a test defines to the byte, including its faults.
+
+REASONS = {200: "OK", 301: "Moved Permanently", 307: "Temporary Redirect", 400: "Bad Request"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scripted:
+    r"""A reply and its faults.
+
+    Attributes:
+        status: The HTTP status.
+        headers: Header fields besides Content-Length.
+        body: The body; anything but bytes is sent as JSON.
+        delay: Seconds to wait before the first byte.
+        drip: Seconds to wait after each byte of the head and the body.
+        cut: Send only this many bytes of the body, then apply the `ending`.
+        cut_head: Send only this many bytes of the head, then apply the `ending`.
+        ending: What follows a cut: close the connection, reset it (RST), or send nothing more.
+        framed: Whether the reply has a Content-Length; without it, closing ends the reply.
+        chunked: Whether to send the body in chunked encoding instead of with a Content-Length.
+        raw: The exact bytes to send instead of head and body.
+        early: Whether to reply without reading the body of the request.
+        hang_up: Close the connection without a reply.
+
+    Example:
+        >>> Scripted(body=b"hello", cut=2, ending="reset").head_and_body()
+        (b'HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n', b'he')
+    """
+
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: Any = b""
+    delay: float = 0
+    drip: float = 0
+    cut: int | None = None
+    cut_head: int | None = None
+    ending: Literal["close", "reset", "stall"] = "close"
+    framed: bool = True
+    chunked: bool = False
+    raw: bytes | None = None
+    early: bool = False
+    hang_up: bool = False
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the connection can be used for another request afterwards."""
+        broken = self.early or self.raw is not None or self.is_cut
+        return not broken and (self.framed or self.chunked)
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether a part of the reply is not sent."""
+        return self.hang_up or self.cut is not None or self.cut_head is not None
+
+    def head_and_body(self) -> tuple[bytes, bytes]:
+        """Return the bytes to send: those of the head and those of the body."""
+        if self.hang_up:
+            return b"", b""
+        if self.raw is not None:
+            return self.raw[: self.cut], b""
+        headers = dict(self.headers)
+        given = {name.lower() for name in headers}
+        body = self.body
+        if not isinstance(body, bytes):
+            body = json.dumps(body).encode()
+            if "content-type" not in given:
+                headers["Content-Type"] = "application/json"
+        if self.chunked:
+            headers["Transfer-Encoding"] = "chunked"
+        elif self.framed and "content-length" not in given:
+            headers["Content-Length"] = str(len(body))
+        lines = [f"HTTP/1.1 {self.status} {REASONS.get(self.status, 'Status')}"]
+        lines += [f"{name}: {value}" for name, value in headers.items()]
+        head = ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
+        if self.cut_head is not None:
+            return head[: self.cut_head], b""
+        sent = body[: self.cut]
+        if self.chunked:
+            whole = b"" if self.is_cut else b"\r\n0\r\n\r\n"
+            return head, b"%x\r\n%b%b" % (len(body), sent, whole)
+        return head, sent
+
+    def __post_init__(self) -> None:
+        if self.ending != "close" and not self.is_cut:
+            raise ValueError("ending needs a cut: set cut, cut_head or hang_up as well")
+
+
+class ReplyOptions(TypedDict, total=False):
+    """The fields of `Scripted` besides its status and its body, as keywords."""
+
+    headers: Mapping[str, str]
+    delay: float
+    drip: float
+    cut: int | None
+    cut_head: int | None
+    ending: Literal["close", "reset", "stall"]
+    framed: bool
+    chunked: bool
+    raw: bytes | None
+    early: bool
+    hang_up: bool
+
+
+# Read requests from a connection and record their bytes.
+
+RECEIVE_SIZE = 1 << 18
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A request that a server received.
+
+    Attributes:
+        method: GET, POST or DELETE.
+        target: The target of the request line: path and query, or a whole URL at a proxy.
+        headers: The header fields, with names in lower case.
+        body: The body, decoded if it was sent in chunked encoding.
+        raw: The bytes of head and body as they were received.
+
+    Example:
+        >>> from holdfast import Client
+        >>> from holdfast.testing import ScriptedServer
+        >>> with ScriptedServer() as server:
+        ...     server.reply(200, {"message": "hi"})
+        ...     options = {"provider": "pinning", "provider_token": "x", "pin_api_url": server.url}
+        ...     with Client.init(options) as client:
+        ...         client.test_connection()
+        ...     request = server.requests[0]
+        True
+        >>> request.method, request.target, request.headers["authorization"], request.body
+        ('GET', '/data/testAuthentication', 'Bearer x', b'')
+    """
+
+    method: str
+    target: str
+    headers: Mapping[str, str]
+    body: bytes
+    raw: bytes = field(repr=False)
+
+    def json(self) -> Any:
+        """Return the JSON value of the body."""
+        return json.loads(self.body)
+
+
+class RequestReader:
+    """Reads the requests of a connection, and keeps the raw bytes."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        self._buffer = bytearray()
+        self._raw = bytearray()
+
+    def read_head(self) -> Recorded | None:
+        """Return the next request without its body, or None if the client has disconnected."""
+        lines = []
+        while line := self._line():
+            lines.append(line.decode("latin-1"))
+        if not lines:
+            return None
+        if lines[0].count(" ") < 2:
+            raise ValueError(f"this is not an HTTP request: {lines[0]!r}")
+        method, target, _ = lines[0].split(" ", 2)
+        fields = (line.partition(":") for line in lines[1:])
+        headers = {name.lower(): value.strip() for name, _, value in fields}
+        return Recorded(method, target, headers, b"", b"")
+
+    def read_body(self, headers: Mapping[str, str]) -> bytes:
+        """Return the body of the request with these headers."""
+        if headers.get("transfer-encoding", "").lower() == "chunked":
+            return self._chunked()
+        length = headers.get("content-length", "0")
+        if not length.isdecimal():
+            raise ValueError(f"the Content-Length of the request is {length!r}")
+        return self._exactly(int(length))
+
+    def take_raw(self) -> bytes:
+        """Return all bytes that were read since the last call."""
+        raw, self._raw = bytes(self._raw), bytearray()
+        return raw
+
+    def _chunked(self) -> bytes:
+        body = bytearray()
+        while size := int(self._exactly_line(), 16):
+            body += self._exactly(size)
+            self._exactly(2)
+        self._exactly(2)
+        return bytes(body)
+
+    def _exactly_line(self) -> bytes:
+        line = self._line()
+        if not line:
+            raise ConnectionError("the request ended early")
+        return line
+
+    def _line(self) -> bytes:
+        while b"\r\n" not in self._buffer:
+            if not self._fill():
+                return b""
+        line = bytes(self._buffer[: self._buffer.index(b"\r\n")])
+        self._drop(len(line) + 2)
+        return line
+
+    def _exactly(self, size: int) -> bytes:
+        while len(self._buffer) < size:
+            if not self._fill():
+                raise ConnectionError("the request ended early")
+        data = bytes(self._buffer[:size])
+        self._drop(size)
+        return data
+
+    def _fill(self) -> bool:
+        data = self.connection.recv(RECEIVE_SIZE)
+        self._buffer += data
+        return bool(data)
+
+    def _drop(self, size: int) -> None:
+        self._raw += self._buffer[:size]
+        del self._buffer[:size]
+
 
 # Header fields of one connection, which are not forwarded.
 HOP_BY_HOP = frozenset({"host", "connection", "keep-alive", "transfer-encoding", "content-length"})
