@@ -17,7 +17,7 @@ from holdfast.content.cid import CID
 from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.errors import ClientError, ProviderError
 from holdfast.repository import PinQuery, Repository
-from holdfast.repository.database.space import RESERVE
+from holdfast.repository.database.database import RESERVE
 from holdfast.testing import running_node
 from tests import disks
 from tests.disks import mount, unmount

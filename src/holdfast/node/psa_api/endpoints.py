@@ -17,9 +17,13 @@ from holdfast.errors import ClientError
 from holdfast.node.http_server.refusals import Refusal, store_refusal
 from holdfast.node.pinning_api.authorization import AuthorizedEndpoint, Endpoint
 from holdfast.node.pinning_api.endpoints import PinningEndpoints
-from holdfast.node.psa_api.list_query import read_query
-from holdfast.node.psa_api.pin_request import PinRequest, read_pin, write_time
-from holdfast.node.psa_api.pin_requests import PinRequests
+from holdfast.node.psa_api.pin_requests import (
+    PinRequest,
+    PinRequests,
+    read_pin,
+    read_query,
+    write_time,
+)
 from holdfast.node.settings import NodeSettings
 from holdfast.records import value_text
 from holdfast.repository import Repository

@@ -11,25 +11,251 @@ content. If another node over the same store has made the row, it is left alone.
 """
 
 import json
+import re
 import threading
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from typing import Any, ClassVar, Final
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any, ClassVar, Final, Literal, TypeAlias, cast
+
+from starlette.datastructures import QueryParams
 
 from holdfast.content.cid import CID
-from holdfast.node.http_server.refusals import Refusal
+from holdfast.errors import InvalidCIDError
+from holdfast.node.http_server.refusals import Refusal, bad_request
+from holdfast.node.pinning_api.json_values import write_json
 from holdfast.node.pinning_api.metadata import PinMetadata
 from holdfast.node.pinning_api.pin_groups import Groups
 from holdfast.node.pinning_api.pin_jobs import MAX_JOBS, PinJob, PinJobs
-from holdfast.node.psa_api.list_query import RequestQuery
-from holdfast.node.psa_api.pin_request import PinRequest, Status, WantedPin
+from holdfast.node.pinning_api.pin_list_query import whole_number
 from holdfast.node.small_database import SmallDatabase
 from holdfast.protocol.pinning import FAILURES
-from holdfast.records import Pin, now_ms
+from holdfast.records import Pin, PinFilter, now_ms
 from holdfast.repository import PinQuery, Repository
-from holdfast.repository.pin_queries import FETCHED_AT_ONCE, Stopped
+from holdfast.repository.pin_queries import FETCHED_AT_ONCE, NAME_MATCHES, Moment, Stopped
 from holdfast.repository.pins import parse_keyvalues, parse_time
-from holdfast.repository.rows import cid_text, text
+from holdfast.repository.rows import cid_text, nanoseconds, text
+
+# A pin request of the Pinning Services API, and its time.
+
+# Read the bodies of requests: the object ``Pin`` of the specification.
+
+MAX_NAME: Final = 255  # the limits of the specification
+MAX_ORIGINS: Final = 20
+MAX_META: Final = 1000
+MAX_META_BYTES: Final = 10_000  # ours: then a page of 1000 pins has 10 MB
+MAX_ADDRESS: Final = 1000  # characters of an address in origins
+
+
+@dataclass(frozen=True, slots=True)
+class WantedPin:
+    """What a client asks to pin."""
+
+    cid: CID
+    name: str
+    meta: Mapping[str, str]
+
+
+def read_pin(body: Mapping[str, Any]) -> WantedPin:
+    """Return what to pin; raise a `Refusal` if the body is invalid.
+
+    ``origins`` are checked and not used: the node has no libp2p, and fetches from its gateways.
+    """
+    cid = read_cid(body.get("cid"))
+    name = body.get("name")
+    if not isinstance(name, str | None) or len(name or "") > MAX_NAME:
+        raise bad_request(f"name must be a string of up to {MAX_NAME} characters")
+    _check_origins(body.get("origins"))
+    return WantedPin(cid, name or "", read_meta(body.get("meta")))
+
+
+def read_cid(value: Any) -> CID:
+    """Return a CID; raise a `Refusal` if it is invalid."""
+    try:
+        return CID.parse(value if isinstance(value, str) else "")
+    except InvalidCIDError as error:
+        raise bad_request(f"cid is not a valid CID: {error.reason}") from None
+
+
+def read_meta(value: Any) -> dict[str, str]:
+    """Return the object ``meta``; raise a `Refusal` if it is invalid."""
+    if value is None:
+        return {}
+    if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
+        raise bad_request("meta must be an object whose values are strings")
+    if len(value) > MAX_META:
+        raise bad_request(f"meta may have at most {MAX_META} members")
+    if len(write_json(value).encode()) > MAX_META_BYTES:
+        raise bad_request(f"meta may have at most {MAX_META_BYTES} bytes as JSON")
+    return value
+
+
+def _check_origins(value: Any) -> None:
+    if value is None:
+        return
+    is_list = isinstance(value, list) and all(isinstance(each, str) for each in value)
+    if not is_list or len(value) > MAX_ORIGINS or len(set(value)) < len(value):
+        raise bad_request(f"origins must be a list of up to {MAX_ORIGINS} different addresses")
+    if not all(each.startswith("/") and len(each) <= MAX_ADDRESS for each in value):
+        raise bad_request("each of origins must be a multiaddr, such as /ip4/203.0.113.1/tcp/4001")
+
+
+Status: TypeAlias = Literal["queued", "pinning", "pinned", "failed"]
+STATUSES: Final[tuple[Status, ...]] = ("queued", "pinning", "pinned", "failed")
+# RFC 3339. Python keeps six digits of a fraction, and drops the others.
+TIME: Final = re.compile(
+    r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(?:\.(\d{1,30}))?([Zz]|[+-]\d\d:\d\d)", re.ASCII
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PinRequest:
+    """A request to pin `cid`. Each request has an id of its own, also for the same CID."""
+
+    cid: str
+    name: str = ""
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    created: int
+    id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    status: Status = "queued"
+    info: Mapping[str, str] = field(default_factory=dict)
+    waits: bool = True  # whether its content is still to be pinned
+
+    @property
+    def moment(self) -> Moment:
+        """When it was made; its last digits come from the id, so that times differ."""
+        return self.created, nanoseconds(self.id)
+
+    @classmethod
+    def of(cls, pin: Pin) -> "PinRequest":
+        """Return the request of a pin."""
+        return cls(
+            id=pin.id,
+            cid=pin.cid,
+            name=pin.name,
+            meta=pin.keyvalues,
+            created=pin.created or 0,
+            status="pinned",
+            info={"dag_size": str(pin.size)},
+        )
+
+
+def write_time(moment: Moment) -> str:
+    """Return a moment as RFC 3339, with nanoseconds.
+
+    Example:
+        >>> write_time((1700000000123, 42))
+        '2023-11-14T22:13:20.123000042Z'
+    """
+    milliseconds, nanos = moment
+    seconds = datetime.fromtimestamp(milliseconds // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    return f"{seconds}.{milliseconds % 1000:03}{nanos:06}Z"
+
+
+def parse_moment(text: str, what: str) -> Moment:
+    """Return the moment of an RFC 3339 time; raise a `Refusal` if it is invalid.
+
+    Example:
+        >>> parse_moment("2023-11-14T23:13:20.123000042+01:00", "before")
+        (1700000000123, 42)
+    """
+    found = TIME.fullmatch(text)
+    try:
+        if found is None:
+            raise ValueError("another form")  # noqa: TRY301 - all are one error
+        day, time, fraction, zone = found.groups()
+        moment = datetime.fromisoformat(f"{day}T{time}{zone.upper()}")
+        seconds = int(moment.timestamp())
+    except (ValueError, OverflowError):
+        raise bad_request(
+            f"{what} must be a time as in RFC 3339, such as 2020-07-27T17:32:28.276Z"
+        ) from None
+    digits = (fraction or "").ljust(9, "0")[:9]
+    return seconds * 1000 + int(digits[:3]), int(digits[3:])
+
+
+# Read the filters of a list of requests.
+
+MAX_CIDS: Final = 10  # the limits of the specification
+DEFAULT_LIMIT: Final = 10
+MAX_LIMIT: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class RequestQuery:
+    """Which requests to return. `pins` has all conditions but the one on the status."""
+
+    pins: PinQuery
+    statuses: frozenset[Status]
+    limit: int
+
+
+def read_query(parameters: QueryParams) -> RequestQuery:
+    """Return the query of a list; raise a `Refusal` if a parameter is invalid."""
+    limit = parameters.get("limit") or str(DEFAULT_LIMIT)
+    most = whole_number(limit, "limit", most=MAX_LIMIT)
+    if not most:
+        raise bad_request(f"limit must be a whole number from 1 to {MAX_LIMIT}")
+    wanted = _read_meta(parameters.get("meta"))
+    pins = PinQuery(
+        cids=_read_cids(parameters),
+        name_match=_read_name(parameters),
+        earlier=_read_time(parameters, "before"),
+        later=_read_time(parameters, "after"),
+        matches=None if wanted is None else wanted.fits,
+        sort="moment",
+        limit=most,
+    )
+    return RequestQuery(pins, _read_statuses(parameters), most)
+
+
+def _listed(parameters: QueryParams, name: str) -> list[str]:
+    """Return the values of a list, in one parameter with commas or in several parameters."""
+    values = ",".join(parameters.getlist(name)).split(",")
+    return list(dict.fromkeys(value for value in values if value))
+
+
+def _read_cids(parameters: QueryParams) -> tuple[str, ...] | None:
+    texts = _listed(parameters, "cid")
+    if len(texts) > MAX_CIDS:
+        raise bad_request(f"cid may name at most {MAX_CIDS} CIDs")
+    return tuple(str(read_cid(text)) for text in texts) or None
+
+
+def _read_statuses(parameters: QueryParams) -> frozenset[Status]:
+    texts = _listed(parameters, "status") or ["pinned"]
+    if not set(texts) <= set(STATUSES):
+        raise bad_request(f"status must be a list of {', '.join(STATUSES)}")
+    return frozenset(cast("list[Status]", texts))
+
+
+def _read_name(parameters: QueryParams) -> tuple[str, str] | None:
+    match = parameters.get("match") or "exact"
+    if match not in NAME_MATCHES:
+        raise bad_request(f"match must be one of {', '.join(NAME_MATCHES)}")
+    name = parameters.get("name")
+    if name is None:
+        return None
+    if len(name) > MAX_NAME:
+        raise bad_request(f"name may have at most {MAX_NAME} characters")
+    return match, name
+
+
+def _read_time(parameters: QueryParams, name: str) -> Moment | None:
+    text = parameters.get(name)
+    return parse_moment(text, name) if text else None
+
+
+def _read_meta(text: str | None) -> PinFilter | None:
+    if not text:
+        return None
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        raise bad_request("meta must be a JSON object") from None
+    return PinFilter(keyvalues=read_meta(value))
+
 
 # The requests that are not pins: those under way, those that failed, and second ones for a CID.
 #
@@ -37,7 +263,9 @@ from holdfast.repository.rows import cid_text, text
 # to the first request, and has its id. The other requests are rows here.
 
 MAX_REQUESTS: Final = 10_000  # rows; a list looks at all that match
-MAX_META: Final = 16 << 20  # characters of the metadata of all rows, which a list has in memory
+MAX_TABLE_META: Final = (
+    16 << 20
+)  # characters of the metadata of all rows, which a list has in memory
 COLUMNS: Final = "uuid, cid, name, keyvalues, created, waits"
 
 
@@ -63,7 +291,7 @@ class RequestTable(SmallDatabase):
         with self.changing() as connection:
             sql = "SELECT count(*), total(length(keyvalues)) FROM requests"
             count, size = connection.execute(sql).fetchone()
-            if count >= MAX_REQUESTS or size > MAX_META:
+            if count >= MAX_REQUESTS or size > MAX_TABLE_META:
                 raise Refusal(
                     409,
                     f"The node has {count} requests that wait, have failed, or are for content "

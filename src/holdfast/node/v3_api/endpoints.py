@@ -21,13 +21,15 @@ from holdfast.node.pinning_api.authorization import Endpoint
 from holdfast.node.pinning_api.endpoints import PinningEndpoints
 from holdfast.node.pinning_api.form_upload import receive_form
 from holdfast.node.settings import NodeSettings
-from holdfast.node.v3_api.file_endpoints import FileEndpoints, PinEndpoints
-from holdfast.node.v3_api.group_endpoints import GroupEndpoints
-from holdfast.node.v3_api.json_records import upload_record
+from holdfast.node.v3_api.file_endpoints import (
+    FileEndpoints,
+    GroupEndpoints,
+    PinEndpoints,
+    upload_record,
+)
 from holdfast.node.v3_api.link_endpoints import LinkEndpoints, PrivateContent, Signer, open_grant
 from holdfast.node.v3_api.networks import PRIVATE, PUBLIC, Networks
-from holdfast.node.v3_api.tus_endpoints import TusEndpoints
-from holdfast.node.v3_api.tus_uploads import TusUploads
+from holdfast.node.v3_api.tus_uploads import TusEndpoints, TusUploads
 from holdfast.node.v3_api.upload_options import size_limit
 from holdfast.node.v3_api.v3_calls import data_reply, v3_call
 from holdfast.node.v3_api.v3_form_upload import V3FormUpload

@@ -1,10 +1,15 @@
 """The calls about files: list, get, change and delete."""
 
+import base64
+import json
+import re
 import time
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, Final
 
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -12,23 +17,147 @@ from holdfast.content.cid import CID
 from holdfast.node.http_server.refusals import Refusal, bad_request
 from holdfast.node.pinning_api.body_reader import BodyReader
 from holdfast.node.pinning_api.metadata import (
+    MAX_KEYVALUES,
     PinMetadata,
+    iso_time,
     merge_keyvalues,
     read_cid,
     read_keyvalues,
 )
 from holdfast.node.pinning_api.pin_groups import start_in_group
 from holdfast.node.pinning_api.pin_jobs import PinJob, PinJobs
+from holdfast.node.pinning_api.pin_list_query import MAX_TEXT, whole_number
 from holdfast.node.pinning_api.query_runner import QueryRunner
-from holdfast.node.v3_api.file_details import Details
-from holdfast.node.v3_api.json_records import file_record, job_record
-from holdfast.node.v3_api.list_query import page_limit, page_token, read_file_query
+from holdfast.node.v3_api.file_details import Details, Group
 from holdfast.node.v3_api.networks import File, Network, Networks
 from holdfast.node.v3_api.tus_uploads import TusUploads
-from holdfast.node.v3_api.upload_options import read_expiry, read_name, unwrapped
+from holdfast.node.v3_api.upload_options import read_expiry, read_flag, read_name, unwrapped
 from holdfast.node.v3_api.v3_calls import data_reply
-from holdfast.records import Pin
+from holdfast.records import Pin, PinFilter
+from holdfast.repository import PinQuery
 from holdfast.repository.pin_queries import Stopped
+
+# Read the query parameters of lists, and make the tokens of their pages.
+
+DEFAULT_PAGE: Final = 10
+MAX_PAGE: Final = 1000
+# Both spellings: the official SDK sends the first, its documentation has the second.
+KEYVALUE: Final = re.compile(r"(?:keyvalues|metadata)\[(.*)\]", re.DOTALL)
+NO_GROUP: Final = "null"
+
+
+def read_file_query(parameters: QueryParams, network: Network) -> PinQuery:
+    """Return the query for one page of files, and one file more. Use it on a worker thread."""
+    wanted = {}
+    for key, value in parameters.multi_items():
+        if len(value) > MAX_TEXT:
+            raise bad_request(f"{key[:40]} may have at most {MAX_TEXT} characters")
+        if match := KEYVALUE.fullmatch(key):
+            wanted[match[1]] = value
+    if len(wanted) > MAX_KEYVALUES:
+        raise bad_request(f"A query may have at most {MAX_KEYVALUES} key-values")
+    order = parameters.get("order", "DESC").upper()
+    if order not in {"ASC", "DESC"}:
+        raise bad_request("order must be ASC or DESC")
+    query = PinQuery(
+        cid=parameters.get("cid") or None,
+        name_contains=parameters.get("name") or None,
+        type=parameters.get("mimeType") or None,
+        after=_read_token(parameters),
+        matches=PinFilter(keyvalues=wanted).fits if wanted else None,
+        descending=order == "DESC",
+        limit=page_limit(parameters) + 1,
+    )
+    group = parameters.get("group")
+    if parameters.get("cidPending") == "true":
+        return replace(query, ids="[]")  # the CID of every file here is known
+    if group == NO_GROUP:
+        return replace(query, other_ids=json.dumps(network.details.ids_in_group(None)))
+    if group:
+        return replace(query, ids=json.dumps(network.details.ids_in_group(group)))
+    return query
+
+
+def page_limit(parameters: QueryParams) -> int:
+    """Return how many items a page has."""
+    text = parameters.get("limit") or str(DEFAULT_PAGE)
+    limit = whole_number(text, "limit", most=MAX_PAGE)
+    if not limit:
+        raise bad_request("limit must be 1 or more")
+    return limit
+
+
+def page_token(pin: Pin) -> str:
+    """Return the token of the page after `pin`."""
+    return base64.urlsafe_b64encode(f"{pin.created}.{pin.id}".encode()).decode()
+
+
+def _read_token(parameters: QueryParams) -> tuple[int, str] | None:
+    token = parameters.get("pageToken")
+    if not token:
+        return None
+    try:
+        created, _, id_ = base64.urlsafe_b64decode(token).decode().partition(".")
+    except ValueError:
+        created, id_ = "", ""
+    if not created.isdecimal() or len(created) > 15 or not id_:
+        raise bad_request("pageToken is not one that the node made")
+    return int(created), id_
+
+
+# Files, groups and jobs as the JSON of the service.
+
+
+def file_record(file: File) -> dict[str, Any]:
+    """Return a file as lists have it."""
+    pin, details = file.pin, file.details
+    record = {
+        "id": pin.id,
+        "name": pin.name or None,
+        "cid": pin.cid,
+        "size": pin.size,
+        "number_of_files": pin.files,
+        "mime_type": pin.type,
+        "group_id": details.group_id,
+        "keyvalues": dict(pin.keyvalues),
+        "created_at": iso_time(pin.created or 0),
+    }
+    if details.expires is not None:
+        record["expires_at"] = details.expires
+    return record
+
+
+def upload_record(file: File) -> dict[str, Any]:
+    """Return a file as the reply to its upload has it."""
+    record = {**file_record(file), "vectorized": False, "network": file.network}
+    return {**record, "is_duplicate": True} if file.is_duplicate else record
+
+
+def group_record(group: Group) -> dict[str, Any]:
+    """Return a group."""
+    created = iso_time(group.created)
+    return {
+        "id": group.id,
+        "name": group.name,
+        "is_public": group.is_public,
+        "created_at": created,
+        "createdAt": created,  # as the types of the official SDK have it
+    }
+
+
+def job_record(job: PinJob) -> dict[str, Any]:
+    """Return a CID that is being pinned."""
+    return {
+        "id": job.id,
+        "cid": job.cid,
+        "name": job.metadata.name or None,
+        "status": job.status,
+        "date_queued": iso_time(job.queued),
+        "keyvalues": dict(job.metadata.keyvalues),
+        "host_nodes": None,
+        "group_id": job.group_id,
+    }
+
 
 # The calls that pin existing content by its CID, in the background.
 
@@ -159,3 +288,121 @@ class FileEndpoints:
         if pin is None:
             raise Refusal(404, f"There is no {network.name} file with the id {id_[:100]}")
         return network, pin
+
+
+# The calls about groups of files.
+
+
+class GroupEndpoints:
+    """The calls about the groups of both networks."""
+
+    def __init__(self, networks: Networks, bodies: BodyReader) -> None:
+        self._networks = networks
+        self._bodies = bodies
+
+    async def _network(self, request: Request) -> Network:
+        name = request.path_params["network"]
+        return await run_in_threadpool(self._networks.named, name)
+
+    async def create(self, request: Request) -> Response:
+        """Make a group."""
+        name, is_public = _read_group(await self._bodies.json_object(request))
+        if not name:
+            raise bad_request("A group needs a name")
+        network = await self._network(request)
+        group = await run_in_threadpool(network.details.add_group, name, is_public=bool(is_public))
+        return data_reply(group_record(group))
+
+    async def list(self, request: Request) -> Response:
+        """List one page of groups, the newest first."""
+        query = request.query_params
+        limit = page_limit(query)
+        conditions, values = ["1"], []
+        for condition, value in (
+            ("instr(fold(name), fold(?)) > 0", query.get("name")),
+            ("is_public = ?", _read_public(query.get("isPublic", ""))),
+            ("id < ?", _read_group_token(query.get("pageToken", ""))),
+        ):
+            if value not in {None, ""}:
+                conditions.append(condition)
+                values.append(value)
+        network = await self._network(request)
+        where = " AND ".join(conditions)
+        groups = await run_in_threadpool(
+            lambda: network.details.groups(where, *values, limit=limit + 1)
+        )
+        token = str(groups[limit - 1].number) if len(groups) > limit else None
+        records = [group_record(group) for group in groups[:limit]]
+        return data_reply({"groups": records, "next_page_token": token})
+
+    async def get(self, request: Request) -> Response:
+        """Reply with a group."""
+        network = await self._network(request)
+        id_ = request.path_params["id"]
+        group = await run_in_threadpool(network.details.group, id_)
+        return data_reply(group_record(_found(group, id_)))
+
+    async def update(self, request: Request) -> Response:
+        """Change the name of a group, or whether it is public."""
+        name, is_public = _read_group(await self._bodies.json_object(request))
+        network = await self._network(request)
+        id_ = request.path_params["id"]
+        group = await run_in_threadpool(network.details.update_group, id_, name, is_public)
+        return data_reply(group_record(_found(group, id_)))
+
+    async def delete(self, request: Request) -> Response:
+        """Delete a group. Its files stay."""
+        network = await self._network(request)
+        id_ = request.path_params["id"]
+        if not await run_in_threadpool(network.details.remove_group, id_):
+            raise _missing(id_)
+        return data_reply(None)
+
+    async def add_file(self, request: Request) -> Response:
+        """Put a file into a group; it is in one group at most."""
+        await self._set_group(request, request.path_params["id"])
+        return data_reply(None)
+
+    async def remove_file(self, request: Request) -> Response:
+        """Take a file out of a group."""
+        await self._set_group(request, None)
+        return data_reply(None)
+
+    async def _set_group(self, request: Request, group: str | None) -> None:
+        network = await self._network(request)
+        group_id, file_id = request.path_params["id"], request.path_params["file_id"]
+
+        def change() -> None:
+            network.check_group(group_id)
+            pin = network.find(file_id)
+            if pin is None:
+                raise Refusal(404, f"There is no file with the id {file_id[:100]}")
+            before = network.details.of([pin.id]).get(pin.id, Details())
+            if group is not None or before.group_id == group_id:
+                network.details.put(pin.id, pin.cid, before._replace(group_id=group))
+
+        await run_in_threadpool(change)
+
+
+def _read_group(body: dict[str, Any]) -> tuple[str | None, bool | None]:
+    """Return the name of a group, and whether it is public; None for what is not given."""
+    name, is_public = read_name(body.get("name")), body.get("is_public")
+    return name, None if is_public is None else read_flag("is_public", is_public)
+
+
+def _read_public(text: str) -> bool | None:
+    return read_flag("isPublic", text) if text else None
+
+
+def _read_group_token(text: str) -> int | None:
+    return whole_number(text, "pageToken") if text else None
+
+
+def _found(group: Group | None, id: str) -> Group:
+    if group is None:
+        raise _missing(id)
+    return group
+
+
+def _missing(id: str) -> Refusal:
+    return Refusal(404, f"There is no group with the id {id[:100]}")
