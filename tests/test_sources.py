@@ -348,3 +348,15 @@ def test_nothing_reads_a_wrapped_file_without_its_wrapper(tmp_path):
     assert (source.file, source.inner.file is None) == (None, False)
     wrapped = read(source)
     assert compute_cid(source) == compute_cid(wrapped)
+
+
+def test_another_header_changes_two_blocks_of_a_large_file():
+    """In the one balanced tree it would also change the nodes between its leaf and the root."""
+    profile = SMALL_PROFILES[0]
+    blocks = [{}, {}]
+    for found, header in zip(blocks, (b"one", b"three"), strict=True):
+        importer = FileImporter(profile, found.__setitem__, (len(header),))
+        importer.update(header + bytes(range(256)) * 40)
+        importer.finish()
+    assert len(blocks[0]) > profile.width**2
+    assert len(blocks[1].keys() - blocks[0].keys()) == 2
