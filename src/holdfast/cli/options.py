@@ -79,10 +79,11 @@ def _store_in_use(given: dict[str, Any]) -> Path | None:
 
     names = ["use", "provider", "path"]
     flags = {name: given[name] for name in names if name in given}
-    if "source" in given:  # of `copy`
+    if given.get("source") is not None:  # of `copy`
         flags["use"] = given["source"]
     values = {name: (value, f"--{name}") for name, value in flags.items() if value is not None}
-    config = ClientConfig(**fields_of(gather(values, {*flags, "path"})))
+    fields = {*names} if "use" in values else {*flags, "path"}
+    config = ClientConfig(**fields_of(gather(values, fields)))
     return store_folder(config.path) if is_on_this_machine(config.provider) else None
 
 
