@@ -92,7 +92,7 @@ def _rows(folder: Path | None, query: str, incomplete: str) -> Iterator[tuple[An
     import sqlite3
 
     from holdfast.repository.database.identity import DATABASE
-    from holdfast.repository.database.read_only import read_only_uri
+    from holdfast.repository.database.opening import read_only_uri
     from holdfast.repository.database.trust import check_files, check_tables, harden
 
     if folder is None or not (folder / DATABASE).is_file():

@@ -29,7 +29,7 @@ from holdfast.repository.dags import ArchiveImport, check_dags, pin_dag
 from holdfast.repository.database import Database, schema
 from holdfast.repository.database.errors import read_only_error
 from holdfast.repository.database.identity import mark_of
-from holdfast.repository.database.read_only import is_read_only
+from holdfast.repository.database.opening import is_read_only
 from holdfast.repository.owners import OWNERS, Owner
 from holdfast.repository.pin_queries import (
     ALL_PINS,

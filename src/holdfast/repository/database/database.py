@@ -47,8 +47,9 @@ from holdfast.repository.database.opening import (
     connect,
     file_id,
     open_databases,
+    state_of,
+    unchanged,
 )
-from holdfast.repository.database.read_only import state_of, unchanged
 from holdfast.repository.database.trust import check_tables
 
 # Space on the disk, and a reserve that lets a user free space on a full disk.
