@@ -1,4 +1,4 @@
-"""Write the output of a command as text or JSON, and numbers as people read them."""
+"""Write the output of a command as text, tables or JSON, and numbers as people read them."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""The command ``config``: each setting, and where it came from."""
+"""The command ``config``: each setting, where it came from, and how to change it."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Pinning a DAG that is in the store: check that it is whole, then pin it."""
+"""Pinning a DAG that is in the store or arrives as an archive: check that it is whole, pin it."""
 
 import sqlite3
 from collections.abc import Callable, Mapping

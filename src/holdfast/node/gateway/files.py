@@ -1,4 +1,4 @@
-"""Replies with the bytes of files, or with the targets of symbolic links."""
+"""Replies with the bytes of files, of JSON and of blocks, or with the targets of symbolic links."""
 
 from collections.abc import Iterable
 from functools import partial

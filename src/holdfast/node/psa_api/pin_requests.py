@@ -37,9 +37,8 @@ from holdfast.repository.pin_queries import FETCHED_AT_ONCE, NAME_MATCHES, Momen
 from holdfast.repository.pins import parse_keyvalues, parse_time
 from holdfast.repository.rows import cid_text, nanoseconds, text
 
-# A pin request of the Pinning Services API, and its time.
-
-# Read the bodies of requests: the object ``Pin`` of the specification.
+# A pin request of the Pinning Services API, its time, and how it is read from the body of a call:
+# the object ``Pin`` of the specification.
 
 MAX_NAME: Final = 255  # the limits of the specification
 MAX_ORIGINS: Final = 20

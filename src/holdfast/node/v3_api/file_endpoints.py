@@ -1,4 +1,4 @@
-"""The calls about files: list, get, change and delete."""
+"""The calls about files, pins by CID and groups: list, get, change and delete."""
 
 import base64
 import json

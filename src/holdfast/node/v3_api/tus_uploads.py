@@ -55,9 +55,10 @@ from holdfast.repository.file_adding import FileAdding
 # Its bytes become blocks of the store as they arrive, so none is written twice. The folder of the
 # upload has what is needed to go on::
 #
-# state.json what the client said about the upload; written once leaves the digests of the leaves
-# that are in the store; only appended to progress how many of the leaves count, and the bytes
-# after them; replaced in one step done.json the file, once all bytes are there
+#     state.json   what the client said about the upload; written once
+#     leaves       the digests of the leaves that are in the store; only appended to
+#     progress     how many of the leaves count, and the bytes after them; replaced in one step
+#     done.json    the file, once all bytes are there
 #
 # The offset is what `progress` says. Leaves that were appended after it was written do not count.
 #
