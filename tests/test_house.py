@@ -434,7 +434,7 @@ def test_only_the_registry_knows_the_names_of_providers():
     assert found == {
         "registry.py": sorted(names),
         "testing/running_nodes.py": ["pinning"],  # the configuration of a client for the node
-        "records/pins.py": ["pinning"],  # a state of a pin
+        "records.py": ["pinning"],  # a state of a pin
         "protocol/pinning.py": ["pinning"],  # the same
         "protocol/cluster_replies.py": ["pinning"],  # the same
         "protocol/psa.py": ["pinning"],  # the same

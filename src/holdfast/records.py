@@ -1,0 +1,402 @@
+"""The values that go in and out of clients and providers: records, messages, options and pins.
+
+All are frozen. ``to_dict`` and ``from_dict`` use the spec's camelCase names.
+"""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Generic, Literal, Self, TypeAlias, TypeVar
+
+from holdfast.errors import SerializationError
+
+T = TypeVar("T")
+
+
+def now_ms() -> int:
+    """Return the milliseconds since 1970 by this machine's clock, as ``Date.now()`` does."""
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientRecord(Generic[T]):
+    """The result of a write.
+
+    Attributes:
+        cid: The CID, as the provider returned it.
+        timestamp: Milliseconds by this machine's clock, taken when the record was made.
+        data: The value that was stored; always None for an upload.
+        size: Characters of the JSON text for `store` and `send`, bytes for `upload`.
+        duplicate: Whether the content was pinned there before; None if the provider does not say.
+            It is not compared, and not part of `to_dict`.
+
+    Example:
+        >>> ClientRecord(cid="bafkqaaa", timestamp=1700000000000, data=[1], size=3).to_dict()
+        {'cid': 'bafkqaaa', 'timestamp': 1700000000000, 'data': [1], 'size': 3}
+    """
+
+    cid: str
+    timestamp: int
+    size: int
+    data: T | None = None
+    duplicate: bool | None = field(default=None, compare=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the record as plain JSON data, without ``data`` if that is None."""
+        data = self.data.to_dict() if isinstance(self.data, ClientMessage) else self.data
+        return {
+            "cid": self.cid,
+            "timestamp": self.timestamp,
+            **({} if data is None else {"data": data}),
+            "size": self.size,
+        }
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> "ClientRecord[Any]":
+        """Return the record that `to_dict` wrote; `SerializationError` for another shape."""
+        return ClientRecord(
+            cid=_member(value, "cid", str),
+            timestamp=_member(value, "timestamp", int),
+            data=value.get("data"),
+            size=_member(value, "size", int),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientMessage:
+    """A message to a recipient, stored as plain JSON. It is not delivered.
+
+    Example:
+        >>> ClientMessage(recipient_id="alice", payload="hi", timestamp=1700000000000).to_dict()
+        {'recipientId': 'alice', 'payload': 'hi', 'timestamp': 1700000000000}
+    """
+
+    recipient_id: str
+    payload: str
+    timestamp: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the message as it is stored: the spec's names, in the spec's order."""
+        return {
+            "recipientId": self.recipient_id,
+            "payload": self.payload,
+            "timestamp": self.timestamp,
+        }
+
+    @classmethod
+    def from_dict(cls, value: Any) -> Self:
+        """Return the message that `to_dict` wrote; `SerializationError` for another shape."""
+        return cls(
+            recipient_id=_member(value, "recipientId", str),
+            payload=_member(value, "payload", str),
+            timestamp=_member(value, "timestamp", int),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreOptions:
+    """Options of `store` and `upload`. Both are reserved: accepted, not applied.
+
+    Attributes:
+        encrypt: Reserved. Content is stored without encryption, even with ``True``.
+        label: Reserved. It is not sent to the provider.
+    """
+
+    encrypt: bool = False
+    label: str | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.encrypt, bool):
+            raise TypeError(f"encrypt must be a bool, not {type(self.encrypt).__name__}")
+        if not (self.label is None or isinstance(self.label, str)):
+            raise TypeError(f"label must be a string, not {type(self.label).__name__}")
+
+    @classmethod
+    def of(cls, options: "StoreOptions | Mapping[str, Any] | None") -> "StoreOptions":
+        """Return `options` as `StoreOptions`; TypeError for an unknown key or another type."""
+        if options is None:
+            return cls()
+        if isinstance(options, StoreOptions):
+            return options
+        if not isinstance(options, Mapping):
+            raise TypeError(
+                f"options must be StoreOptions or a mapping, not {type(options).__name__}"
+            )
+        known = [field.name for field in fields(cls)]
+        unknown = [str(key) for key in options if key not in known]
+        if unknown:
+            raise TypeError(f"unknown option {unknown[0]!r}; known are {' and '.join(known)}")
+        return cls(**options)
+
+
+def _member(value: Any, key: str, kind: type[T]) -> T:
+    """Return ``value[key]``; raise SerializationError unless it is there and a `kind`."""
+    if not isinstance(value, Mapping):
+        raise SerializationError(f"expected a JSON object with {key!r}, got {_json_type(value)}")
+    if key not in value:
+        raise SerializationError(f"the JSON object has no {key!r}")
+    member = value[key]
+    if not isinstance(member, kind) or isinstance(member, bool):
+        wanted = "a string" if kind is str else "a whole number"
+        raise SerializationError(f"{key!r} must be {wanted}, got {_json_type(member)}")
+    return member
+
+
+def _json_type(value: Any) -> str:
+    """Return JSON's name for the type of `value`, with an article."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "a boolean"
+        case str():
+            return "a string"
+        case int() | float():
+            return "a number"
+        case list() | tuple():
+            return "an array"
+        case _:
+            return "an object"
+
+
+PinState: TypeAlias = Literal["queued", "pinning", "pinned"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pin:
+    """One pin: content that a provider stores, or stored until `removed`.
+
+    Attributes:
+        id: The provider's identifier of the pin.
+        cid: The CID, as it was given or computed.
+        name: A name for people; may be empty.
+        keyvalues: Further metadata of the user.
+        size: The bytes of all its blocks; None if the provider does not know them.
+        files: The number of files in it.
+        type: A media type, or ``directory``.
+        created: When it was pinned, in milliseconds; None if the provider does not know it.
+        removed: When it was unpinned, in milliseconds; None while it is pinned.
+        state: ``queued`` or ``pinning`` while the provider fetches the content, then ``pinned``.
+        peers: The status at each node that is to keep it, by the node's name, such as ``pinned``;
+            None for a provider that is not a cluster.
+
+    Example:
+        >>> Pin(id="1", cid="bafkqaaa", name="empty.txt").removed is None
+        True
+    """
+
+    id: str
+    cid: str
+    name: str = ""
+    keyvalues: Mapping[str, Any] = field(default_factory=dict)
+    size: int | None = 0
+    files: int = 1
+    type: str = ""
+    created: int | None = 0
+    removed: int | None = None
+    state: PinState = "pinned"
+    peers: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PinInfo:
+    """Metadata that a provider stores with a new pin.
+
+    Attributes:
+        name: The name of the pin; for an uploaded file, its file name.
+        keyvalues: Further metadata of the user.
+        given: Whether the user gave the name. Then it also replaces that of a pin that exists
+            already. Key-values are always the user's, and are added to those of such a pin.
+
+    Example:
+        >>> PinInfo(name="report.pdf", given=True)
+        PinInfo(name='report.pdf', keyvalues={}, given=True)
+    """
+
+    name: str = ""
+    keyvalues: Mapping[str, Any] = field(default_factory=dict)
+    given: bool = False
+
+    @property
+    def is_explicit(self) -> bool:
+        """Whether the user gave anything, which then also changes a pin that exists already."""
+        return self.given or bool(self.keyvalues)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PinFilter:
+    """Which pins to find. None is for any.
+
+    Attributes:
+        name: A part of the name.
+        cid: The CID.
+        keyvalues: Key-values that the pin has; it may have more. A number equals its text.
+        since: The earliest time of pinning, in milliseconds.
+        until: The latest time of pinning, in milliseconds.
+
+    Example:
+        >>> PinFilter(name="report").cid is None
+        True
+    """
+
+    name: str | None = None
+    cid: str | None = None
+    keyvalues: Mapping[str, Any] | None = None
+    since: int | None = None
+    until: int | None = None
+
+    def fits(self, keyvalues: Mapping[str, Any]) -> bool:
+        """Return whether a pin with `keyvalues` has those that are wanted."""
+        return all(
+            key in keyvalues and same_value(keyvalues[key], value)
+            for key, value in (self.keyvalues or {}).items()
+        )
+
+
+def same_value(one: Any, other: Any) -> bool:
+    """Return whether two values of key-values are equal. A number equals its text.
+
+    Services and command lines turn numbers into texts.
+
+    Example:
+        >>> same_value(1, "1"), same_value(True, "true"), same_value(True, 1)
+        (True, True, False)
+    """
+    return value_text(one) == value_text(other)
+
+
+def value_text(value: Any) -> str:
+    """Return a value of key-values as a text.
+
+    Example:
+        >>> value_text(True), value_text(2.0), value_text("a")
+        ('true', '2', 'a')
+    """
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def merged_keyvalues(before: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return key-values after `changes`, in which None removes a key.
+
+    Example:
+        >>> merged_keyvalues({"a": 1, "b": 2}, {"a": None, "c": 3})
+        {'b': 2, 'c': 3}
+    """
+    return {key: value for key, value in {**before, **changes}.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Added:
+    """The result of adding content to a provider.
+
+    Attributes:
+        cid: The CID under which the provider pinned the content.
+        duplicate: Whether it was pinned there before; None if the provider does not say.
+        pin_id: The provider's identifier of the pin; None if it has none.
+
+    Example:
+        >>> Added(cid="bafkqaaa", duplicate=True).pin_id is None
+        True
+    """
+
+    cid: str
+    duplicate: bool | None = None
+    pin_id: str | None = None
+
+
+EntryKind: TypeAlias = Literal["file", "directory", "symlink"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One name in a directory, and the content under it.
+
+    A directory's block holds names and CIDs only. So `size` and `kind` are None if the block of
+    the entry itself was not read, except for raw blocks, which are files.
+
+    Attributes:
+        name: The name in the directory.
+        cid: The CID of the content.
+        size: The bytes of a file.
+        kind: ``file``, ``directory`` or ``symlink``.
+
+    Example:
+        >>> Entry(name="a.txt", cid="bafkqaaa", size=0, kind="file").name
+        'a.txt'
+    """
+
+    name: str
+    cid: str
+    size: int | None = None
+    kind: EntryKind | None = None
+
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome(Generic[Item, Result]):
+    """What became of one of many items.
+
+    Attributes:
+        index: The position of the item in the input, from 0.
+        item: The item, as it was given.
+        record: The result; None if there is an error.
+        error: The error; None if there is a result.
+
+    Example:
+        >>> Outcome(index=0, item="a.txt", record="bafkqaaa").result()
+        'bafkqaaa'
+    """
+
+    index: int
+    item: Item
+    record: Result | None = None
+    error: Exception | None = None
+
+    def result(self) -> Result:
+        """Return the result, or raise the error."""
+        if self.error is not None:
+            raise self.error
+        return self.record  # type: ignore[return-value]  # one of the two is there
+
+
+CopyMethod: TypeAlias = Literal["archive", "upload", "pin"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copied:
+    """Content that another provider has now, under the same CID.
+
+    Attributes:
+        cid: The CID.
+        name: The name of the pin at the target.
+        how: How it came there. ``archive``: block by block. ``upload``: as a file or folder that
+            has the same CID there. ``pin``: the target fetches it from the network by its CID.
+            None if the target had it already.
+        duplicate: Whether the target had it already. Then only its name and key-values were set.
+        size: How many bytes were sent to the target: 0 if it had the content or fetches it.
+        dropped: What the target does not keep: ``keyvalues``, or a ``name`` that is too long.
+        state: ``pinned``, or how far the target is with fetching it.
+        earlier: Whether an earlier call with the same journal made the copy. Then `how`,
+            `duplicate` and `size` are those of that call.
+        checked: Whether the target confirmed in this call that it has the pin. False only for a
+            copy of an earlier call at a target whose pins cannot be listed.
+
+    Example:
+        >>> Copied(cid="bafkqaaa", how="archive").duplicate
+        False
+    """
+
+    cid: str
+    name: str = ""
+    how: CopyMethod | None = None
+    duplicate: bool = False
+    size: int = 0
+    dropped: tuple[str, ...] = ()
+    state: PinState = "pinned"
+    earlier: bool = False
+    checked: bool = True
