@@ -1,11 +1,15 @@
 # WARNING: this file is generated from src/holdfast/_async/pin_waiting.py
 # by scripts/generate_sync.py. Change the original instead.
-"""Waiting for something that a provider takes its time for, such as content that it fetches."""
+"""Waiting for pins: for a list of them as it is sent, and for content that a provider fetches."""
 
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 from holdfast._sync.runtime import now, sleep
+from holdfast.calls import Clock
+from holdfast.errors import ProviderError
+from holdfast.protocol import pin_api
 from holdfast.records import Pin
 
 if TYPE_CHECKING:
@@ -13,6 +17,48 @@ if TYPE_CHECKING:
 
 FIRST_PAUSE: Final = 0.25  # seconds before the first look at the state of a new pin
 LONGEST_PAUSE: Final = 10.0  # each pause is twice as long as the one before, up to this
+
+
+class PinStream(Iterator[Pin]):
+    """The pins of one list, as the service sends them.
+
+    The wait for each pin may take `total` seconds; what the caller does with a pin takes no time of
+    the list. `read_all` has `total` seconds for the whole list.
+
+    Args:
+        find: Yields the pins. All its requests share the time of the clock that it is given.
+        total: The time-out.
+    """
+
+    def __init__(self, find: Callable[[Clock], Generator[Pin]], *, total: float | None) -> None:
+        self._clock = Clock(total)
+        self._pins = find(self._clock)
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Pin:
+        self._clock.renew()
+        return next(self._pins)
+
+    def read_all(self) -> list[Pin]:
+        """Return all pins."""
+        self._clock.renew()
+        pins: list[Pin] = []
+        try:
+            for pin in self._pins:
+                if len(pins) == pin_api.MAX_PINS:
+                    raise ProviderError(
+                        f"there are more than {pin_api.MAX_PINS:,} pins: use iter_pins"
+                    )
+                pins.append(pin)
+        finally:
+            self.close()
+        return pins
+
+    def close(self) -> None:
+        """End the list."""
+        self._pins.close()
 
 
 @dataclass

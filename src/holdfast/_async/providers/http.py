@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, AsyncContextManager, ClassVar, Self, TypeVar  # noqa: UP035
 from urllib.parse import urlsplit
 
-from holdfast._async.pin_stream import AsyncPinStream
+from holdfast._async.pin_waiting import AsyncPinStream
 from holdfast._async.providers.base import AsyncBaseProvider
 from holdfast._async.reads.gateway_reader import AsyncGatewayReader
 from holdfast._async.reads.reader import AsyncReader

@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Final
 
-from holdfast._async.pin_stream import AsyncPinStream
+from holdfast._async.pin_waiting import AsyncPinStream
 from holdfast._async.providers.base import AsyncBaseProvider
 from holdfast._async.providers.http import AsyncListingProvider, read_lines
 from holdfast._async.providers.imports import Content, ignore

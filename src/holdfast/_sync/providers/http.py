@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, ContextManager, Self, TypeVar  # noqa: UP035
 from urllib.parse import urlsplit
 
-from holdfast._sync.pin_stream import PinStream
+from holdfast._sync.pin_waiting import PinStream
 from holdfast._sync.providers.base import BaseProvider
 from holdfast._sync.reads.gateway_reader import GatewayReader
 from holdfast._sync.reads.reader import Reader

@@ -5,7 +5,7 @@
 from collections.abc import Generator, Mapping
 from typing import Any, Final
 
-from holdfast._sync.pin_stream import PinStream
+from holdfast._sync.pin_waiting import PinStream
 from holdfast._sync.providers.base import BaseProvider
 from holdfast._sync.providers.http import ListingProvider, read_lines
 from holdfast._sync.providers.imports import Content, ignore

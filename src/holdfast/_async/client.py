@@ -1,0 +1,885 @@
+"""The client that applications use: checks arguments, calls the provider, and returns records."""
+
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from datetime import datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, TypeVar, Unpack
+from weakref import WeakSet
+
+from holdfast import arguments
+from holdfast._async.content_file import AsyncContentFile
+from holdfast._async.opening import AsyncCloses, opens
+from holdfast._async.pin_waiting import AsyncPinStream, wait_for_pin
+from holdfast._async.runtime import run_blocking
+from holdfast._async.upload_sources import AsyncUploadable, open_upload
+from holdfast._async.workers import AsyncItems, AsyncOutcomes, AsyncWorkGroup
+from holdfast.config import ClientConfig, ConfigFields
+from holdfast.config.wrapping import takes_secrets
+from holdfast.content.reference import Reference
+from holdfast.contract import AsyncStorageProvider
+from holdfast.errors import ClientClosedError
+from holdfast.files.blob import Blob
+from holdfast.files.folder_source import FolderSource
+from holdfast.files.sources import Progress, Source
+from holdfast.protocol import json_text
+from holdfast.records import (
+    Added,
+    ClientMessage,
+    ClientRecord,
+    Copied,
+    Entry,
+    Pin,
+    PinFilter,
+    StoreOptions,
+    now_ms,
+)
+from holdfast.registry import build_async_provider
+
+# Imported in the methods: most programs copy nothing, and should not wait for the modules.
+if TYPE_CHECKING:
+    from holdfast._async.copying.copier import AsyncCopier
+    from holdfast._async.folder_download.tally import Tally
+    from holdfast._async.providers.base import AsyncBaseProvider
+
+T = TypeVar("T")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+File = TypeVar("File", bound="AsyncUploadable | tuple[str, AsyncUploadable]")
+
+PIN_WAIT: Final = 60.0  # seconds for a target to fetch content by its CID
+
+
+class AsyncClient(AsyncCloses):
+    """Stores JSON, files and messages by content, and reads them back.
+
+    Make one with `init`, use it from any number of tasks, and close it, best with ``async with``.
+    A client from ``AsyncClient(provider=…)`` does not close the provider: do that yourself.
+
+    Example:
+        >>> async with AsyncClient.init() as client:
+        ...     record = await client.store({"hello": "world"})
+        ...     print(await client.retrieve(record.cid))
+        {'hello': 'world'}
+    """
+
+    def __init__(
+        self, provider: AsyncStorageProvider, *, config: ClientConfig | None = None
+    ) -> None:
+        self._passed = provider
+        self._closed = False
+        if not isinstance(provider, AsyncStorageProvider):
+            del provider  # it may be a token, passed by mistake
+            raise TypeError(
+                f"{type(self._passed).__name__} does not implement AsyncStorageProvider; to "
+                "make a client from a configuration, use AsyncClient.init(…)"
+            )
+        # A program should not wait for the modules of providers before it has one.
+        from holdfast._async.providers.foreign import as_provider  # noqa: PLC0415
+
+        self._provider = as_provider(provider)
+        self._config = config or self._provider.config
+        self._groups: WeakSet[AsyncWorkGroup[Any, Any]] = WeakSet()
+        self._owns_provider = False
+
+    @classmethod
+    @opens
+    @takes_secrets
+    async def init(
+        cls,
+        config: ClientConfig | Mapping[str, Any] | None = None,
+        /,
+        **fields: Unpack[ConfigFields],
+    ) -> Self:
+        """Return a client for `config`: a `ClientConfig`, a mapping, or keywords, which override.
+
+        Nothing is sent. Raise ConfigError for a wrong or missing field.
+        """
+        settings = ClientConfig.of(config, **fields)
+        client = cls(build_async_provider(settings), config=settings)
+        client._owns_provider = True
+        return client
+
+    @classmethod
+    @opens
+    @takes_secrets
+    async def connect(cls, name: str, /, **changes: Unpack[ConfigFields]) -> Self:
+        """Return a client for the connection `name` of the user's ``holdfast.toml``.
+
+        The rules are those of ``--use`` on the command line: `changes` override the connection, and
+        it overrides ``HOLDFAST_*`` variables and the other settings of the file. Tokens come from
+        the connection or from `changes`, and another address does not get the connection's token.
+        No project's file is read, and nothing is sent. Raise ConfigError for an unknown name, and
+        for a wrong or missing field.
+
+        Example:
+            >>> async with AsyncClient.connect("disk", verify=False) as client:
+            ...     print(client.config.provider, client.config.verify)
+            local False
+        """
+        from holdfast.config.settings_files import connection_fields  # noqa: PLC0415
+
+        return await cls.init(await run_blocking(connection_fields, name, changes))
+
+    @property
+    def provider(self) -> AsyncStorageProvider:
+        """The provider that stores the content."""
+        return self._passed
+
+    @property
+    def config(self) -> ClientConfig:
+        """The configuration of the client."""
+        return self._config
+
+    @takes_secrets
+    def with_options(self, **changes: Unpack[ConfigFields]) -> Self:
+        """Return a client with other options and the same connections. Close this client only.
+
+        Example:
+            >>> record = await client.store([1, 2, 3])
+            >>> await client.with_options(verify=False).retrieve(record.cid)
+            [1, 2, 3]
+        """
+        config = self._config.with_options(**changes)
+        provider = self._provider.require("with_config").with_config(config)
+        client = type(self)(provider, config=config)
+        client._groups = self._groups  # noqa: SLF001 - our own
+        return client
+
+    async def test_connection(self) -> bool:
+        """Return True if the provider accepts the credentials; raise an error otherwise.
+
+        Example:
+            >>> await client.test_connection()
+            True
+        """
+        self._check_open()
+        await self._provider.test_authentication()
+        return True
+
+    def url(self, cid: str) -> str:
+        """Return a link to `cid` that can be shared; no request is sent.
+
+        Example:
+            >>> record = await client.store([1, 2, 3])
+            >>> client.url(record.cid)
+            'ipfs://bafkreifgcxxk5yq54ulz3yea32gdauwi3kibcocanotryogagkcf67ku6q'
+        """
+        return self._provider.url(Reference.parse(cid))
+
+    async def aclose(self) -> None:
+        """Close the connections of a client that `init` made. A second time does nothing.
+
+        Of `store_many` and the like, what is under way is waited for.
+        """
+        self._closed = True
+        try:
+            for group in list(self._groups):
+                await group.finish(ClientClosedError())
+        finally:
+            if self._owns_provider:
+                await self._passed.aclose()
+
+    async def __aenter__(self) -> Self:
+        self._check_open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    def __repr__(self) -> str:
+        state = ", closed" if self._closed else ""
+        return f"<{type(self).__name__}: {type(self._passed).__name__}{state}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            f"a {type(self).__name__} cannot be pickled: it holds connections and a token; "
+            "make one with init() where it is needed"
+        )
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClientClosedError
+
+    # JSON values, files and messages
+
+    async def store(
+        self,
+        data: T,
+        options: StoreOptions | Mapping[str, Any] | None = None,
+        *,
+        name: str | None = None,
+        keyvalues: Mapping[str, Any] | None = None,
+    ) -> ClientRecord[T]:
+        """Store a JSON-compatible value; raise SerializationError for any other.
+
+        Args:
+            data: The value.
+            options: Reserved; see `StoreOptions`.
+            name: The name of the pin; by default ``client-`` and the time in milliseconds.
+            keyvalues: Metadata of your own for the pin, by which `pins` can find it.
+
+        Example:
+            >>> record = await client.store({"name": "Zoë", "tags": ["a", "b"]})
+            >>> record.size
+            31
+        """
+        self._check_open()
+        arguments.warn_if_encrypt(options)
+        text = json_text.to_text(data)
+        info = arguments.json_info(name, keyvalues)
+        added = await self._provider.put(Source.of_json(text), info)
+        return _record(added, len(text), data)
+
+    async def retrieve(self, cid: str) -> Any:
+        """Return the JSON value at `cid`: a CID, a path under one, or a URL with ``/ipfs/`` in it.
+
+        Example:
+            >>> record = await client.store({"hello": "world"})
+            >>> await client.retrieve(f"https://ipfs.io/ipfs/{record.cid}")
+            {'hello': 'world'}
+        """
+        self._check_open()
+        return await self._provider.get_json(Reference.parse(cid))
+
+    async def upload(
+        self,
+        file: AsyncUploadable,
+        options: StoreOptions | Mapping[str, Any] | None = None,
+        *,
+        name: str | None = None,
+        keyvalues: Mapping[str, Any] | None = None,
+        include_hidden: bool = False,
+        progress: Progress | None = None,
+    ) -> ClientRecord[None]:
+        """Store a file: a path, bytes, an open binary file, a `Blob`, or an iterable of bytes.
+
+        The path of a folder stores all that is in it as one directory.
+
+        Args:
+            file: The content. It is streamed, and never held in memory as a whole. An open file is
+                read from its current position. With asyncio, it may be an asynchronous iterable,
+                such as the body of a request that comes in. A source that can be read only once (a
+                generator, a pipe) is not sent again when the connection breaks.
+            options: Reserved; see `StoreOptions`.
+            name: The file name to send; by default the file's own, else ``client-file``.
+            keyvalues: Metadata of your own for the pin, by which `pins` can find it.
+            include_hidden: Whether names in a folder that begin with a dot are stored too.
+            progress: Called with the bytes sent so far and the total, or None if not known.
+
+        Example:
+            >>> record = await client.upload(b"hello", name="greeting.txt")
+            >>> record.size
+            5
+        """
+        self._check_open()
+        arguments.warn_if_encrypt(options)
+        arguments.check_progress(progress)
+        source = await open_upload(file, include_hidden=include_hidden)
+        if isinstance(source, FolderSource):
+            info = arguments.folder_info(name, source.name, keyvalues)
+            added = await self._provider.put(source, info, progress)
+            return _record(added, source.size, None)
+        try:
+            info = arguments.file_info(name, source.name, keyvalues)
+            added = await self._provider.put(source, info, progress)
+            size = source.bytes_read if source.size is None else source.size
+        finally:
+            await run_blocking(source.close)
+        return _record(added, size, None)
+
+    async def download(
+        self,
+        cid: str,
+        *,
+        to: str | os.PathLike[str] | None = None,
+        progress: Progress | None = None,
+        max_bytes: int | None = None,
+    ) -> Blob:
+        """Return the file at `cid`: a CID, a path under one, or a URL with ``/ipfs/`` in it.
+
+        Args:
+            cid: The file to read.
+            to: The path to write it to. The file appears complete or not at all, and the blob reads
+                from it. After an interruption, the verified bytes stay in `cache_path`, and the
+                next download continues after them.
+            progress: Called with the bytes received so far and the total, or None if not known.
+            max_bytes: The largest file to take; a larger one is a TooLargeError. A file that the
+                disk has no space for is an `OSError` in any case. Neither is begun.
+
+        Example:
+            >>> record = await client.upload(b"hello")
+            >>> blob = await client.download(record.cid)
+            >>> blob.read()
+            b'hello'
+        """
+        self._check_open()
+        arguments.check_progress(progress)
+        reference = Reference.parse(cid)
+        arguments.check_max_bytes(max_bytes)
+        return await self._provider.get_file(
+            reference, to=to, progress=progress, max_bytes=max_bytes
+        )
+
+    @opens
+    async def open(self, cid: str) -> AsyncContentFile:
+        """Return the file at `cid`, seekable; parts are fetched and verified as they are read.
+
+        Example:
+            >>> record = await client.upload(b"low tide, high tide")
+            >>> async with client.open(record.cid) as file:
+            ...     position = file.seek(-9, 2)
+            ...     print(await file.read())
+            b'high tide'
+        """
+        self._check_open()
+        return await self._provider.require("open_file").open_file(Reference.parse(cid))
+
+    async def send(self, recipient_id: str, message: str) -> ClientRecord[ClientMessage]:
+        """Store a message for `recipient_id` as plain JSON. Pass on the CID: it is not delivered.
+
+        Example:
+            >>> record = await client.send("alice", "hi")
+            >>> record.data.payload
+            'hi'
+        """
+        self._check_open()
+        arguments.check_message(recipient_id, message)
+        built = ClientMessage(recipient_id=recipient_id, payload=message, timestamp=now_ms())
+        kept = await self.store(built.to_dict())
+        return ClientRecord(
+            cid=kept.cid,
+            timestamp=kept.timestamp,
+            data=built,
+            size=kept.size,
+            duplicate=kept.duplicate,
+        )
+
+    async def receive(self, cid: str) -> ClientMessage:
+        """Return the message at `cid`; raise SerializationError for JSON of another shape.
+
+        Example:
+            >>> record = await client.send("alice", "hi")
+            >>> message = await client.receive(record.cid)
+            >>> message.recipient_id, message.payload
+            ('alice', 'hi')
+        """
+        return ClientMessage.from_dict(await self.retrieve(cid))
+
+    # Many values or files, several at a time
+
+    def store_many(
+        self, values: AsyncItems[T], *, concurrency: int = 8
+    ) -> AsyncOutcomes[T, ClientRecord[T]]:
+        """Store many JSON values, and yield an `Outcome` for each as soon as it is stored.
+
+        Args:
+            values: The values. They are taken as they are needed, so there may be any number.
+            concurrency: How many are stored at the same time, from 1 to 100.
+
+        Example:
+            >>> cids = {}
+            >>> async for outcome in client.store_many([{"id": 1}, {"id": 2}]):
+            ...     cids[outcome.index] = outcome.result().cid
+            >>> sorted(cids)
+            [0, 1]
+        """
+        return self._many(self.store, values, "store", concurrency)
+
+    def upload_many(
+        self, files: AsyncItems[File], *, concurrency: int = 8
+    ) -> AsyncOutcomes[File, ClientRecord[None]]:
+        """Upload many files, and yield an `Outcome` for each as soon as it is uploaded.
+
+        One that fails does not stop the others: its outcome has the error.
+
+        Args:
+            files: The files, each as for `upload`, or pairs of a name and a file. They are taken as
+                they are needed, so there may be any number.
+            concurrency: How many are uploaded at the same time, from 1 to 100.
+
+        Example:
+            >>> from pathlib import Path
+            >>> async with client.upload_many(Path("photos").glob("*.png")) as outcomes:
+            ...     async for outcome in outcomes:
+            ...         print(outcome.item.name, outcome.error or outcome.result().size)
+            kelp.png 7
+        """
+        return self._many(self._upload_item, files, "upload", concurrency)
+
+    def revoke_many(
+        self, cids: AsyncItems[str], *, concurrency: int = 8
+    ) -> AsyncOutcomes[str, bool]:
+        """Unpin many CIDs, and yield an `Outcome` for each as soon as it is unpinned.
+
+        Args:
+            cids: The CIDs. They are taken as they are needed.
+            concurrency: How many are unpinned at the same time, from 1 to 100.
+
+        Example:
+            >>> record = await client.store([1, 2])
+            >>> async for outcome in client.revoke_many([record.cid]):
+            ...     print(outcome.error or "revoked")
+            revoked
+        """
+        return self._many(self.revoke, cids, "revoke", concurrency)
+
+    async def _upload_item(self, item: Any) -> ClientRecord[None]:
+        name, file = arguments.name_and_file(item)
+        return await self.upload(file, name=name)
+
+    def _many(
+        self,
+        function: Callable[[Item], Awaitable[Result]],
+        items: AsyncItems[Item],
+        single: str,
+        concurrency: int,
+        on_end: Callable[[], object] | None = None,
+    ) -> AsyncOutcomes[Item, Result]:
+        self._check_open()
+        arguments.check_several(items, single)
+        arguments.check_concurrency(concurrency)
+        group = AsyncWorkGroup(function, items, concurrency)
+        self._groups.add(group)
+        return AsyncOutcomes(group, on_end)
+
+    # Directories
+
+    async def entries(self, cid: str, *, details: bool = False) -> list[Entry]:
+        """Return the entries of the directory at `cid`, in the directory's order.
+
+        Args:
+            cid: A CID, a path under one, or a URL with ``/ipfs/`` in it.
+            details: Whether to read the root of each entry, several at a time, for its kind and
+                size. Without, both are None, except for files of one raw block.
+
+        Example:
+            >>> record = await client.upload("photos")
+            >>> [entry.name for entry in await client.entries(record.cid)]
+            ['kelp.png']
+        """
+        return [entry async for entry in self.iter_entries(cid, details=details)]
+
+    def iter_entries(self, cid: str, *, details: bool = False) -> AsyncIterator[Entry]:
+        """Yield the entries of the directory at `cid` as its blocks arrive.
+
+        A directory of a million entries takes little memory. The arguments are those of `entries`.
+
+        Example:
+            >>> record = await client.upload("photos")
+            >>> async for entry in client.iter_entries(record.cid, details=True):
+            ...     print(entry.name, entry.size)
+            kelp.png 7
+        """
+        self._check_open()
+        provider = self._provider.require("iter_entries")
+        return provider.iter_entries(Reference.parse(cid), details=details)
+
+    async def stat(self, cid: str) -> Entry:
+        """Return the kind and the size of the content at `cid`; only its root is read.
+
+        The size is the bytes of a file, or of the target of a symbolic link; None for a directory.
+
+        Example:
+            >>> record = await client.upload("photos")
+            >>> (await client.stat(record.cid)).kind
+            'directory'
+        """
+        self._check_open()
+        return await self._provider.require("stat").stat(Reference.parse(cid))
+
+    async def download_folder(
+        self,
+        cid: str,
+        to: str | os.PathLike[str],
+        *,
+        symlinks: bool = False,
+        portable: bool = False,
+        progress: Progress | None = None,
+        max_bytes: int | None = None,
+    ) -> Path:
+        """Download the directory at `cid` to the new folder `to`, and return its path.
+
+        The folder appears complete and verified, or not at all. After an interruption, the same
+        call continues with what is verified; until then it is in a hidden folder beside `to`.
+
+        Args:
+            cid: A CID, a path under one, or a URL with ``/ipfs/`` in it.
+            to: The folder to make. An empty one that is there is replaced.
+            symlinks: Whether to write symbolic links, if they stay inside. Otherwise a link is an
+                error.
+            portable: Whether to refuse names that some other system cannot have, such as ``CON``
+                or two names that differ only in case. Names that this disk cannot have are always
+                refused.
+            progress: Called with the bytes that are there so far, and None; at the end with the
+                total.
+            max_bytes: The largest number of bytes of all files; more are a TooLargeError. A folder
+                that the disk has no space for is an `OSError` in any case.
+
+        Example:
+            >>> record = await client.upload("photos")
+            >>> folder = await client.download_folder(record.cid, "copy")
+            >>> [path.name for path in folder.iterdir()]
+            ['kelp.png']
+        """
+        self._check_open()
+        arguments.check_progress(progress)
+        arguments.check_max_bytes(max_bytes)
+        # Few programs need them, and should not wait for the modules.
+        from holdfast._async.folder_download.download import download_folder  # noqa: PLC0415
+        from holdfast._async.folder_download.entries import FolderOptions  # noqa: PLC0415
+
+        options = FolderOptions(symlinks=symlinks, portable=portable, max_bytes=max_bytes)
+        return await download_folder(self._provider, Reference.parse(cid), to, options, progress)
+
+    # Pins
+
+    async def pin(
+        self,
+        cid: str,
+        *,
+        name: str | None = None,
+        keyvalues: Mapping[str, Any] | None = None,
+        wait: float = 0.0,
+    ) -> Pin:
+        """Pin content that exists already; return the pin, whose `state` says how far it is.
+
+        Raise ProviderError if the provider cannot pin it. The embedded store pins only what it has.
+
+        Args:
+            cid: The CID to pin, with everything below it.
+            name: The name of the pin.
+            keyvalues: Metadata of your own for the pin, by which `pins` can find it.
+            wait: The seconds to wait until the content is pinned. After them, the pin is returned
+                with the state ``queued`` or ``pinning``, and the provider goes on.
+
+        Example:
+            >>> record = await client.upload(b"hello")
+            >>> pin = await client.pin(record.cid, name="report", wait=30)
+            >>> pin.state
+            'pinned'
+        """
+        self._check_open()
+        info = arguments.pin_info(name, keyvalues)
+        arguments.check_wait(wait)
+        provider = self._provider.require("pin")
+        pin = await provider.pin(Reference.parse_cid(cid), info)
+        return await wait_for_pin(provider, pin, wait)
+
+    async def update(
+        self,
+        cid: str,
+        *,
+        name: str | None = None,
+        keyvalues: Mapping[str, Any] | None = None,
+    ) -> Pin:
+        """Change the name or the key-values of a pin; raise NotFoundError if it is not pinned.
+
+        Args:
+            cid: The CID of the pin.
+            name: The new name; None keeps the old one.
+            keyvalues: Key-values to add or replace. The value None removes a key, and keys that
+                are left out stay.
+
+        Example:
+            >>> record = await client.store([1, 2], keyvalues={"draft": True, "year": 2026})
+            >>> pin = await client.update(record.cid, name="final", keyvalues={"draft": None})
+            >>> pin.name, pin.keyvalues
+            ('final', {'year': 2026})
+        """
+        self._check_open()
+        name, changed = arguments.pin_changes(name, keyvalues)
+        provider = self._provider.require("update_pin")
+        return await provider.update_pin(Reference.parse_cid(cid), name=name, keyvalues=changed)
+
+    async def revoke(self, cid: str) -> bool:
+        """Unpin `cid` and return True; raise NotFoundError if it is not pinned.
+
+        Copies on other nodes and in caches may remain.
+
+        Example:
+            >>> record = await client.store({"hello": "world"})
+            >>> await client.revoke(record.cid)
+            True
+        """
+        self._check_open()
+        await self._provider.delete(Reference.parse_cid(cid))
+        return True
+
+    async def pins(
+        self,
+        *,
+        name: str | None = None,
+        cid: str | None = None,
+        keyvalues: Mapping[str, Any] | None = None,
+        since: datetime | int | None = None,
+        until: datetime | int | None = None,
+        limit: int | None = None,
+    ) -> list[Pin]:
+        """Return your pins at the provider, newest first, as a list.
+
+        The arguments are those of `iter_pins`, which does not hold all of them at a time.
+
+        Example:
+            >>> record = await client.store([1, 2], name="report-2026")
+            >>> [pin.name for pin in await client.pins(name="report", limit=10)]
+            ['report-2026']
+        """
+        self._check_open()
+        wanted = arguments.pin_filter(
+            name=name, cid=cid, keyvalues=keyvalues, since=since, until=until
+        )
+        arguments.check_limit(limit)
+        if _is_by_name(wanted):
+            provider = self._provider.require("list_pins")
+            return await provider.list_pins(name=wanted.name, limit=limit)
+        pins = self._find(wanted, limit)
+        if isinstance(pins, AsyncPinStream):
+            return await pins.read_all()
+        return [pin async for pin in pins]
+
+    def iter_pins(
+        self,
+        *,
+        name: str | None = None,
+        cid: str | None = None,
+        keyvalues: Mapping[str, Any] | None = None,
+        since: datetime | int | None = None,
+        until: datetime | int | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[Pin]:
+        """Yield your pins at the provider, newest first; pages are fetched as they are needed.
+
+        Args:
+            name: Only pins whose name contains this text. Whether upper and lower case differ
+                depends on the provider: they do at `kubo` and `cluster`.
+            cid: Only pins of this CID.
+            keyvalues: Only pins that have all of these key-values. A number equals its text.
+            since: Only pins made at this time or later: a datetime with a time zone, or
+                milliseconds since 1970.
+            until: Only pins made at this time or earlier.
+            limit: The largest number of pins; None for all.
+
+        Example:
+            >>> from datetime import UTC, datetime, timedelta
+            >>> record = await client.store([1, 2], name="May", keyvalues={"kind": "report"})
+            >>> week = datetime.now(UTC) - timedelta(days=7)
+            >>> async for pin in client.iter_pins(keyvalues={"kind": "report"}, since=week):
+            ...     print(pin.name)
+            May
+        """
+        self._check_open()
+        wanted = arguments.pin_filter(
+            name=name, cid=cid, keyvalues=keyvalues, since=since, until=until
+        )
+        arguments.check_limit(limit)
+        return self._find(wanted, limit)
+
+    def _find(self, wanted: PinFilter, limit: int | None) -> AsyncIterator[Pin]:
+        if self._provider.supports("find_pins"):
+            return self._provider.find_pins(wanted, limit=limit)
+        provider = self._provider.require("list_pins" if _is_by_name(wanted) else "find_pins")
+        return _listed(provider, wanted.name, limit)
+
+    # Copies at another provider, under the same CIDs
+
+    async def copy(
+        self,
+        cid: str,
+        *,
+        to: "AsyncClient",
+        pin_by_cid: bool | None = None,
+        wait: float = PIN_WAIT,
+        progress: Progress | None = None,
+    ) -> Copied:
+        """Copy everything under `cid` to the provider of the client `to`, under the same CID.
+
+        The name and the key-values of the pin come along. If the target has the content already,
+        only these are set. A target that takes archives (`local`, `kubo`, `cluster`) gets the
+        blocks, each verified, all of them or none. Another one gets an upload if a known layout
+        gives the same CID, else it is asked to fetch the content by its CID. If nothing works,
+        raise UnsupportedError.
+
+        Args:
+            cid: The content to copy, with everything below it.
+            to: A client for the target.
+            pin_by_cid: Whether the target may fetch by its CID what it cannot be sent. By default
+                it may, if this provider is a service with a public gateway, or a node that is not
+                used offline.
+            wait: The seconds to wait until the target has fetched it.
+            progress: Called with the bytes that were sent so far, and the size if it is known.
+
+        Example:
+            >>> record = await client.upload(b"hello")
+            >>> async with AsyncClient.init(path="other-store") as other:
+            ...     copied = await client.copy(record.cid, to=other)
+            >>> copied.how
+            'archive'
+        """
+        from holdfast._async.copying.places import find_pin  # noqa: PLC0415
+        from holdfast._async.providers.imports import ignore  # noqa: PLC0415
+
+        self._check_open()
+        arguments.check_progress(progress)
+        copier = self._copier(to, pin_by_cid=pin_by_cid, wait=wait)
+        text = Reference.parse_cid(cid)
+        pin = await find_pin(self._provider, text) or Pin(id="", cid=text, size=None)
+        return await copier.copy(pin, progress or ignore)
+
+    def copy_pins(
+        self,
+        *,
+        to: "AsyncClient",
+        journal: str | os.PathLike[str] | None = None,
+        concurrency: int = 8,
+        pin_by_cid: bool | None = None,
+        wait: float = PIN_WAIT,
+        progress: Progress | None = None,
+        name: str | None = None,
+        cid: str | None = None,
+        keyvalues: Mapping[str, Any] | None = None,
+        since: datetime | int | None = None,
+        until: datetime | int | None = None,
+        limit: int | None = None,
+    ) -> AsyncOutcomes[Pin, Copied]:
+        """Copy many pins, each as `copy` does, and yield an `Outcome` for each when it is done.
+
+        Pins that the target has are not sent again, so a copy that was interrupted continues if
+        you call it again. The target is asked for every pin, also with a `journal`, which says
+        what an earlier call copied. Only if the target cannot be asked, the journal is believed:
+        then `checked` is False.
+
+        Args:
+            to: A client for the target.
+            journal: The path of a file that notes what is copied. It belongs to this source and
+                this target: the id of a local store, or an address. One call at a time can use
+                it. Remove it when all is copied.
+            concurrency: How many are copied at the same time, from 1 to 100.
+            pin_by_cid: As for `copy`.
+            wait: As for `copy`.
+            progress: Called with the bytes of all pins that were sent so far, and None.
+            name: Only pins whose name contains this text. This and what follows is as for
+                `iter_pins`.
+            cid: Only pins of this CID.
+            keyvalues: Only pins that have all of these key-values.
+            since: Only pins made at this time or later.
+            until: Only pins made at this time or earlier.
+            limit: The largest number of pins; None for all.
+
+        Example:
+            >>> record = await client.store([1, 2], name="tides")
+            >>> async with AsyncClient.init(path="other-store") as other:
+            ...     async for outcome in client.copy_pins(to=other, journal="copy.journal"):
+            ...         print(outcome.item.name, outcome.error)
+            tides None
+        """
+        from holdfast._async.folder_download.tally import Tally  # noqa: PLC0415
+        from holdfast.files.copy_journal import CopyJournal  # noqa: PLC0415
+
+        arguments.check_progress(progress)
+        wanted = {"name": name, "cid": cid, "keyvalues": keyvalues, "since": since, "until": until}
+        pins = self.iter_pins(**wanted, limit=limit)  # type: ignore[arg-type]
+        copier = self._copier(to, pin_by_cid=pin_by_cid, wait=wait)
+        function = partial(_copy_one, copier, Tally(progress))
+        if journal is None:
+            return self._many(function, pins, "copy", concurrency)
+        copier.journal = CopyJournal(journal)
+        items = _journaled(copier, pins)
+        return self._many(function, items, "copy", concurrency, copier.journal.close)
+
+    def _copier(self, to: "AsyncClient", *, pin_by_cid: bool | None, wait: float) -> "AsyncCopier":
+        from holdfast._async.copying.copier import AsyncCopier  # noqa: PLC0415
+
+        if not isinstance(to, AsyncClient):
+            raise TypeError(f"to must be a client of the same kind, not {type(to).__name__}")
+        arguments.check_wait(wait)
+        to._check_open()  # noqa: SLF001 - our own
+        target = to._provider  # noqa: SLF001
+        return AsyncCopier(self._provider, target, pin_by_cid=pin_by_cid, wait=wait)
+
+    # Links that are signed and work for a while
+
+    async def signed_url(self, cid: str, *, expires: float | timedelta) -> str:
+        """Return a link to private content that anybody can use until it expires.
+
+        The link is a credential: pass it on over secure channels only.
+
+        Args:
+            cid: The CID, or a path under it.
+            expires: For how long it works: seconds, or a timedelta.
+
+        Example:
+            >>> record = await client.upload(b"only for us", name="report.txt")
+            >>> link = await client.signed_url(record.cid, expires=3600)
+            >>> link.startswith("http")
+            True
+        """
+        self._check_open()
+        seconds = arguments.link_seconds(expires)
+        provider = self._provider.require("signed_url")
+        return await provider.signed_url(Reference.parse(cid), expires=seconds)
+
+    async def signed_upload_url(
+        self,
+        *,
+        expires: float | timedelta,
+        max_bytes: int | None = None,
+        types: Iterable[str] | None = None,
+    ) -> str:
+        """Return a link to which others can upload without the provider's credential.
+
+        Give it to a browser, for example, which sends the file in a form. Uploads go to the
+        network and the group of this client.
+
+        Args:
+            expires: For how long it works: seconds, or a timedelta.
+            max_bytes: The largest file that it takes.
+            types: The media types that it takes, such as ``["image/*"]``; None for any.
+
+        Example:
+            >>> link = await client.signed_upload_url(expires=60, types=["image/*"])
+            >>> link.startswith("http")
+            True
+        """
+        self._check_open()
+        seconds = arguments.link_seconds(expires)
+        wanted = arguments.media_types(types)
+        arguments.check_max_bytes(max_bytes)
+        provider = self._provider.require("signed_upload_url")
+        return await provider.signed_upload_url(expires=seconds, max_bytes=max_bytes, types=wanted)
+
+
+def _record(added: Added, size: int, data: T) -> ClientRecord[T]:
+    duplicate = added.duplicate
+    return ClientRecord(
+        cid=added.cid, timestamp=now_ms(), data=data, size=size, duplicate=duplicate
+    )
+
+
+async def _listed(
+    provider: "AsyncBaseProvider", name: str | None, limit: int | None
+) -> AsyncIterator[Pin]:
+    """Yield the pins of a provider that can only list them at once."""
+    for pin in await provider.list_pins(name=name, limit=limit):
+        yield pin
+
+
+def _is_by_name(wanted: PinFilter) -> bool:
+    """Return whether pins are wanted by their name at the most, which every list can do."""
+    return wanted == PinFilter(name=wanted.name)
+
+
+async def _copy_one(copier: "AsyncCopier", tally: "Tally", pin: Pin) -> Copied:
+    return await copier.copy(pin, tally.of_file())
+
+
+async def _journaled(copier: "AsyncCopier", pins: AsyncIterator[Pin]) -> AsyncIterator[Pin]:
+    """Open the journal, then yield the pins."""
+    try:
+        await run_blocking(copier.open_journal)
+        async for pin in pins:
+            yield pin
+    finally:
+        if hasattr(pins, "aclose"):
+            await pins.aclose()
