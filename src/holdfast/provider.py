@@ -6,8 +6,7 @@ of `StorageProvider` works too. Every provider should pass the tests in
 `holdfast.testing.ProviderTests` and `AsyncProviderTests`.
 """
 
-from holdfast._async.providers.base import AsyncBaseProvider
-from holdfast._async.providers.imports import Content
+from holdfast._async.providers.base import AsyncBaseProvider, Content
 from holdfast._async.providers.wrapping import AsyncWrappingProvider
 from holdfast._async.reads.entry_pages import AsyncEntryPages
 from holdfast._async.reads.reader import AsyncBlockReader, AsyncRanges, AsyncReader

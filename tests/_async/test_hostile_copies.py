@@ -7,7 +7,7 @@ import pytest
 
 from holdfast import AsyncClient, AsyncLocalProvider, AsyncPinataProvider, ClientConfig
 from holdfast._async.copying.copier import AsyncCopier
-from holdfast._async.providers.imports import ignore
+from holdfast._async.providers.base import ignore
 from holdfast.content.cid import CID
 from holdfast.content.profiles import KUBO_LEGACY_CIDV1
 from holdfast.errors import ConfigError, InvalidCIDError, UnsupportedError

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast import Client, ClientConfig, LocalProvider, PinataProvider
 from holdfast._sync.copying.copier import Copier
-from holdfast._sync.providers.imports import ignore
+from holdfast._sync.providers.base import ignore
 from holdfast.content.cid import CID
 from holdfast.content.profiles import KUBO_LEGACY_CIDV1
 from holdfast.errors import ConfigError, InvalidCIDError, UnsupportedError

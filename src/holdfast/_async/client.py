@@ -718,7 +718,7 @@ class AsyncClient(AsyncCloses):
             'archive'
         """
         from holdfast._async.copying.places import find_pin  # noqa: PLC0415
-        from holdfast._async.providers.imports import ignore  # noqa: PLC0415
+        from holdfast._async.providers.base import ignore  # noqa: PLC0415
 
         self._check_open()
         arguments.check_progress(progress)

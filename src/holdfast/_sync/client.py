@@ -712,7 +712,7 @@ class Client(Closes):
             'archive'
         """
         from holdfast._sync.copying.places import find_pin  # noqa: PLC0415
-        from holdfast._sync.providers.imports import ignore  # noqa: PLC0415
+        from holdfast._sync.providers.base import ignore  # noqa: PLC0415
 
         self._check_open()
         arguments.check_progress(progress)

@@ -15,34 +15,38 @@ from collections.abc import (
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any, AsyncContextManager, ClassVar, Final, Self, TypeVar, cast  # noqa: UP035
+from typing import Any, AsyncContextManager, ClassVar, Final, Self, TypeAlias, TypeVar, cast  # noqa: UP035
 
 from holdfast._async.content_file import AsyncContentFile
 from holdfast._async.dag_export import AsyncDagExport
-from holdfast._async.providers.imports import AsyncImports, Content, ignore
 from holdfast._async.reads.reader import AsyncReader
 from holdfast._async.reads.state import commit, on_disk
-from holdfast._async.runtime import run_blocking
+from holdfast._async.runtime import compute, run_blocking, run_interruptible
 from holdfast._async.upload_sources import open_upload
 from holdfast.calls import Call
 from holdfast.config import ClientConfig
 from holdfast.config.locations import cache_folder
 from holdfast.config.secret import Secret
+from holdfast.content.blocks import Emit
 from holdfast.content.car import car_head, section_head
 from holdfast.content.cid import CID
+from holdfast.content.profiles import Profile, profile_for
 from holdfast.content.reference import Reference
+from holdfast.content.unixfs.files import FileImporter, Part
 from holdfast.contract import AsyncStorageProvider
 from holdfast.errors import ClientClosedError, ConfigError, UnsupportedError
 from holdfast.files.archive_sources import ArchiveSource
 from holdfast.files.blob import Blob
 from holdfast.files.copy_journal import Place
 from holdfast.files.folder_source import FolderSource
+from holdfast.files.importing import ContentImporter, import_content
 from holdfast.files.sinks import SpoolSink, TargetSink, TextSink
 from holdfast.files.sources import Progress, Source
 from holdfast.protocol import json_text
 from holdfast.protocol.gateway import Gateway
 from holdfast.records import Added, Entry, Pin, PinFilter, PinInfo
 
+Content: TypeAlias = Source | FolderSource
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 CANNOT_STORE: Final = (
@@ -83,7 +87,7 @@ def optional(refusal: str) -> Callable[[Method], Method]:
     return mark
 
 
-class AsyncBaseProvider(AsyncImports, AsyncStorageProvider, ABC):
+class AsyncBaseProvider(AsyncStorageProvider, ABC):
     """A provider over a reader and three methods: `add`, `unpin` and `check_credentials`.
 
     A subclass defines these. The base class does the rest: the methods of the contract, targets of
@@ -379,6 +383,62 @@ class AsyncBaseProvider(AsyncImports, AsyncStorageProvider, ABC):
         finally:
             await run_blocking(source.close)
 
+    # Cutting content into blocks, for providers that store blocks
+
+    @property
+    def _profile(self) -> Profile:
+        return profile_for(self.config.profile, self.config.cid_version)
+
+    async def import_content(
+        self, content: Content, put_block: Emit | None, progress: Progress
+    ) -> Part:
+        """Cut a file or folder into blocks by the configured profile; return the root.
+
+        Every block is passed to `put_block`, on a worker thread; None only computes the CID.
+        `progress` counts the bytes of all files.
+        """
+        if isinstance(content, FolderSource):
+            return await self.import_folder(content, put_block, progress)
+        if content.json is not None and put_block is None:
+            return await compute(len(content.json), import_content, content.json, self._profile)
+        return await self.import_file(content, put_block, progress)
+
+    async def import_file(self, source: Source, put_block: Emit | None, progress: Progress) -> Part:
+        """Cut the bytes of `source` into blocks by the configured profile; return the root.
+
+        Every block is passed to `put_block`, on a worker thread; None only computes the CID.
+        """
+        importer = FileImporter(self._profile, put_block, source.leaf_ends)
+        chunks = source.chunks()
+        done = 0
+        while chunk := await run_interruptible(next, chunks, b""):
+            await run_blocking(importer.update, chunk)
+            done += len(chunk)
+            progress(done, source.size)
+        part = await run_blocking(importer.finish)
+        if not done:
+            progress(0, 0)
+        return part
+
+    async def import_folder(
+        self, folder: FolderSource, put_block: Emit | None, progress: Progress
+    ) -> Part:
+        """Cut the files of `folder` into blocks, and build its directories; return the root.
+
+        Every block is passed to `put_block`, on a worker thread; None only computes the CID.
+        `progress` counts the bytes of all files.
+        """
+        importer = ContentImporter(folder, self._profile, put_block)
+        try:
+            while await run_blocking(importer.advance):
+                progress(importer.done, folder.size)
+            progress(importer.done, folder.size)
+        finally:
+            await run_blocking(importer.close)
+        return importer.result()
+
+    # Unpinning, and checking credentials
+
     async def delete(self, cid: str) -> None:
         """Unpin `cid`; raise NotFoundError if it is not pinned."""
         async with self.call("revoke", cid) as call:
@@ -514,6 +574,10 @@ class AsyncBaseProvider(AsyncImports, AsyncStorageProvider, ABC):
         if not self._lifetime.released:
             await self.release()
             self._lifetime.released = True
+
+
+def ignore(_done: int, _total: int | None) -> None:
+    """Do nothing: the caller passed no progress callback."""
 
 
 @dataclass(slots=True)

@@ -3,8 +3,7 @@
 import os
 from typing import Any
 
-from holdfast._async.providers.base import AsyncBaseProvider, Lifetime
-from holdfast._async.providers.imports import Content
+from holdfast._async.providers.base import AsyncBaseProvider, Content, Lifetime
 from holdfast._async.reads.reader import AsyncReader
 from holdfast.calls import Call
 from holdfast.config import ClientConfig

@@ -1,32 +1,152 @@
 """The provider for Kubo: a real IPFS node, by its RPC API."""
 
 from collections.abc import AsyncGenerator, Mapping
-from typing import Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 from holdfast._async.pin_waiting import AsyncPinStream
-from holdfast._async.providers.base import AsyncBaseProvider
+from holdfast._async.providers.base import AsyncBaseProvider, Content, ignore
 from holdfast._async.providers.http import AsyncListingProvider, read_lines
-from holdfast._async.providers.imports import Content, ignore
-from holdfast._async.providers.kubo_node import AsyncKuboNode, AsyncKuboReader
+from holdfast._async.reads.archive_feed import AsyncArchiveFeed
+from holdfast._async.reads.blocks import AsyncBlocks, AsyncGivenBlocks
 from holdfast._async.reads.reader import AsyncReader
 from holdfast._async.runtime import run_blocking, run_interruptible
-from holdfast.calls import Call, Clock
+from holdfast._async.session import AsyncSession, read_whole
+from holdfast.calls import NEVER, Call, Clock, Deadline
 from holdfast.config import ClientConfig
-from holdfast.content.blocks import check_block
+from holdfast.content.blocks import MAX_BLOCK, check_block
 from holdfast.content.cid import CID
+from holdfast.content.reference import Reference
 from holdfast.content.unixfs.layouts import WriteCheck, not_what_was_sent
-from holdfast.errors import ConfigError
+from holdfast.errors import ConfigError, NetworkError, ProviderError
 from holdfast.files.archive_sources import ArchiveSource, BuiltArchive
 from holdfast.files.folder_source import FolderSource
 from holdfast.files.hashed_source import HashedSource
 from holdfast.files.sinks import spool
 from holdfast.files.sources import Progress, Source
+from holdfast.protocol.gateway import ArchiveScope
+from holdfast.protocol.http import Request
 from holdfast.protocol.kubo import READ_COMMANDS, WRITE_COMMANDS, KuboAPI, check_filter, check_info
-from holdfast.protocol.kubo_replies import KuboPinLines
+from holdfast.protocol.kubo_replies import KuboPinLines, is_page
 from holdfast.records import Added, Pin, PinFilter, PinInfo
 
+if TYPE_CHECKING:
+    from holdfast._async.transport import AsyncResponse
+
+LONGEST: Final = 3600.0  # seconds that Kubo may ask the network where we have no limit
+SHARE: Final = 0.9  # of our time that Kubo gets, so that its answer comes before our time-out
+EMPTY: Final = CID.of_raw(b"")
 OPTIONS: Final = frozenset({"offline"})
 SMALL: Final = 1 << 16  # bytes of JSON that are sent at once
+
+
+class AsyncKuboNode:
+    """Sends requests whose replies are streams, and repeats them after a broken connection.
+
+    Args:
+        session: Sends the requests.
+        api: Builds them.
+        config: The configuration of the provider.
+        offline: Whether Kubo must never ask other nodes.
+    """
+
+    def __init__(
+        self, session: AsyncSession, api: KuboAPI, config: ClientConfig, *, offline: bool
+    ) -> None:
+        self.session = session
+        self.api = api
+        self.config = config
+        self._offline = offline
+
+    def patience(self, *limits: float | None) -> float | None:
+        """Return how long Kubo may ask the network within our `limits`; None is not at all."""
+        known = (each for each in limits if each is not None)
+        return None if self._offline else SHARE * min(known, default=LONGEST)
+
+    async def block(self, cid: CID) -> bytes:
+        """Return the block of `cid`, not verified."""
+        if cid == EMPTY:  # nodes do not send it to each other
+            return b""
+        timeouts = self.config.timeouts
+        call = Call("block", cid=str(cid), total=timeouts.total, hook=self.config.on_event)
+        request = self.api.block_request(cid, self.patience(timeouts.read, timeouts.total))
+        return await self.read_block(request, call)
+
+    async def read_block(self, request: Request, call: Call) -> bytes:
+        """Send `request` for a block, and return it, not verified."""
+        return await self.session.retry(partial(self._read_block, request, call), call)
+
+    async def _read_block(self, request: Request, call: Call) -> bytes:
+        response = await self._open(request, call, call.deadline)
+        try:
+            return await response.read(MAX_BLOCK + 1)
+        finally:
+            await response.aclose()
+
+    async def open(
+        self, request: Request, call: Call, deadline: Deadline = NEVER
+    ) -> "AsyncResponse":
+        """Send `request`, and return a successful reply, whose body must arrive by `deadline`."""
+        return await self.session.retry(partial(self._open, request, call, deadline), call)
+
+    async def _open(self, request: Request, call: Call, deadline: Deadline) -> "AsyncResponse":
+        response = await self.session.send(request, call, deadline=deadline)
+        if response.status == 200 and not is_page(response.headers):
+            return response
+        try:
+            reply = await read_whole(response)
+        finally:
+            await response.aclose()
+        raise self.api.error(reply, call.cid)
+
+
+class AsyncKuboReader(AsyncReader):
+    """Reads verified content through the RPC API of a node.
+
+    ::
+
+        block/get    single blocks: directories, parts of files, small files
+        cat          the plain bytes of a large file, verified with the blocks above its leaves
+        dag/export   an archive, for many small files and for copies
+
+    `cat` and `dag/export` give what the node has. What they do not give is fetched block by block,
+    each within a time limit, and from the network.
+    """
+
+    def __init__(self, node: AsyncKuboNode) -> None:
+        super().__init__(total=node.config.timeouts.total)
+        self.host = urlsplit(node.api.base_url).netloc
+        self._node = node
+        self._blocks = AsyncGivenBlocks(node.block, verified=False)
+
+    def blocks(
+        self,
+        reference: Reference,  # noqa: ARG002 - the CIDs are enough
+        call: Call,  # noqa: ARG002 - each block is a call of its own
+    ) -> AsyncBlocks:
+        """Return the blocks that the node has, or fetches from the network."""
+        return self._blocks
+
+    async def archive(
+        self, reference: Reference, scope: ArchiveScope, call: Call
+    ) -> AsyncArchiveFeed | None:
+        """Return all blocks below `reference`; None if the node does not have its root."""
+        if scope == "entity" or reference.target is None:
+            return None
+        request = self._node.api.export_request(reference.target)
+        try:
+            response = await self._node.open(request, call)
+        except (NetworkError, ProviderError):
+            return None
+        return AsyncArchiveFeed(response, self._node.config.timeouts.read, has_repeats=False)
+
+    async def body(self, cid: CID, call: Call) -> "AsyncResponse | None":
+        """Return the plain bytes of a file; None if the node does not have its root."""
+        try:
+            return await self._node.open(self._node.api.cat_request(cid), call)
+        except (NetworkError, ProviderError):
+            return None
 
 
 class AsyncKuboProvider(AsyncListingProvider):

@@ -6,8 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from holdfast._async.providers.base import AsyncBaseProvider
-from holdfast._async.providers.imports import Content
+from holdfast._async.providers.base import AsyncBaseProvider, Content
 from holdfast._async.reads.repository_reader import AsyncRepositoryReader
 from holdfast._async.runtime import run_blocking, run_interruptible
 from holdfast.calls import Call

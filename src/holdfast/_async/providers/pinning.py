@@ -3,8 +3,8 @@
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
+from holdfast._async.providers.base import Content
 from holdfast._async.providers.http import AsyncListingProvider
-from holdfast._async.providers.imports import Content
 from holdfast._async.runtime import compute, run_blocking
 from holdfast._async.session import AsyncSession
 from holdfast.calls import Call, Clock

@@ -3,27 +3,58 @@
 """The provider for IPFS Cluster: several IPFS nodes that keep copies of the same pins."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import suppress
-from typing import Final
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 from holdfast._sync.pin_waiting import Pauses
-from holdfast._sync.providers.cluster_pins import ClusterPins
-from holdfast._sync.providers.imports import Content, ignore
+from holdfast._sync.providers.base import Content, ignore
+from holdfast._sync.providers.http import ListingProvider, read_lines
 from holdfast._sync.runtime import now, run_interruptible
-from holdfast.calls import Call
+from holdfast._sync.session import Attempt, Session, read_whole
+from holdfast.calls import Call, Clock
+from holdfast.config import ClientConfig
+from holdfast.config.checks import is_loopback
 from holdfast.content.cid import CID
-from holdfast.errors import ProviderError, RequestTimeoutError
+from holdfast.errors import (
+    ConfigError,
+    NetworkError,
+    NotFoundError,
+    ProviderError,
+    RequestTimeoutError,
+)
 from holdfast.files.archive_sources import ArchiveSource, BuiltArchive
 from holdfast.files.folder_source import FolderSource
 from holdfast.files.sinks import spool
 from holdfast.files.sources import Progress, Source
-from holdfast.protocol.cluster import ClusterAPI
-from holdfast.protocol.cluster_replies import PINNED, UNREACHABLE, ClusterPin, PeerStates
+from holdfast.protocol.cluster import (
+    ASKED_AT_ONCE,
+    AllocationLines,
+    ClusterAPI,
+    matches,
+    read_options,
+)
+from holdfast.protocol.cluster_replies import (
+    PINNED,
+    UNREACHABLE,
+    ClusterPin,
+    PeerStates,
+    make_pin,
+    may_differ,
+)
+from holdfast.protocol.http import Reply, Request
 from holdfast.protocol.multipart import FileSource
+from holdfast.protocol.peer_set import PeerSet
 from holdfast.protocol.pin_api import Exchange
-from holdfast.records import Added, PinInfo
+from holdfast.records import Added, Pin, PinFilter, PinInfo
 
+if TYPE_CHECKING:
+    from holdfast._sync.transport import Response
+
+NOTHING: Final = 204  # the status of an empty list
 SMALL: Final = 1 << 16  # bytes of JSON that are sent at once
 FIRST_PAUSE: Final = 0.01  # seconds before the second look at the states of a new pin
 LONGEST_PAUSE: Final = 1.0  # each pause is twice as long as the one before, up to this
@@ -33,7 +64,97 @@ MAX_REPEATED: Final = 256 << 20  # bytes of content that are sent again; else on
 LONGEST: Final = 3600.0  # seconds to wait for copies where the configuration has no limit
 
 
-class ClusterProvider(ClusterPins):
+class Peers:
+    """The peers at `urls`, in the order in which they are asked.
+
+    Requests come without a peer: their address begins with the path. Everything must be allowed to
+    reach several peers. Clients that share connections know the same about the peers.
+
+    Args:
+        session: Sends the requests.
+        urls: The addresses of the peers.
+        may_differ: Tells whether a reply is a failure of one peer, which others may not have.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        urls: Sequence[str],
+        may_differ: Callable[[Request, Reply], bool],
+    ) -> None:
+        self._session = session
+        self._peers = PeerSet(urls, session.avoided, address=str)
+        self._may_differ = may_differ
+
+    def fetch(self, request: Request, call: Call, *, skip: int = 0) -> Reply:
+        """Send `request`, retry if that may help, and return the complete reply.
+
+        Each attempt asks one peer after the other, until one replies; those that reply with an
+        error of their own (`may_differ`) are asked once. The first `skip` peers are asked last.
+        """
+        ask_all = partial(self._ask_all, self._session.fetch_once, skip)
+        return self._session.fetch(request, call, ask_all)
+
+    def open(self, request: Request, call: Call) -> "Response":
+        """Send `request`, and return the first reply, whose body is not read yet.
+
+        The caller closes it. Its body must arrive by the deadline of the call.
+        """
+        ask_all = partial(self._ask_all, self._session.send, 0, request, call)
+        response: Response = self._session.retry(ask_all, call)
+        return response
+
+    def _ask_all(self, send: Callable[..., Any], skip: int, request: Request, call: Call) -> Any:
+        """Return what `send` returns for the first peer that does not fail, or the last failure."""
+        failures: list[Attempt] = []
+        for url, deadline in call.turns(self._peers.in_order(now(), skip)):
+            try:
+                at_peer = replace(request, url=url + request.url)
+                outcome = send(at_peer, call, deadline=deadline)
+            except NetworkError as error:
+                outcome = error
+            if isinstance(outcome, Reply) and not self._is_failure(request, outcome):
+                return replace(outcome, reply_lost=_was_sent(failures))
+            if not isinstance(outcome, Attempt):
+                deadline.move_to(call.deadline.at)  # the body may take the time of the others
+                return outcome
+            self._peers.avoid(url, now())
+            failures.append(outcome)
+            if not request.repeatable:
+                break
+        return _last(failures)
+
+    def _is_failure(self, request: Request, reply: Reply) -> bool:
+        """Return whether another peer may reply with something better."""
+        return reply.status in request.retried or self._may_differ(request, reply)
+
+
+def _was_sent(failures: Sequence[Attempt]) -> bool:
+    return any(isinstance(each, NetworkError) and each.sent for each in failures)
+
+
+def _last(failures: Sequence[Attempt]) -> Attempt:
+    """Return the last failure, with what is known of the others."""
+    last = failures[-1]
+    if isinstance(last, NetworkError):
+        last.sent = _was_sent(failures)
+        for each in failures[:-1]:
+            words = f"HTTP error {each.status}" if isinstance(each, Reply) else each.message
+            last.add_note(f"another peer: {words}")
+    return last
+
+
+def _check_gateways(config: ClientConfig) -> None:
+    """Raise ConfigError if nothing says through which gateways content is read."""
+    hosts = (urlsplit(url).hostname for url in config.api_urls)
+    if config.gateway_url is None and not all(map(is_loopback, hosts)):
+        raise ConfigError(
+            "gateway_url is missing: name the gateways of the cluster's nodes, through which "
+            "content is read, such as https://node1.example.com/ipfs"
+        )
+
+
+class ClusterProvider(ListingProvider):
     """Stores content in an IPFS Cluster, under the CIDs that `compute_cid` gives.
 
     `pin_api_url` is the address of a peer's REST API, by default ``http://127.0.0.1:9094``, or of
@@ -64,6 +185,17 @@ class ClusterProvider(ClusterPins):
     takes = (Source, FolderSource, ArchiveSource)
     _unreachable: frozenset[str] = frozenset()
 
+    def __init__(self, config: ClientConfig, *, session: Session | None = None) -> None:
+        options = read_options(config.provider_options)
+        _check_gateways(config)
+        super().__init__(config, session=session)
+        self._api = ClusterAPI(config.provider_token, options)
+        self._peers = Peers(self._session, config.api_urls, may_differ)
+
+    def fetch(self, request: Request, call: Call, *, skip: int = 0) -> Reply:
+        """Send `request` to a peer, after the first `skip`; if it does not answer, to the next."""
+        return self._peers.fetch(request, call, skip=skip)
+
     def add(self, content: Content, info: PinInfo, call: Call, progress: Progress, /) -> Added:
         """Store a file, a folder or an archive.
 
@@ -83,7 +215,11 @@ class ClusterProvider(ClusterPins):
         def on_sent(_sent: int) -> None:
             progress(archive.done, content.size)
 
-        added = self._add(cid, archive, info, call, on_sent, whole=is_small)
+        writing = _Writing(self._api, cid, archive, info, whole=is_small)
+        added = self.run(writing.begin(on_sent), call)
+        call.cid = added.cid
+        if self._api.options.wait:
+            self._wait_for_copies(writing, call)
         progress(archive.done, content.size)
         return added
 
@@ -102,23 +238,6 @@ class ClusterProvider(ClusterPins):
             if not added.duplicate and not states.count(PINNED):
                 self.run(self._api.unpin(added.cid), call)
             raise
-        return added
-
-    def _add(
-        self,
-        cid: CID,
-        archive: FileSource,
-        info: PinInfo,
-        call: Call,
-        on_sent: Callable[[int], None] | None = None,
-        *,
-        whole: bool = False,
-    ) -> Added:
-        writing = _Writing(self._api, cid, archive, info, whole=whole)
-        added = self.run(writing.begin(on_sent or _ignore_sent), call)
-        call.cid = added.cid
-        if self._api.options.wait:
-            self._wait_for_copies(writing, call)
         return added
 
     def _wait_for_copies(self, writing: "_Writing", call: Call) -> None:
@@ -156,6 +275,103 @@ class ClusterProvider(ClusterPins):
     def _usable(self, states: PeerStates) -> list[str]:
         """Return the peers for a repeated write: without those that could not be asked lately."""
         return [peer for peer in states.usable if peer not in self._unreachable]
+
+    def unpin(self, cid: str, call: Call, /) -> None:
+        """Unpin `cid`."""
+        self.run(self._api.unpin(cid), call)
+
+    def check_credentials(self, call: Call, /) -> None:
+        """Return if a peer accepts the token."""
+        self.run(self._api.check_credentials(), call)
+
+    def pin(self, cid: str, info: PinInfo) -> Pin:
+        """Pin `cid`, whose content the peers then fetch from the network."""
+        with self.call("pin", cid) as call:
+            pin = self.run(self._api.pin(cid, info), call)
+            return make_pin(pin, self.run(self._api.states(pin.cid), call))
+
+    def check_pin(self, pin: Pin) -> Pin:
+        """Return a pin of `pin` as it is now; raise ProviderError if too many peers gave up."""
+        with self.call("pin", pin.cid) as call:
+            found = self.run(self._api.find(pin.cid), call)
+            if found is None:
+                raise NotFoundError(f"{pin.cid} was unpinned meanwhile")
+            states = self.run(self._api.states(found.cid), call)
+            if states.is_lost(found.copies):
+                raise ProviderError(f"the cluster cannot pin {pin.cid}: {states.describe()}")
+            return make_pin(found, states)
+
+    def update_pin(self, cid: str, *, name: str | None, keyvalues: Mapping[str, Any] | None) -> Pin:
+        """Change the name, the key-values or both of the pin of `cid`."""
+        with self.call("update", cid) as call:
+            pin = self.run(self._api.update(cid, name, keyvalues), call)
+            return make_pin(pin, self.run(self._api.states(pin.cid), call))
+
+    def stream_pins(self, wanted: PinFilter, limit: int | None, clock: Clock) -> Generator[Pin]:
+        """Yield the pins that match `wanted`, in no order, as the cluster sends them.
+
+        The list says nothing about the peers: they are asked for many pins at a time.
+        """
+        count = 0
+        batches = self._batches(wanted, min(limit or ASKED_AT_ONCE, ASKED_AT_ONCE), clock)
+        try:
+            for batch in batches:
+                with self.list_call(clock) as call:
+                    pins = self.run(self._api.with_states(batch), call)
+                for pin in pins:
+                    yield pin
+                    count += 1
+                    if count == limit:
+                        return
+        finally:
+            batches.close()
+
+    def _batches(self, wanted: PinFilter, size: int, clock: Clock) -> Generator[list[ClusterPin]]:
+        batch: list[ClusterPin] = []
+        pins = self._all_pins(wanted, clock)
+        try:
+            for pin in pins:
+                if matches(pin, wanted):
+                    batch.append(pin)
+                if len(batch) == size:
+                    yield batch
+                    batch = []
+            if batch:
+                yield batch
+        finally:
+            pins.close()
+
+    def _all_pins(self, wanted: PinFilter, clock: Clock) -> Generator[ClusterPin]:
+        """Yield the pin with the CID that is wanted, else all pins."""
+        if wanted.cid is not None:
+            with self.list_call(clock, wanted.cid) as call:
+                found = self.run(self._api.find(wanted.cid), call)
+            if found is not None:
+                yield found
+            return
+        response = self._open_list(clock)
+        if response is None:
+            return
+        pins = read_lines(response, AllocationLines(self.config.provider_token))
+        try:
+            for pin in pins:
+                yield pin
+        finally:
+            pins.close()
+
+    def _open_list(self, clock: Clock) -> "Response | None":
+        """Return the reply with all pins, whose body is not read yet; None if there are none."""
+        with self.list_call(clock) as call:
+            response = self._peers.open(self._api.list_request(), call)
+            reply = Reply(response.status, response.headers)
+            if reply.status == 200 and reply.media_type == "application/json":
+                return response
+            try:
+                if reply.status == NOTHING:
+                    return None
+                raise self._api.error(read_whole(response))
+            finally:
+                response.close()
 
 
 class _Writing:

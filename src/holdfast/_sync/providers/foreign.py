@@ -5,8 +5,7 @@
 import os
 from typing import Any
 
-from holdfast._sync.providers.base import BaseProvider, Lifetime
-from holdfast._sync.providers.imports import Content
+from holdfast._sync.providers.base import BaseProvider, Content, Lifetime
 from holdfast._sync.reads.reader import Reader
 from holdfast.calls import Call
 from holdfast.config import ClientConfig

@@ -8,8 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from holdfast._sync.providers.base import BaseProvider
-from holdfast._sync.providers.imports import Content
+from holdfast._sync.providers.base import BaseProvider, Content
 from holdfast._sync.reads.repository_reader import RepositoryReader
 from holdfast._sync.runtime import run_blocking, run_interruptible
 from holdfast.calls import Call

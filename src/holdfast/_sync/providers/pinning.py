@@ -5,8 +5,8 @@
 from collections.abc import Generator, Mapping
 from typing import Any
 
+from holdfast._sync.providers.base import Content
 from holdfast._sync.providers.http import ListingProvider
-from holdfast._sync.providers.imports import Content
 from holdfast._sync.runtime import compute, run_blocking
 from holdfast._sync.session import Session
 from holdfast.calls import Call, Clock
