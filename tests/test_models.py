@@ -27,7 +27,7 @@ from holdfast.config.secret import Secret
 from holdfast.errors import ClientError, ConfigError, SerializationError
 from holdfast.files.sinks import SpoolSink
 from holdfast.files.sources import open_source
-from holdfast.protocol.pinata_options import PinataOptions
+from holdfast.protocol.pinata import PinataOptions
 from holdfast.registry import BUILT_IN
 from tests.support import HELLO_CID, TOKEN
 

@@ -15,7 +15,7 @@ from holdfast import AsyncClient
 from holdfast._async.runtime import sleep
 from holdfast.content.profiles import KUBO_LEGACY_CIDV1
 from holdfast.errors import NetworkError, RequestTimeoutError
-from holdfast.protocol.overhead import MAX_INFORMATIONAL, MAX_OVERHEAD
+from holdfast.protocol.http import MAX_INFORMATIONAL, MAX_OVERHEAD
 from tests import tls
 from tests.attackers import Attacker
 from tests.content import Blocks

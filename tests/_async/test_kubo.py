@@ -9,7 +9,7 @@ import pytest
 
 from holdfast import AsyncClient, Pin, compute_cid
 from holdfast.errors import NotFoundError, UnsupportedError, VerificationError
-from holdfast.protocol.pin_rows import other_version
+from holdfast.protocol.pin_api import other_version
 from holdfast.testing import ScriptedServer, forward_to
 from tests.support import NOBODY_HAS, closed_port_url
 

@@ -25,7 +25,7 @@ from holdfast.errors import (
 from holdfast.files.sources import open_source
 from holdfast.files.unfinished_uploads import UnfinishedUploads
 from holdfast.node.settings import NodeToken
-from holdfast.protocol import pinata_uploads
+from holdfast.protocol import pinata
 from holdfast.testing import Scripted, running_node
 from holdfast.testing.running_nodes import QUICK
 from tests.support import raw_cid
@@ -52,7 +52,7 @@ WHOLE = [(0, PIECE), (PIECE, PIECE), (2 * PIECE, PIECE), (3 * PIECE, 1000)]
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch, tmp_path):
     monkeypatch.setattr("holdfast._async.providers.pinata.LARGEST_FORM", LARGEST)
-    monkeypatch.setattr(pinata_uploads, "PIECE_SIZE", PIECE)
+    monkeypatch.setattr(pinata, "PIECE_SIZE", PIECE)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
 
 

@@ -18,7 +18,7 @@ from holdfast.errors import (
     ProviderError,
     RequestTimeoutError,
 )
-from holdfast.protocol.pin_rows import other_version
+from holdfast.protocol.pin_api import other_version
 from holdfast.records import PinInfo
 from tests.support import NOBODY_HAS, closed_port_url
 

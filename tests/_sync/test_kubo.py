@@ -11,7 +11,7 @@ import pytest
 
 from holdfast import Client, Pin, compute_cid
 from holdfast.errors import NotFoundError, UnsupportedError, VerificationError
-from holdfast.protocol.pin_rows import other_version
+from holdfast.protocol.pin_api import other_version
 from holdfast.testing import ScriptedServer, forward_to
 from tests.support import NOBODY_HAS, closed_port_url
 

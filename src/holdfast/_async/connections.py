@@ -18,9 +18,7 @@ from holdfast._async.plain_exchange import (
     is_final,
 )
 from holdfast.protocol import host_privacy
-from holdfast.protocol.http import PLAIN_URL, Request
-from holdfast.protocol.overhead import RECEIVE_SIZE, Overhead
-from holdfast.protocol.trailers import TrailingBytes
+from holdfast.protocol.http import PLAIN_URL, RECEIVE_SIZE, Overhead, Request, TrailingBytes
 
 MAX_ORIGINS: Final = 100  # that are remembered
 BUFFER_SIZE: Final = 1 << 19  # bytes of a reply that may be received before they are read

@@ -12,7 +12,7 @@ from typing import Protocol
 from holdfast._async.runtime import now
 from holdfast.calls import Deadline
 from holdfast.config import Timeouts
-from holdfast.protocol.trailers import TrailingBytes
+from holdfast.protocol.http import TrailingBytes
 from holdfast.protocol.transport_errors import READ_TIMEOUT, ErrorKind
 
 

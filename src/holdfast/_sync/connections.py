@@ -19,7 +19,7 @@ from urllib3.util.ssltransport import SSLTransport
 
 from holdfast._sync.exchange_limits import ForbiddenAddressError, current_limits
 from holdfast._sync.runtime import now, racer
-from holdfast.protocol.trailers import MAX_TRAILER, read_stream_error
+from holdfast.protocol.http import MAX_TRAILER, read_stream_error
 
 SMALL_CHUNK: Final = 1 << 12
 CHUNK_HEAD: Final = re.compile(

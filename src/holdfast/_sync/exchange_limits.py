@@ -16,7 +16,7 @@ from holdfast._sync.runtime import now
 from holdfast.calls import Deadline
 from holdfast.config.limits import Timeouts
 from holdfast.protocol import host_privacy
-from holdfast.protocol.overhead import Overhead
+from holdfast.protocol.http import Overhead
 
 
 class OverheadError(library.HTTPError):

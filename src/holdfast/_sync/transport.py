@@ -28,8 +28,7 @@ from holdfast.config.secret import Scrubber, Secret
 from holdfast.errors import ClientClosedError
 from holdfast.forks import ForkAware
 from holdfast.protocol import transport_errors
-from holdfast.protocol.http import PLAIN_URL, Request, StreamBody
-from holdfast.protocol.overhead import RECEIVE_SIZE
+from holdfast.protocol.http import PLAIN_URL, RECEIVE_SIZE, Request, StreamBody
 
 POOL_SIZE: Final = 100  # connections kept for reuse with each host; more threads open more
 POOLS: Final = 20  # hosts with which connections are kept

@@ -1,25 +1,120 @@
-"""A request and a reply, as plain values."""
+"""A request and a reply, as plain values; what a reply may have beside its content."""
 
 import base64
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 from urllib.parse import urlsplit
 
 from holdfast._version import __version__
 from holdfast.config.secret import MASK, Secret
 from holdfast.protocol import host_privacy
 
+# Bytes of heads, chunk sizes, chunk extensions and trailers that are allowed without content.
+MAX_OVERHEAD: Final = 1 << 20
+RECEIVE_SIZE: Final = 1 << 20  # bytes that a transport receives at a time: each costs the same
+MAX_INFORMATIONAL: Final = 100  # replies (status 100 to 199) that are allowed before the final one
+PER_CONTENT_BYTE: Final = 16  # a chunk of one byte needs five more
+MOST: Final = MAX_OVERHEAD + RECEIVE_SIZE
+STREAM_ERROR: Final = b"x-stream-error"
+MAX_TRAILER: Final = 1 << 14  # bytes of it that are looked at
+LAST_CHUNK: Final = re.compile(rb"0+[ \t]*(;.*)?")
 USER_AGENT = f"holdfast/{__version__}"
 PIECE_SIZE = 1 << 18
 MAX_DIGITS = 18  # the most digits of a plausible Content-Length
 USUAL_PORTS = {"http": ":80", "https": ":443"}
 EMPTY_LENGTHS = {"POST": 0, "PUT": 0, "PATCH": 0}  # methods that announce a body of no bytes
+
 # An ordinary URL: its origin, of scheme and host, and the rest, which needs no quoting.
 PLAIN_URL = re.compile(r"(https?://[\w.:\[\]-]+)(/[!$-;=?-Z_a-z~]*)", re.ASCII)
 RETRIED = frozenset({408, 425, 429, 500, 502, 503, 504})
 MAX_REPLY = 1 << 20  # an API's reply is a few hundred bytes; an error page may be larger
+
+
+class Overhead:
+    """Counts the bytes of one reply that are not content.
+
+    Each byte of content allows `PER_CONTENT_BYTE` further bytes, so that a body may arrive in tiny
+    chunks. The bytes of one receive are counted before they are recognised as content, so
+    `RECEIVE_SIZE` more bytes than `MAX_OVERHEAD` are allowed.
+
+    Example:
+        >>> overhead = Overhead()
+        >>> overhead.receive(1_000_000), overhead.is_too_much  # heads
+        (None, False)
+        >>> overhead.receive(RECEIVE_SIZE), overhead.is_too_much  # perhaps all of it is content
+        (None, False)
+        >>> overhead.receive(RECEIVE_SIZE), overhead.is_too_much
+        (None, True)
+        >>> overhead.take_content(RECEIVE_SIZE), overhead.is_too_much
+        (None, False)
+    """
+
+    def __init__(self) -> None:
+        self._left = MOST
+        self._informational = 0
+
+    @property
+    def is_too_much(self) -> bool:
+        """Whether the limit is exceeded."""
+        return self._left < 0 or self._informational > MAX_INFORMATIONAL
+
+    def receive(self, count: int) -> None:
+        """Count bytes from the connection, of any kind."""
+        self._left -= count
+
+    def take_content(self, count: int) -> None:
+        """Count received bytes that are content."""
+        self._left = min(MOST, self._left + count * (1 + PER_CONTENT_BYTE))
+
+    def take_informational(self) -> None:
+        """Count an informational reply."""
+        self._informational += 1
+
+
+def read_stream_error(line: bytes) -> bytes:
+    """Return the error in a line of the trailer; b"" if it has none."""
+    name, _, value = line.partition(b":")
+    return value.strip() if name.lower() == STREAM_ERROR else b""
+
+
+class TrailingBytes:
+    r"""The last bytes of a chunked reply, as they came from the connection.
+
+    Its trailer is where Kubo and IPFS Cluster put an error that comes late::
+
+        HTTP/1.1 200 OK                     the head
+        5\r\nhello\r\n                      the chunks of the body
+        0\r\n                               the last chunk, which is empty
+        X-Stream-Error: out of memory\r\n   the trailer
+        \r\n
+
+    Example:
+        >>> end = TrailingBytes()
+        >>> end.feed(b"5\r\nhello\r\n0\r\nX-Stream")
+        >>> end.feed(b"-Error: out of memory\r\n\r\n")
+        >>> end.stream_error()
+        b'out of memory'
+    """
+
+    __slots__ = ("_data",)
+
+    def __init__(self) -> None:
+        self._data = b""
+
+    def feed(self, data: bytes) -> None:
+        """Take the next bytes, and keep the last ones."""
+        self._data = (self._data + data if len(data) < MAX_TRAILER else data)[-MAX_TRAILER:]
+
+    def stream_error(self) -> bytes:
+        """Return the error in the trailer; b"" if it has none. The reply must be complete."""
+        for line in reversed(self._data.split(b"\r\n")):
+            if LAST_CHUNK.fullmatch(line):
+                break
+            if error := read_stream_error(line):
+                return error
+        return b""
 
 
 class SignedURL(str):

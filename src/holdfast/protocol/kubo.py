@@ -4,6 +4,7 @@ An error after the first byte of a reply is only in its trailer, and some failur
 reply. So a status of 200 means nothing here: every reply must hold the words that only success has.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -13,15 +14,43 @@ from holdfast.config.secret import Secret
 from holdfast.content.cid import CID
 from holdfast.content.profiles import Profile
 from holdfast.content.unixfs.layouts import not_what_was_sent
-from holdfast.errors import NotFoundError, UnsupportedError
-from holdfast.protocol import kubo_replies
+from holdfast.errors import (
+    AuthenticationError,
+    ClientError,
+    InvalidCIDError,
+    NotFoundError,
+    ProviderError,
+    RateLimitError,
+    RequestTimeoutError,
+    UnsupportedError,
+)
+from holdfast.hints import advise
+from holdfast.protocol import json_text
+from holdfast.protocol.host_privacy import WORLD, privacy
 from holdfast.protocol.http import RETRIED, Reply, Request, authorization
-from holdfast.protocol.kubo_replies import KUBO_ERRORS
+from holdfast.protocol.json_text import text_at
 from holdfast.protocol.multipart import FileForm, FileSource, FormFile
-from holdfast.protocol.pin_api import Exchange
-from holdfast.protocol.pin_rows import other_version
+from holdfast.protocol.pin_api import Exchange, PinLines, other_version
+from holdfast.protocol.status_errors import ErrorTable, failure, provider_error
 from holdfast.records import Added, Pin, PinFilter, PinInfo
 
+OLDEST: Final = (0, 37)  # the first with pin-name for `add`; max-file-links came with 0.35
+SERVER: Final = re.compile(r"kubo/(\d+)\.(\d+)\.")
+VERSION: Final = re.compile(r"(\d+)\.(\d+)\.")
+
+# Parts of addresses on the network (multiaddrs), such as ``/ip4/203.0.113.1/tcp/4001/p2p/12D3``.
+HOSTS: Final = frozenset({"ip4", "ip6", "dns", "dns4", "dns6", "dnsaddr"})
+PEER: Final = "/p2p/"
+RELAY: Final = "/p2p-circuit"
+MAX_ADDRESS: Final = 1000  # characters of one
+
+# Kubo replies with 403 to wrong credentials, and with 500 to whatever it cannot do.
+KUBO_ERRORS: Final = ErrorTable(
+    texts=(("Message",),),
+    classes={401: AuthenticationError, 403: AuthenticationError, 429: RateLimitError},
+    not_pinned=frozenset({500}),
+    phrases=("not pinned",),
+)
 MAX_NAME: Final = 255  # bytes of a pin's name
 MAX_PROGRESS: Final = 16 << 20  # bytes of the reply of a pin that takes long
 PART_NAME: Final = "file"  # Kubo takes the slashes of a name for folders, and needs no name
@@ -32,9 +61,225 @@ WRITE_COMMANDS: Final = ("add", "dag/import", "pin/add", "pin/ls", "pin/rm")
 READ_COMMANDS: Final = ("block/get", "cat", "dag/export")  # not needed where a gateway reads
 FORBIDDEN: Final = 403
 UNPINNED: Final = "bafkqaaa"  # the empty file, which is in its CID; without a CID all are listed
-
 ArchiveOf = Callable[[list[CID]], FileSource]
 """Returns the archive of a directory; its header names the given roots."""
+
+
+def reply_error(reply: Reply, token: Secret | None, cid: str | None = None) -> ClientError:
+    """Return the error of a failed reply; `cid` is the content that was asked for."""
+    if (is_page(reply.headers) and reply.ok) or reply.status in {404, 405}:
+        # Kubo sends no pages, and no command of ours is unknown to it.
+        return not_kubo(reply, token)
+    error = provider_error(reply, secret=token, table=KUBO_ERRORS)
+    if reply.status != 500:
+        return error
+    if "context deadline exceeded" in error.message:
+        return RequestTimeoutError(
+            f"Kubo did not find {cid or 'the content'} in time: check that a node that has it can "
+            "be reached, or allow more time (timeouts)",
+            sent=True,
+            transient=False,
+        )
+    if "not found locally" in error.message or "could not find" in error.message:
+        return NotFoundError(
+            f"Kubo does not have {cid or 'the content'}, and found nobody who has it",
+            status=reply.status,
+            details=error.details,
+        )
+    return error
+
+
+def is_page(headers: Mapping[str, str]) -> bool:
+    """Return whether a reply is HTML."""
+    return headers.get("content-type", "").lower().startswith("text/html")
+
+
+def not_kubo(reply: Reply, token: Secret | None) -> ProviderError:
+    """Return the error for a reply that cannot be Kubo's."""
+    return failure(
+        "the reply is not that of Kubo's RPC API: check that pin_api_url is its address (port 5001 "
+        "by default, not the gateway's port), and that no proxy or login page is in between",
+        reply,
+        secret=token,
+        table=KUBO_ERRORS,
+    )
+
+
+def lacks_rights(reply: Reply, commands: list[str], token: Secret | None) -> ProviderError:
+    """Return the error for a valid token whose user may not call `commands`."""
+    paths = ", ".join(f'"/api/v0/{command}"' for command in commands)
+    error = failure(  # the table of the spec: the token is accepted, so this is a lack of access
+        f"Kubo accepts the token, but not for {', '.join(commands)}",
+        reply,
+        details=provider_error(reply, secret=token, table=KUBO_ERRORS).details,
+        secret=token,
+    )
+    return advise(
+        error,
+        f"add {paths} to AllowedPaths of this user in API.Authorizations of Kubo's settings "
+        '("/api/v0" allows everything), and start Kubo again',
+    )
+
+
+def check_age(reply: Reply, token: Secret | None) -> None:
+    """Raise ProviderError if the reply says that it is of a Kubo that lacks what we need."""
+    found = SERVER.match(reply.headers.get("server", ""))
+    if found is not None:
+        _check_version(found, reply, token)
+
+
+def check_version(reply: Reply, token: Secret | None) -> None:
+    """Check the reply of ``version``."""
+    found = VERSION.match(text_at(_objects(reply, token)[-1], "Version"))
+    if found is None:
+        raise not_kubo(reply, token)
+    _check_version(found, reply, token)
+
+
+def _check_version(found: re.Match[str], reply: Reply, token: Secret | None) -> None:
+    version = int(found[1]), int(found[2])
+    if version < OLDEST:
+        raise failure(
+            f"Kubo {version[0]}.{version[1]} is too old: it cannot be told how to cut files and "
+            f"name pins; update it to {OLDEST[0]}.{OLDEST[1]} or newer",
+            reply,
+            secret=token,
+            table=KUBO_ERRORS,
+        )
+
+
+def read_hash(reply: Reply, token: Secret | None) -> CID:
+    """Return the CID that ``add`` reports in its last object."""
+    return _cid(text_at(_objects(reply, token)[-1], "Hash"), reply, token)
+
+
+def check_import(reply: Reply, roots: list[CID], token: Secret | None) -> None:
+    """Check that ``dag/import`` has imported a whole archive and pinned its `roots`."""
+    *reports, last = _objects(reply, token)
+    if not isinstance(last.get("Stats"), dict):
+        raise _cut_off(reply, token)
+    pinned = []
+    for report in reports:
+        root = report.get("Root")
+        if words := text_at(root, "PinErrorMsg"):
+            raise failure(
+                f"Kubo imported the upload and could not pin it: {words}",
+                reply,
+                secret=token,
+                table=KUBO_ERRORS,
+            )
+        link = root.get("Cid") if isinstance(root, dict) else None
+        pinned.append(_cid(text_at(link, "/"), reply, token))
+    if pinned != roots:
+        raise _cut_off(reply, token)
+
+
+def check_pins(reply: Reply, cid: str, token: Secret | None) -> None:
+    """Check that ``pin/add`` or ``pin/rm`` reports the pin of `cid` in its last object."""
+    pins = _objects(reply, token)[-1].get("Pins")
+    if not isinstance(pins, list) or not pins:
+        raise failure(
+            f"Kubo stopped before it had all of {cid}: check that a node that has it can be "
+            "reached, or allow more time (timeouts.total)",
+            reply,
+            secret=token,
+            table=KUBO_ERRORS,
+        )
+    if _cid(str(pins[0]), reply, token) != CID.parse(cid):
+        raise not_kubo(reply, token)
+
+
+def read_addresses(reply: Reply) -> list[str]:
+    """Return the public addresses of the node on the network; none where Kubo is offline."""
+    value = _object(reply.body)
+    found = None if value is None else value.get("Addresses")
+    return public_addresses(found if isinstance(found, list) else [])
+
+
+def public_addresses(addresses: Iterable[object]) -> list[str]:
+    """Return the addresses that all can reach, which name a peer; services refuse all others.
+
+    Example:
+        >>> public_addresses(["/ip4/10.0.0.1/tcp/4001/p2p/12D3", "/dns/example.com/tcp/1/p2p/12D3"])
+        ['/dns/example.com/tcp/1/p2p/12D3']
+    """
+    texts = (each for each in addresses if isinstance(each, str) and len(each) <= MAX_ADDRESS)
+    return [each for each in dict.fromkeys(texts) if _is_public(each)]
+
+
+def _is_public(address: str) -> bool:
+    if RELAY in address or PEER not in address or not address.isascii():
+        return False
+    empty, kind, host, *_ = [*address.split("/"), "", ""]
+    return not empty and kind in HOSTS and bool(host) and privacy(host) == WORLD
+
+
+def read_pin(reply: Reply, token: Secret | None) -> Pin:
+    """Return the one pin in the reply of ``pin/ls`` for a CID."""
+    keys = _objects(reply, token)[-1].get("Keys")
+    if not isinstance(keys, dict) or len(keys) != 1:
+        raise not_kubo(reply, token)
+    ((cid, about),) = keys.items()
+    _cid(cid, reply, token)
+    return make_pin(cid, text_at(about, "Name"))
+
+
+def make_pin(cid: str, name: str) -> Pin:
+    """Return a pin. Kubo knows neither its size nor its time, and has no other id than the CID."""
+    return Pin(id=cid, cid=cid, name=name, size=None, created=None)
+
+
+class KuboPinLines(PinLines[Pin]):
+    """Reads the stream of ``pin/ls``."""
+
+    max_line = 1 << 16  # a name has at most 255 bytes
+
+    def read(self, value: dict[str, Any]) -> Pin:
+        """Return the pin of a line."""
+        cid = text_at(value, "Cid")
+        _cid(cid, Reply(200, {}), self._token)
+        return make_pin(cid, text_at(value, "Name"))
+
+    def wrong_api(self, reply: Reply) -> ProviderError:
+        """Return the error for a list that is not Kubo's."""
+        return not_kubo(reply, self._token)
+
+    def cut_off(self, reply: Reply) -> ProviderError:
+        """Return the error for a list that is not complete."""
+        return _cut_off(reply, self._token)
+
+
+def _objects(reply: Reply, token: Secret | None) -> list[dict[str, Any]]:
+    """Return the objects of a successful reply, at least one."""
+    found = [_object(line) for line in reply.body.splitlines() if line.strip()]
+    if not found and reply.media_type == "application/json":
+        raise _cut_off(reply, token)
+    known = [each for each in found if each is not None]
+    if not found or len(known) < len(found):
+        raise not_kubo(reply, token)
+    return known
+
+
+def _object(line: bytes) -> dict[str, Any] | None:
+    value = json_text.value_of(line)
+    return value if isinstance(value, dict) else None
+
+
+def _cid(text: str, reply: Reply, token: Secret | None) -> CID:
+    try:
+        return CID.parse(text)
+    except InvalidCIDError:
+        raise _cut_off(reply, token) from None
+
+
+def _cut_off(reply: Reply, token: Secret | None) -> ProviderError:
+    return failure(
+        "Kubo's reply does not say that it has done all of it: an error of Kubo came in between, "
+        "which its log shows; try again",
+        reply,
+        secret=token,
+        table=KUBO_ERRORS,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +319,7 @@ class KuboAPI:
         if pins and name:
             options["pin-name"] = name
         reply = yield self._upload("add", options, source, on_sent, whole=whole)
-        stored = kubo_replies.read_hash(self._checked(reply), self.token)
+        stored = read_hash(self._checked(reply), self.token)
         if cid is not None and stored != cid:
             raise not_what_was_sent(stored)
         return Added(cid=str(stored), duplicate=None if cid is None else known is not None)
@@ -107,7 +352,7 @@ class KuboAPI:
     ) -> Exchange[None]:
         options = {"stats": "true", "pin-roots": "true"}
         reply = yield self._upload("dag/import", options, archive, on_sent)
-        kubo_replies.check_import(self._checked(reply), roots, self.token)
+        check_import(self._checked(reply), roots, self.token)
 
     def _name_import(self, cid: CID, info: PinInfo, known: Pin | None) -> Exchange[Added]:
         """Give the pin of an import its name. `known` is the pin that was there before."""
@@ -128,7 +373,7 @@ class KuboAPI:
         found = cid if known is None else known.cid
         if known is None or name != known.name:
             yield from self._pin(found, name, timeout=timeout)
-        return kubo_replies.make_pin(found, name), known is not None
+        return make_pin(found, name), known is not None
 
     def update(
         self, cid: str, name: str | None, keyvalues: Mapping[str, Any] | None
@@ -146,7 +391,7 @@ class KuboAPI:
         options = {"arg": cid, **({"name": name} if name else {}), **_reach(timeout)}
         options["progress"] = "true"  # so that a pin that takes long is not taken for a stall
         reply = yield self.request("pin/add", options, max_reply=MAX_PROGRESS)
-        kubo_replies.check_pins(self._checked(reply, cid), cid, self.token)
+        check_pins(self._checked(reply, cid), cid, self.token)
 
     def unpin(self, cid: str) -> Exchange[None]:
         """Remove the pin of `cid`.
@@ -156,7 +401,7 @@ class KuboAPI:
         """
         reply = yield self.request("pin/rm", {"arg": cid, "recursive": "true"})
         if not (reply.reply_lost and KUBO_ERRORS.says_not_pinned(reply)):
-            kubo_replies.check_pins(self._checked(reply), cid, self.token)
+            check_pins(self._checked(reply), cid, self.token)
 
     def find(self, cid: str) -> Exchange[Pin | None]:
         """Return the pin of `cid`, or of the other version of it, which names the same content."""
@@ -166,15 +411,15 @@ class KuboAPI:
 
     def _find(self, cid: str) -> Exchange[Pin | None]:
         reply = yield self.request("pin/ls", {"arg": cid, "type": "recursive", "names": "true"})
-        kubo_replies.check_age(reply, self.token)
+        check_age(reply, self.token)
         if KUBO_ERRORS.says_not_pinned(reply):
             return None
-        return kubo_replies.read_pin(self._checked(reply), self.token)
+        return read_pin(self._checked(reply), self.token)
 
     def check_credentials(self, commands: Iterable[str]) -> Exchange[None]:
         """Return if Kubo is new enough, and accepts the token for all `commands`."""
         reply = yield self.request("version")
-        kubo_replies.check_version(self._checked(reply), self.token)
+        check_version(self._checked(reply), self.token)
         if self.token is not None:
             yield from self._check_rights(commands)
 
@@ -195,12 +440,12 @@ class KuboAPI:
             elif reply.status not in {200, 400, 500}:
                 raise self.error(reply)
         if refused is not None:
-            raise kubo_replies.lacks_rights(refused, lacking, self.token)
+            raise lacks_rights(refused, lacking, self.token)
 
     def addresses(self) -> Exchange[list[str]]:
         """Return the public addresses of the node on the network."""
         reply = yield self.request("id")
-        return kubo_replies.read_addresses(self._checked(reply))
+        return read_addresses(self._checked(reply))
 
     def list_request(self, wanted: PinFilter) -> Request:
         """Return the request for a stream of pins, which `KuboPinLines` reads."""
@@ -221,7 +466,7 @@ class KuboAPI:
 
     def error(self, reply: Reply, cid: str | None = None) -> Exception:
         """Return the error of a reply that is not a success."""
-        return kubo_replies.reply_error(reply, self.token, cid)
+        return reply_error(reply, self.token, cid)
 
     def _checked(self, reply: Reply, cid: str | None = None) -> Reply:
         """Return `reply` if it is a success so far; raise its error otherwise."""
@@ -230,7 +475,7 @@ class KuboAPI:
         if reply.stream_error:  # Kubo had begun its reply, so that its error is in the trailer
             body = reply.stream_error.encode()
             raise self.error(Reply(500, {"content-type": "text/plain"}, body), cid)
-        kubo_replies.check_age(reply, self.token)
+        check_age(reply, self.token)
         return reply
 
     def _upload(

@@ -4,23 +4,98 @@ An `Exchange` is a generator: it yields a request, is sent its reply, may yield 
 the result. It never waits. The provider sends the requests, blocking or awaited.
 """
 
-from collections.abc import Callable, Generator, Iterable, Mapping
-from typing import Any, Final, Protocol, TypeAlias, TypeVar
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any, ClassVar, Final, Generic, Protocol, TypeAlias, TypeVar
 
 from holdfast.config.secret import Secret
+from holdfast.content.cid import CID
+from holdfast.errors import ProviderError, SerializationError
+from holdfast.protocol import json_text
 from holdfast.protocol.http import Reply, Request
 from holdfast.protocol.multipart import FormFile
-from holdfast.protocol.status_errors import failure
+from holdfast.protocol.status_errors import failure, one_line
 from holdfast.records import Added, Pin, PinFilter, PinInfo
 
+MAX_PAGE: Final = 16 << 20  # bytes of one page of pins, with all metadata
+OTHER: Final = "other "  # begins the cursor of a list under the other version of its CID
 T = TypeVar("T")
-
 Exchange: TypeAlias = Generator[Request, Reply, T]
-
 PAGE_LIMIT: Final = 1000  # the pins of one page
 MAX_PINS: Final = 10**6  # pins in one list
 MAX_ROWS: Final = 2 * MAX_PINS  # rows in one list, with those that came twice
 MAX_LIST_BYTES: Final = 1 << 30  # bytes of one list, of all its pages
+Row = TypeVar("Row")
+MAX_LINE: Final = 1 << 20  # bytes
+ENDLESS: Final = (
+    "the provider's list of pins does not end after {:,} rows: set a limit, or filter by name"
+)
+UNFRAMED: Final = (
+    "the provider's list of pins may be cut off: its reply has neither a length nor chunks, which "
+    "would show its end; check that no proxy changes replies"
+)
+
+
+def fits(pin: Pin, wanted: PinFilter) -> bool:
+    """Return whether `pin` is wanted, whatever its name."""
+    return (
+        (wanted.cid is None or CID.parse(pin.cid) == CID.parse(wanted.cid))
+        and (not wanted.keyvalues or wanted.fits(pin.keyvalues))
+        and (wanted.since is None or wanted.since <= (pin.created or 0))
+        and (wanted.until is None or (pin.created or 0) <= wanted.until)
+    )
+
+
+def other_version(text: str | None) -> str | None:
+    """Return the CID with the other version number; None if it exists in one version only.
+
+    Example:
+        >>> other_version("QmbFMke1KXqnYyBBWxB74N4c5SBnJMVAiMNRcGu6x1AwQH")
+        'bafybeif7ztnhq65lumvvtr4ekcwd2ifwgm3awq4zfr3srh462rwyinlb4y'
+        >>> other_version("bafkqaaa")
+    """
+    other = None if text is None else CID.parse(text).in_other_version()
+    return None if other is None else str(other)
+
+
+def read_id(value: Any) -> str:
+    """Return the id of a row as text; raise TypeError if it has none."""
+    if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
+        raise TypeError("a pin has an id")
+    return str(value)
+
+
+def read_file(row: dict[str, Any], cid: str, about: dict[str, Any], created: str) -> Pin:
+    """Return the pin of a file; raise a built-in error if the members of `row` are not its.
+
+    `about` has its name and key-values.
+    """
+    CID.parse(cid)
+    return Pin(
+        id=read_id(row["id"]),
+        cid=cid,
+        name=str(about.get("name") or ""),
+        keyvalues=dict(about.get("keyvalues") or {}),
+        size=int(row["size"]),
+        files=int(row.get("number_of_files") or 1),
+        type=str(row.get("mime_type") or ""),
+        created=read_time(created),
+    )
+
+
+def read_time(text: str) -> int:
+    """Return a time of the service in milliseconds; raise a built-in error for another text."""
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return round(moment.timestamp() * 1000)
+
+
+def iso_time(milliseconds: int) -> str:
+    """Return a time as the service writes it."""
+    moment = datetime.fromtimestamp(milliseconds / 1000, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 class PinAPI(Protocol):
@@ -189,3 +264,96 @@ class PinPages:
         if len(self._seen) + new > MAX_PINS:
             return f"the provider lists more than {MAX_PINS:,} pins: set a limit, or filter by name"
         return None
+
+
+class JSONLines:
+    r"""Reads objects from a body that comes in pieces; raises `SerializationError` for other text.
+
+    Example:
+        >>> lines = JSONLines()
+        >>> list(lines.feed(b'{"a": 1}\n{"b"')), list(lines.feed(b": 2}\n"))
+        ([{'a': 1}], [{'b': 2}])
+        >>> lines.finish()
+    """
+
+    def __init__(self, max_line: int = MAX_LINE) -> None:
+        self._max_line = max_line
+        self._rest = b""
+
+    def feed(self, piece: bytes) -> Iterator[dict[str, Any]]:
+        """Yield the objects that `piece` completes."""
+        *lines, self._rest = (self._rest + piece).split(b"\n")
+        if len(self._rest) > self._max_line:
+            raise SerializationError("a line is too long")
+        for line in lines:
+            if line.strip():
+                yield _object(line)
+
+    def finish(self) -> None:
+        """Raise `SerializationError` if the body ends within a line."""
+        if self._rest.strip():
+            raise SerializationError("the last line is cut off")
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    value = json_text.from_text(line)
+    if not isinstance(value, dict):
+        raise SerializationError("a line is not a JSON object")
+    return value
+
+
+def check_stream(reply: Reply, token: Secret | None) -> None:
+    """Raise ProviderError if an error came after the body, which is then not complete."""
+    if reply.stream_error:
+        words = f"the provider stopped before the end of its reply: {one_line(reply.stream_error)}"
+        raise failure(words, reply, secret=token)
+
+
+class PinLines(ABC, Generic[Row]):
+    """Reads a list that comes in pieces. A list that is too long is a `ProviderError`."""
+
+    max_line: ClassVar[int] = MAX_LINE
+
+    def __init__(self, token: Secret | None) -> None:
+        self._token = token
+        self._lines = JSONLines(self.max_line)
+        self._size = ListSize(ENDLESS)
+
+    def feed(self, piece: bytes) -> Iterator[Row]:
+        """Yield the pins that `piece` completes."""
+        self._count(rows=0, size=len(piece))
+        try:
+            for value in self._lines.feed(piece):
+                self._count(rows=1, size=0)
+                yield self.read(value)
+        except SerializationError:
+            raise self.wrong_api(Reply(200, {})) from None
+
+    def _count(self, *, rows: int, size: int) -> None:
+        if words := self._size.add(rows=rows, size=size):
+            raise failure(words, Reply(200, {}), secret=self._token)
+
+    def finish(self, reply: Reply) -> None:
+        """Raise ProviderError unless the list is complete; `reply` has no body.
+
+        A list that only the end of the connection ends may be cut off anywhere.
+        """
+        check_stream(reply, self._token)
+        if not reply.is_framed:
+            raise failure(UNFRAMED, reply, secret=self._token)
+        try:
+            self._lines.finish()
+        except SerializationError:
+            raise self.cut_off(reply) from None
+
+    @abstractmethod
+    def read(self, value: dict[str, Any]) -> Row:
+        """Return the pin of a line; raise ProviderError if it has none."""
+
+    @abstractmethod
+    def wrong_api(self, reply: Reply) -> ProviderError:
+        """Return the error for a list that is not that of the API."""
+
+    @abstractmethod
+    def cut_off(self, reply: Reply) -> ProviderError:
+        """Return the error for a list that is not complete."""

@@ -1,27 +1,42 @@
 """The service's v3 API: its requests, and how their replies are read."""
 
+import base64
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final
-from urllib.parse import quote, urlencode
+from typing import Any, Final, Literal, cast
+from urllib.parse import quote, urlencode, urlsplit
 
+from holdfast.config import ClientConfig, checks
 from holdfast.config.checks import address_error
+from holdfast.config.client_config import check_secure
 from holdfast.config.secret import Secret
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
-from holdfast.errors import InvalidCIDError, NotFoundError, UnsupportedError
+from holdfast.errors import ConfigError, InvalidCIDError, NotFoundError, UnsupportedError
 from holdfast.hints import advise
 from holdfast.protocol import json_text
 from holdfast.protocol.http import Reply, Request, SignedURL, origin
 from holdfast.protocol.multipart import BytesFile, FileForm, FormFile, FormFolder
-from holdfast.protocol.pin_api import Exchange, PinPages
-from holdfast.protocol.pin_rows import MAX_PAGE, OTHER, fits, other_version, read_file, read_id
-from holdfast.protocol.pinata_options import VERSION, PinataOptions
+from holdfast.protocol.pin_api import (
+    MAX_PAGE,
+    OTHER,
+    Exchange,
+    PinPages,
+    fits,
+    other_version,
+    read_file,
+    read_id,
+)
 from holdfast.protocol.pinning import FORBIDDEN, JOBS, JSON_TYPE, PinningAPI, state_of
 from holdfast.protocol.status_errors import failure, provider_error
+from holdfast.protocol.tus import GONE, TusAPI
 from holdfast.records import Added, Pin, PinFilter, PinInfo, value_text
 
+Network = Literal["public", "private"]
+UPLOAD_URL: Final = "https://uploads.pinata.cloud/v3"
+VERSION: Final = "/v3"
 NOT_FOUND: Final = 404
 LARGEST_FORM: Final = 90 << 20  # bytes; the service refuses forms over 100 MB, its SDK stops here
 JSON_NAME: Final = "data.json"  # the file name of JSON, as the service's SDK sends it
@@ -29,6 +44,79 @@ OLDER_CALL: Final = (
     "folders are sent by the older call pinFileToIPFS: "
     "use a key that has this permission too, or an admin key"
 )
+PENDING: Final = "pending"  # in place of the CID while the service still computes it
+PIECE_SIZE: Final = 48 << 20  # bytes of a request: within all limits that the service publishes
+LARGEST_FILE: Final = 25_000_000_000  # bytes
+CID_VERSION: Final = "X-Upload-Option-Cid-Version"  # the service's SDK sends it in the query, too
+EXPIRES_AT: Final = "expires_at"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PinataOptions:
+    """What only this provider needs.
+
+    Attributes:
+        network: Where files are stored and listed.
+        group: The id of the group to which new files are added; None for none.
+        expires: The seconds after which the service deletes new files; None for never.
+        upload_url: The address for uploads, with the version.
+        spool: Whether a source that can be read only once is first written to a temporary file.
+    """
+
+    network: Network
+    group: str | None
+    expires: int | None
+    upload_url: str
+    spool: bool
+
+    @classmethod
+    def of(cls, config: ClientConfig) -> "PinataOptions":
+        """Return the options of `config`; raise ConfigError for a mistake. No value is shown."""
+        given = config.provider_options
+        for name in given:
+            if name not in cls.__slots__:
+                known = ", ".join(cls.__slots__)
+                raise ConfigError(f"provider_options: pinata takes {known}, not {name!r}")
+        network = given.get("network", "public")
+        if network not in ("public", "private"):
+            raise ConfigError("provider_options: network must be 'public' or 'private'")
+        if network == "private" and config.gateway_url is None:
+            raise ConfigError(
+                "gateway_url is missing: private files are read through your own gateway, "
+                "such as https://example.mypinata.cloud"
+            )
+        expires = given.get("expires")
+        if expires is not None:
+            checks.whole("provider_options: expires", expires)
+        return cls(
+            network=cast("Network", network),
+            group=_group_id(given.get("group")),
+            expires=expires,
+            upload_url=_upload_url(given.get("upload_url"), config),
+            spool=checks.flag("provider_options: spool", given.get("spool", True)),
+        )
+
+
+def _group_id(group: Any) -> str | None:
+    if group is not None and not (isinstance(group, str) and group.strip()):
+        raise ConfigError("provider_options: group must be the id of a group, as text")
+    return group
+
+
+def _upload_url(given: Any, config: ClientConfig) -> str:
+    """Return the address for uploads: the one that is given, else one that fits `pin_api_url`."""
+    if given is not None:
+        url = checks.base_url("provider_options: upload_url", given)
+        if "?" in url or "@" in url:
+            raise ConfigError("provider_options: upload_url must hold no user name and no query")
+        check_secure("provider_options: upload_url", url, config)
+        return url
+    return UPLOAD_URL if config.pin_api_url is None else api_root(config) + VERSION
+
+
+def api_root(config: ClientConfig) -> str:
+    """Return the address of the API without its version, which users may give or leave out."""
+    return config.api_url.removesuffix(VERSION)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -280,9 +368,6 @@ def _texts(keyvalues: Mapping[str, Any]) -> dict[str, str | None]:
     return {key: None if value is None else value_text(value) for key, value in keyvalues.items()}
 
 
-PENDING: Final = "pending"  # in place of the CID while the service still computes it
-
-
 @dataclass(frozen=True, slots=True)
 class PinataList:
     """The files of one network that are `wanted`, newest first: the cursor is the page's token.
@@ -291,7 +376,7 @@ class PinataList:
     finds parts of names. So names and times are compared here.
     """
 
-    api: "PinataAPI"
+    api: PinataAPI
     wanted: PinFilter
 
     @property
@@ -360,7 +445,7 @@ class UploadLimits:
     types: tuple[str, ...] = ()
 
 
-def sign_read(api: "PinataAPI", url: str, expires: int) -> Exchange[SignedURL]:
+def sign_read(api: PinataAPI, url: str, expires: int) -> Exchange[SignedURL]:
     """Return a link to the private file at `url`, which works for `expires` seconds."""
     body = {"url": url, "date": api.seconds(), "expires": expires, "method": "GET"}
     reply = yield api.json_request("POST", "/files/private/download_link", body)
@@ -371,12 +456,12 @@ def sign_read(api: "PinataAPI", url: str, expires: int) -> Exchange[SignedURL]:
     return link
 
 
-def sign_upload(api: "PinataAPI", limits: UploadLimits) -> Exchange[SignedURL]:
+def sign_upload(api: PinataAPI, limits: UploadLimits) -> Exchange[SignedURL]:
     """Return a link to which files can be uploaded without the key."""
     return _read_link(api, (yield _upload_link_request(api, limits)))
 
 
-def check_credentials(api: "PinataAPI") -> Exchange[None]:
+def check_credentials(api: PinataAPI) -> Exchange[None]:
     """Return if the service accepts the key for reading and writing; nothing is written.
 
     The service signs a link for uploads only for a key that may upload.
@@ -395,7 +480,7 @@ def check_credentials(api: "PinataAPI") -> Exchange[None]:
         raise advise(error, f"give a key with the permission {' and '.join(lacking)}")
 
 
-def _probes(api: "PinataAPI") -> Iterator[tuple[str, Request, Callable[[Reply], object]]]:
+def _probes(api: PinataAPI) -> Iterator[tuple[str, Request, Callable[[Reply], object]]]:
     """Yield requests that change nothing, each with its permission, and what reads the reply."""
     files = api.pages(PinFilter(), limit=1)
     yield "org:files:read", files.request(), files.read
@@ -403,7 +488,7 @@ def _probes(api: "PinataAPI") -> Iterator[tuple[str, Request, Callable[[Reply], 
     yield "org:files:write", link, partial(_read_link, api)
 
 
-def _upload_link_request(api: "PinataAPI", limits: UploadLimits) -> Request:
+def _upload_link_request(api: PinataAPI, limits: UploadLimits) -> Request:
     body: dict[str, Any] = {
         "date": api.seconds(),
         "expires": limits.expires,
@@ -415,8 +500,74 @@ def _upload_link_request(api: "PinataAPI", limits: UploadLimits) -> Request:
     return api.json_request("POST", "/files/sign", body, base_url=api.options.upload_url)
 
 
-def _read_link(api: "PinataAPI", reply: Reply) -> SignedURL:
+def _read_link(api: PinataAPI, reply: Reply) -> SignedURL:
     link = SignedURL(api.read_member(reply))
     if address_error(link):
         raise failure("the provider's reply is not a link (data)", reply, secret=api.token)
     return link
+
+
+def resumable(api: PinataAPI) -> TusAPI:
+    """Return the API for uploads in several requests."""
+    query = urlencode({CID_VERSION: f"v{api.cid_version}"})
+    return TusAPI(f"{api.options.upload_url}/files?{query}", api.token)
+
+
+def metadata(api: PinataAPI, info: PinInfo, media_type: str) -> dict[str, str]:
+    """Return the metadata that is sent when the upload of a file begins."""
+    fields = api.upload_fields(info)
+    return {"filename": fields.pop("name", ""), "filetype": media_type, **fields}
+
+
+def identity(api: PinataAPI, about: Mapping[str, str], info: PinInfo) -> dict[str, str]:
+    """Return the part of the metadata that is the same when the upload is continued later.
+
+    A name that the user did not give may be another one then, such as a random one.
+    """
+    name = {} if info.given else {"filename": ""}
+    return {**about, **name, EXPIRES_AT: str(api.options.expires)}
+
+
+def account(token: Secret) -> Secret:
+    """Return what identifies an account: the user's id in a key of the service, else the token.
+
+    So an upload whose key has expired can continue with a new key of the same user.
+    """
+    try:
+        payload = token.reveal().split(".")[1]
+        claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+        user = claims["userInformation"]["id"]
+    except (LookupError, ValueError, TypeError):
+        return token
+    return Secret(user) if isinstance(user, str) and user else token
+
+
+def find_cid(api: PinataAPI, location: str, expected: str | None) -> Exchange[str | None]:
+    """Return the CID of a complete upload whose reply was lost; None if it is not there.
+
+    It is `PENDING` while the service computes it. The upload has the id of the file. If the service
+    had the content before, the file has another id, but the CID may be the `expected` one.
+    """
+    reply = yield api.request("GET", api.file_path(_file_id(location)))
+    if reply.status not in GONE:
+        cid = api.read_data(reply).get("cid")
+        return cid if isinstance(cid, str) else None
+    if expected is None:
+        return None
+    found = yield from api.find(expected, limit=1)
+    return found[0].cid if found else None
+
+
+def describe(api: PinataAPI, cid: str, location: str, info: PinInfo) -> Exchange[Added]:
+    """Return what became of a complete upload. Known content gets the name that the user gave."""
+    found = yield from api.find(cid, limit=1)
+    pin_id = found[0].id if found else None
+    is_known = None if pin_id is None else pin_id != _file_id(location)
+    added = Added(cid=cid, duplicate=is_known, pin_id=pin_id)
+    yield from api.rename_known(added, info)
+    return added
+
+
+def _file_id(location: str) -> str:
+    """Return the id of the file: the last but one part of the address of its upload, or ""."""
+    return "".join(urlsplit(location).path.rstrip("/").split("/")[-2:-1])

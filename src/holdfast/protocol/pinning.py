@@ -13,10 +13,12 @@ from holdfast.hints import advise
 from holdfast.protocol import json_text
 from holdfast.protocol.http import Reply, Request
 from holdfast.protocol.multipart import FileForm, FormFile
-from holdfast.protocol.pin_api import PAGE_LIMIT, Exchange, PinPages
-from holdfast.protocol.pin_rows import (
+from holdfast.protocol.pin_api import (
     MAX_PAGE,
     OTHER,
+    PAGE_LIMIT,
+    Exchange,
+    PinPages,
     fits,
     iso_time,
     other_version,

@@ -14,8 +14,16 @@ from holdfast.content.cid import CID
 from holdfast.errors import NotFoundError, ProviderError
 from holdfast.protocol import json_text
 from holdfast.protocol.http import Reply, Request, authorization
-from holdfast.protocol.pin_api import Exchange, PinPages
-from holdfast.protocol.pin_rows import MAX_PAGE, fits, iso_time, other_version, read_id, read_time
+from holdfast.protocol.pin_api import (
+    MAX_PAGE,
+    Exchange,
+    PinPages,
+    fits,
+    iso_time,
+    other_version,
+    read_id,
+    read_time,
+)
 from holdfast.protocol.status_errors import failure, one_line, provider_error
 from holdfast.records import Pin, PinFilter, PinInfo, PinState, merged_keyvalues, value_text
 

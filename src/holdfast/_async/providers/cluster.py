@@ -30,18 +30,16 @@ from holdfast.files.sinks import spool
 from holdfast.files.sources import Progress, Source
 from holdfast.protocol.cluster import (
     ASKED_AT_ONCE,
-    AllocationLines,
-    ClusterAPI,
-    matches,
-    read_options,
-)
-from holdfast.protocol.cluster_replies import (
     PINNED,
     UNREACHABLE,
+    AllocationLines,
+    ClusterAPI,
     ClusterPin,
     PeerStates,
     make_pin,
+    matches,
     may_differ,
+    read_options,
 )
 from holdfast.protocol.http import Reply, Request
 from holdfast.protocol.multipart import FileSource

@@ -14,7 +14,7 @@ from holdfast.errors import ClientError, InvalidCIDError, NetworkError, Provider
 from holdfast.files.hashed_source import HashedSource
 from holdfast.files.sources import Progress
 from holdfast.files.unfinished_uploads import SavedUpload, UnfinishedUpload, encode_states
-from holdfast.protocol import pinata_uploads
+from holdfast.protocol import pinata
 from holdfast.protocol.http import Reply, Request
 from holdfast.protocol.pinata import PENDING, PinataAPI
 from holdfast.protocol.retrying import Backoff, Retry, is_unconnected, retry_reason
@@ -67,7 +67,7 @@ class AsyncLargeUpload:
         self._session = session
         self._run = run
         self._api = api
-        self._tus: TusAPI = pinata_uploads.resumable(api)
+        self._tus: TusAPI = pinata.resumable(api)
         self._source = source
         self._size = size
         self._saved = saved
@@ -200,7 +200,7 @@ class AsyncLargeUpload:
         return await self._ask(state)
 
     def _end_of_piece(self, offset: int) -> int:
-        return min(offset + pinata_uploads.PIECE_SIZE, self._size)
+        return min(offset + pinata.PIECE_SIZE, self._size)
 
     async def _send_piece(self, state: UnfinishedUpload, offset: int) -> "Attempt":
         """Send the piece that begins at `offset` once."""
@@ -235,7 +235,7 @@ class AsyncLargeUpload:
     def _may_be_complete(self, state: UnfinishedUpload) -> bool:
         """Return whether the last piece may have been sent."""
         state = self._saved.state or state
-        return state.offset + pinata_uploads.PIECE_SIZE >= self._size
+        return state.offset + pinata.PIECE_SIZE >= self._size
 
     async def _read_cid(self, reply: Reply, state: UnfinishedUpload) -> str:
         """Return the CID of a complete upload. The service may say it in its last reply only."""
@@ -259,7 +259,7 @@ class AsyncLargeUpload:
         expected = None if check is None else await run_blocking(check.expected_cid)
         pauses = AsyncPauses(FIRST_PAUSE, PENDING_SECONDS, now() + PENDING_SECONDS)
         while True:
-            find = pinata_uploads.find_cid(self._api, state.location, expected)
+            find = pinata.find_cid(self._api, state.location, expected)
             cid: str | None = await self._run(find, self._call)
             if cid != PENDING or not await pauses.wait():
                 return None if cid == PENDING else cid

@@ -23,12 +23,19 @@ from holdfast.files.sources import Progress, Source
 from holdfast.files.unfinished_uploads import SavedUpload, UnfinishedUploads
 from holdfast.files.upload_check import WrittenLayout
 from holdfast.hints import advise
-from holdfast.protocol import pinata_uploads
+from holdfast.protocol import pinata
 from holdfast.protocol.gateway import Gateway
 from holdfast.protocol.http import SignedURL
-from holdfast.protocol.pinata import LARGEST_FORM, PinataAPI, UploadLimits, sign_read, sign_upload
-from holdfast.protocol.pinata_options import PinataOptions, api_root
-from holdfast.protocol.pinata_uploads import LARGEST_FILE
+from holdfast.protocol.pinata import (
+    LARGEST_FILE,
+    LARGEST_FORM,
+    PinataAPI,
+    PinataOptions,
+    UploadLimits,
+    api_root,
+    sign_read,
+    sign_upload,
+)
 from holdfast.records import Added, PinInfo, now_ms
 
 PUBLIC_PATH: Final = "/ipfs"
@@ -130,7 +137,7 @@ class AsyncPinataProvider(AsyncPinProvider):
     ) -> Added:
         if size <= LARGEST_FORM:
             return await super().add_file(source, info, call, progress)
-        about = pinata_uploads.metadata(self._api, info, source.type)
+        about = pinata.metadata(self._api, info, source.type)
         identity = await run_blocking(source.identify)
         saved = await run_blocking(self._open_saved, source, identity, about, info)
         try:
@@ -150,7 +157,7 @@ class AsyncPinataProvider(AsyncPinProvider):
             if self.config.verify:
                 await run_interruptible(parts.catch_up, size)
                 await run_blocking(self._layout.compare, parts, Reference.parse(sent.cid).cid)
-            exchange = pinata_uploads.describe(self._api, sent.cid, sent.location, info)
+            exchange = pinata.describe(self._api, sent.cid, sent.location, info)
             added = await self.run(exchange, call)
             await run_blocking(saved.remove)
             return added
@@ -168,12 +175,12 @@ class AsyncPinataProvider(AsyncPinProvider):
         info: PinInfo,
     ) -> SavedUpload:
         """Return what is saved about the upload of a file, locked. Pass `source` its states."""
-        account = Place(self._options.upload_url, pinata_uploads.account(self._api.token))
+        account = Place(self._options.upload_url, pinata.account(self._api.token))
         return UnfinishedUploads().open(
             endpoint=account.name,
             account=account.fingerprint(account.name),
             source=identity,
-            about=pinata_uploads.identity(self._api, about, info),
+            about=pinata.identity(self._api, about, info),
             restore=source.restore_states,
         )
 

@@ -23,8 +23,7 @@ from holdfast.files.copy_journal import Place
 from holdfast.protocol.gateway import Gateway, Gateways
 from holdfast.protocol.host_privacy import WORLD, privacy
 from holdfast.protocol.http import Reply, Request
-from holdfast.protocol.pin_api import Exchange, PinPages
-from holdfast.protocol.pin_lines import PinLines
+from holdfast.protocol.pin_api import Exchange, PinLines, PinPages
 from holdfast.records import Pin, PinFilter
 from holdfast.registry import SERVICE, usual_gateways
 

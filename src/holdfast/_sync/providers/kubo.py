@@ -29,8 +29,15 @@ from holdfast.files.sinks import spool
 from holdfast.files.sources import Progress, Source
 from holdfast.protocol.gateway import ArchiveScope
 from holdfast.protocol.http import Request
-from holdfast.protocol.kubo import READ_COMMANDS, WRITE_COMMANDS, KuboAPI, check_filter, check_info
-from holdfast.protocol.kubo_replies import KuboPinLines, is_page
+from holdfast.protocol.kubo import (
+    READ_COMMANDS,
+    WRITE_COMMANDS,
+    KuboAPI,
+    KuboPinLines,
+    check_filter,
+    check_info,
+    is_page,
+)
 from holdfast.records import Added, Pin, PinFilter, PinInfo
 
 if TYPE_CHECKING:

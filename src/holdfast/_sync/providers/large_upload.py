@@ -16,7 +16,7 @@ from holdfast.errors import ClientError, InvalidCIDError, NetworkError, Provider
 from holdfast.files.hashed_source import HashedSource
 from holdfast.files.sources import Progress
 from holdfast.files.unfinished_uploads import SavedUpload, UnfinishedUpload, encode_states
-from holdfast.protocol import pinata_uploads
+from holdfast.protocol import pinata
 from holdfast.protocol.http import Reply, Request
 from holdfast.protocol.pinata import PENDING, PinataAPI
 from holdfast.protocol.retrying import Backoff, Retry, is_unconnected, retry_reason
@@ -69,7 +69,7 @@ class LargeUpload:
         self._session = session
         self._run = run
         self._api = api
-        self._tus: TusAPI = pinata_uploads.resumable(api)
+        self._tus: TusAPI = pinata.resumable(api)
         self._source = source
         self._size = size
         self._saved = saved
@@ -202,7 +202,7 @@ class LargeUpload:
         return self._ask(state)
 
     def _end_of_piece(self, offset: int) -> int:
-        return min(offset + pinata_uploads.PIECE_SIZE, self._size)
+        return min(offset + pinata.PIECE_SIZE, self._size)
 
     def _send_piece(self, state: UnfinishedUpload, offset: int) -> "Attempt":
         """Send the piece that begins at `offset` once."""
@@ -237,7 +237,7 @@ class LargeUpload:
     def _may_be_complete(self, state: UnfinishedUpload) -> bool:
         """Return whether the last piece may have been sent."""
         state = self._saved.state or state
-        return state.offset + pinata_uploads.PIECE_SIZE >= self._size
+        return state.offset + pinata.PIECE_SIZE >= self._size
 
     def _read_cid(self, reply: Reply, state: UnfinishedUpload) -> str:
         """Return the CID of a complete upload. The service may say it in its last reply only."""
@@ -261,7 +261,7 @@ class LargeUpload:
         expected = None if check is None else run_blocking(check.expected_cid)
         pauses = Pauses(FIRST_PAUSE, PENDING_SECONDS, now() + PENDING_SECONDS)
         while True:
-            find = pinata_uploads.find_cid(self._api, state.location, expected)
+            find = pinata.find_cid(self._api, state.location, expected)
             cid: str | None = self._run(find, self._call)
             if cid != PENDING or not pauses.wait():
                 return None if cid == PENDING else cid
