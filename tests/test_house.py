@@ -436,7 +436,7 @@ def test_only_the_registry_knows_the_names_of_providers():
         "testing/running_nodes.py": ["pinning"],  # the configuration of a client for the node
         "records.py": ["pinning"],  # a state of a pin
         "protocol/pinning.py": ["pinning"],  # the same
-        "protocol/cluster.py": ["cluster", "pinning"],  # the same
+        "protocol/cluster.py": ["pinning"],  # the same
         "protocol/psa.py": ["pinning"],  # the same
         "node/psa_api/pin_requests.py": ["pinning"],  # the same
         "node/pinning_api/endpoints.py": ["local"],  # the id of the node's one user

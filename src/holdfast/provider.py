@@ -8,14 +8,16 @@ of `StorageProvider` works too. Every provider should pass the tests in
 
 from holdfast._async.providers.base import AsyncBaseProvider, Content
 from holdfast._async.providers.wrapping import AsyncWrappingProvider
-from holdfast._async.reads.entry_pages import AsyncEntryPages
-from holdfast._async.reads.reader import AsyncBlockReader, AsyncRanges, AsyncReader
-from holdfast._async.reads.wrapping import AsyncWrappingReader
+from holdfast._async.reads.reader import (
+    AsyncBlockReader,
+    AsyncEntryPages,
+    AsyncRanges,
+    AsyncReader,
+    AsyncWrappingReader,
+)
 from holdfast._sync.providers.base import BaseProvider
 from holdfast._sync.providers.wrapping import WrappingProvider
-from holdfast._sync.reads.entry_pages import EntryPages
-from holdfast._sync.reads.reader import BlockReader, Ranges, Reader
-from holdfast._sync.reads.wrapping import WrappingReader
+from holdfast._sync.reads.reader import BlockReader, EntryPages, Ranges, Reader, WrappingReader
 from holdfast.calls import Call
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference

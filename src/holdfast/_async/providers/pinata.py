@@ -5,8 +5,7 @@ from typing import Any, Final
 
 from holdfast._async.providers.large_upload import AsyncLargeUpload
 from holdfast._async.providers.pinning import AsyncPinProvider
-from holdfast._async.reads.gateway_reader import AsyncGatewayReader
-from holdfast._async.reads.link_reader import AsyncLinkReader
+from holdfast._async.reads.gateway_reader import AsyncGatewayReader, AsyncLinkReader
 from holdfast._async.reads.reader import AsyncReader
 from holdfast._async.runtime import compute, run_blocking, run_interruptible
 from holdfast._async.session import AsyncSession

@@ -4,8 +4,7 @@ import copy
 from typing import Any, Self
 
 from holdfast._async.providers.base import AsyncBaseProvider, Lifetime
-from holdfast._async.reads.reader import AsyncReader
-from holdfast._async.reads.wrapping import forwarded
+from holdfast._async.reads.reader import AsyncReader, forwarded
 from holdfast.config import ClientConfig
 from holdfast.files.archive_sources import ArchiveSource
 from holdfast.files.folder_source import FolderSource

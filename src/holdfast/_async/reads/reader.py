@@ -12,14 +12,14 @@ a file uses the upper level alone; copies and exports use the lower one.
 """
 
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Awaitable, Callable
-from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeAlias, TypeVar, cast
 
 from holdfast._async.reads.archive_feed import AsyncArchiveFeed
 from holdfast._async.reads.blocks import AsyncBlocks, AsyncGetBlock, AsyncGivenBlocks, check_time
 from holdfast._async.reads.blocks import ignore as ignore_items
-from holdfast._async.reads.entry_pages import AsyncEntryPages
 from holdfast._async.reads.peer import AsyncBlocksPeer
 from holdfast._async.reads.state import Output, ReadState
 from holdfast._async.reads.strategies import AsyncBodyStream
@@ -32,8 +32,9 @@ from holdfast.content.cid import CID
 from holdfast.content.codecs import is_one_block
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.body import BodyProof
-from holdfast.content.unixfs.root_nodes import RootInfo, stat_record
-from holdfast.content.unixfs.walks import FileWalk
+from holdfast.content.unixfs.directory_nodes import DirectoryEntry
+from holdfast.content.unixfs.root_nodes import RootInfo, entry_record, has_root_info, stat_record
+from holdfast.content.unixfs.walks import DirectoryWalk, FileWalk
 from holdfast.errors import NetworkError, ProviderError, VerificationError
 from holdfast.files.sinks import Sink
 from holdfast.files.sources import Progress
@@ -43,9 +44,73 @@ from holdfast.records import Entry
 if TYPE_CHECKING:
     from holdfast._async.transport import AsyncResponse
 
+DETAILED: Final = 64  # entries of a page whose roots are read
 LARGEST_RANGE: Final = 8 << 20  # bytes that an open file reads within one `timeouts.total`
 BODY_FROM: Final = 4 << 20  # bytes of a file from which one stream is faster than its blocks
 Part: TypeAlias = bytes | bytearray
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+class AsyncEntryPages:
+    """Lists a directory. What it holds between two pages is a batch of blocks at the most.
+
+    Args:
+        blocks: The blocks of the directory.
+        reference: The directory.
+        details: Whether the roots of the entries are read, for their kinds and sizes.
+    """
+
+    def __init__(self, blocks: AsyncBlocks, reference: Reference, *, details: bool = False) -> None:
+        self._blocks = blocks
+        self._reference = reference
+        self._details = details
+        self._walk: DirectoryWalk | None = None
+        self._known = BlockCache(MAX_CACHED)
+        self._waiting: deque[DirectoryEntry] = deque()
+        self._changes: list[Callable[[Entry], Entry]] = []
+
+    def map(self, change: Callable[[Entry], Entry]) -> Self:
+        """Let `change` make each entry what a wrapping reader shows; return the pages."""
+        self._changes.append(change)
+        return self
+
+    async def next_page(self, call: Call) -> list[Entry] | None:
+        """Return some entries, in the directory's order; None at the end. A page may be empty."""
+        page = await self._next_page(call)
+        for change in self._changes if page else ():
+            page = [*map(change, page or ())]
+        return page
+
+    async def _next_page(self, call: Call) -> list[Entry] | None:
+        self._blocks.continue_in(call)
+        if self._walk is None:
+            self._walk = DirectoryWalk(await self._blocks.find(self._reference, call))
+        if not self._waiting:
+            if self._walk.need is None:
+                return None
+            await self._blocks.advance(self._walk, self._known, self._waiting.extend)
+            check_time(call.deadline, self._reference)
+        if self._details:
+            return await self._detailed(call)
+        page = [entry_record(entry) for entry in self._waiting]
+        self._waiting.clear()
+        return page
+
+    async def _detailed(self, call: Call) -> list[Entry]:
+        """Return a page with the kinds and sizes of all entries whose root can be read."""
+        batch = [self._waiting.popleft() for _ in range(min(DETAILED, len(self._waiting)))]
+        # A raw block is a file, and the directory declares its size.
+        unknown = [
+            entry.cid for entry in batch if not is_one_block(entry.cid) and has_root_info(entry.cid)
+        ]
+        found = await self._blocks.root_infos(unknown, self._known, self._reference, call)
+        infos = dict(zip(unknown, found, strict=True))
+        return [
+            Entry(name=entry.name, cid=str(entry.cid), kind=info.kind, size=info.size)
+            if (info := infos.get(entry.cid)) is not None
+            else entry_record(entry)
+            for entry in batch
+        ]
 
 
 class AsyncRanges:
@@ -265,3 +330,55 @@ class AsyncBlockReader(AsyncReader):
     ) -> AsyncBlocks:
         """Return the blocks of `get_block`."""
         return self._blocks
+
+
+def forwarded(method: Method) -> Method:
+    """Return a method that calls the method of this name of `inner`."""
+
+    @wraps(method, updated=())
+    def forward(self: Any, *args: Any, **options: Any) -> Any:
+        return self.forward(method.__name__, *args, **options)
+
+    return cast("Method", forward)
+
+
+class AsyncWrappingReader(AsyncReader):
+    """A reader that forwards everything to `inner`. A subclass overrides what it changes.
+
+    To change content, override `read`, `open`, `stat` and `pages`. Copies and exports use the
+    blocks, which stay as they are.
+
+    Attributes:
+        inner: The reader that does the work.
+    """
+
+    def __init__(self, inner: AsyncReader) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, name: str, /, *args: Any, **options: Any) -> Any:
+        """Call the method `name` of the inner reader. Every call that is forwarded comes here."""
+        return getattr(self.inner, name)(*args, **options)
+
+    @property
+    def is_remote(self) -> bool:  # type: ignore[override]  # the inner reader has it
+        """Whether a request costs more than some work on disk."""
+        return self.inner.is_remote
+
+    @property
+    def form(self) -> str:
+        """What the inner reader makes of the content. One that changes it appends its own text."""
+        return self.inner.form
+
+    @property
+    def host(self) -> str:  # type: ignore[override]
+        """The host of the peer."""
+        return self.inner.host
+
+    blocks = forwarded(AsyncReader.blocks)
+    archive = forwarded(AsyncReader.archive)
+    body = forwarded(AsyncReader.body)
+    read = forwarded(AsyncReader.read)
+    open = forwarded(AsyncReader.open)
+    stat = forwarded(AsyncReader.stat)
+    pages = forwarded(AsyncReader.pages)

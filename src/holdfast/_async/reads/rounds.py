@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Protocol
 
-from holdfast._async.reads.attempt import BODY, PLAIN, drop_unverified
 from holdfast._async.reads.peer import AsyncGatewayPeer
 from holdfast._async.reads.state import ReadState
+from holdfast._async.reads.strategies import BODY, PLAIN, drop_unverified
 from holdfast._async.runtime import now, race
 from holdfast._async.session import AsyncSession
 from holdfast.calls import Deadline

@@ -7,8 +7,7 @@ from typing import Any, Final
 
 from holdfast._sync.providers.large_upload import LargeUpload
 from holdfast._sync.providers.pinning import PinProvider
-from holdfast._sync.reads.gateway_reader import GatewayReader
-from holdfast._sync.reads.link_reader import LinkReader
+from holdfast._sync.reads.gateway_reader import GatewayReader, LinkReader
 from holdfast._sync.reads.reader import Reader
 from holdfast._sync.runtime import compute, run_blocking, run_interruptible
 from holdfast._sync.session import Session

@@ -6,8 +6,7 @@ import copy
 from typing import Any, Self
 
 from holdfast._sync.providers.base import BaseProvider, Lifetime
-from holdfast._sync.reads.reader import Reader
-from holdfast._sync.reads.wrapping import forwarded
+from holdfast._sync.reads.reader import Reader, forwarded
 from holdfast.config import ClientConfig
 from holdfast.files.archive_sources import ArchiveSource
 from holdfast.files.folder_source import FolderSource

@@ -5,12 +5,12 @@
 `reader` is the base class of all readers, over the sources of blocks in `blocks`. One reader reads
 from HTTP gateways, none of which is trusted. The steps of a read through gateways are::
 
-    small_block      a small raw block: send, read, hash, compare; only if that is not enough:
-    gateway_reader   make a ReadState: what is wanted, what is known, what is verified
+    gateway_reader   a small raw block: send, read, hash, compare; only if that is not enough:
+                     make a ReadState: what is wanted, what is known, what is verified
     rounds           ask the gateways one after the other; wait, and ask again those that may help;
                      or let them race to the first verified bytes, and continue with the winner
-    attempt          one gateway: try the strategies in order, until one completes the read
-      strategies     each sends a request and returns a transfer
+    strategies       one gateway: try the strategies in order, until one completes the read;
+                     each sends a request and returns a transfer
     streams          receive a body in batches; verify one while the next one arrives
     state            the output: what is verified is written into the sink
 

@@ -14,14 +14,14 @@ a file uses the upper level alone; copies and exports use the lower one.
 """
 
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeAlias, TypeVar, cast
 
 from holdfast._sync.reads.archive_feed import ArchiveFeed
 from holdfast._sync.reads.blocks import Blocks, GetBlock, GivenBlocks, check_time
 from holdfast._sync.reads.blocks import ignore as ignore_items
-from holdfast._sync.reads.entry_pages import EntryPages
 from holdfast._sync.reads.peer import BlocksPeer
 from holdfast._sync.reads.state import Output, ReadState
 from holdfast._sync.reads.strategies import BodyStream
@@ -34,8 +34,9 @@ from holdfast.content.cid import CID
 from holdfast.content.codecs import is_one_block
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.body import BodyProof
-from holdfast.content.unixfs.root_nodes import RootInfo, stat_record
-from holdfast.content.unixfs.walks import FileWalk
+from holdfast.content.unixfs.directory_nodes import DirectoryEntry
+from holdfast.content.unixfs.root_nodes import RootInfo, entry_record, has_root_info, stat_record
+from holdfast.content.unixfs.walks import DirectoryWalk, FileWalk
 from holdfast.errors import NetworkError, ProviderError, VerificationError
 from holdfast.files.sinks import Sink
 from holdfast.files.sources import Progress
@@ -45,9 +46,73 @@ from holdfast.records import Entry
 if TYPE_CHECKING:
     from holdfast._sync.transport import Response
 
+DETAILED: Final = 64  # entries of a page whose roots are read
 LARGEST_RANGE: Final = 8 << 20  # bytes that an open file reads within one `timeouts.total`
 BODY_FROM: Final = 4 << 20  # bytes of a file from which one stream is faster than its blocks
 Part: TypeAlias = bytes | bytearray
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+class EntryPages:
+    """Lists a directory. What it holds between two pages is a batch of blocks at the most.
+
+    Args:
+        blocks: The blocks of the directory.
+        reference: The directory.
+        details: Whether the roots of the entries are read, for their kinds and sizes.
+    """
+
+    def __init__(self, blocks: Blocks, reference: Reference, *, details: bool = False) -> None:
+        self._blocks = blocks
+        self._reference = reference
+        self._details = details
+        self._walk: DirectoryWalk | None = None
+        self._known = BlockCache(MAX_CACHED)
+        self._waiting: deque[DirectoryEntry] = deque()
+        self._changes: list[Callable[[Entry], Entry]] = []
+
+    def map(self, change: Callable[[Entry], Entry]) -> Self:
+        """Let `change` make each entry what a wrapping reader shows; return the pages."""
+        self._changes.append(change)
+        return self
+
+    def next_page(self, call: Call) -> list[Entry] | None:
+        """Return some entries, in the directory's order; None at the end. A page may be empty."""
+        page = self._next_page(call)
+        for change in self._changes if page else ():
+            page = [*map(change, page or ())]
+        return page
+
+    def _next_page(self, call: Call) -> list[Entry] | None:
+        self._blocks.continue_in(call)
+        if self._walk is None:
+            self._walk = DirectoryWalk(self._blocks.find(self._reference, call))
+        if not self._waiting:
+            if self._walk.need is None:
+                return None
+            self._blocks.advance(self._walk, self._known, self._waiting.extend)
+            check_time(call.deadline, self._reference)
+        if self._details:
+            return self._detailed(call)
+        page = [entry_record(entry) for entry in self._waiting]
+        self._waiting.clear()
+        return page
+
+    def _detailed(self, call: Call) -> list[Entry]:
+        """Return a page with the kinds and sizes of all entries whose root can be read."""
+        batch = [self._waiting.popleft() for _ in range(min(DETAILED, len(self._waiting)))]
+        # A raw block is a file, and the directory declares its size.
+        unknown = [
+            entry.cid for entry in batch if not is_one_block(entry.cid) and has_root_info(entry.cid)
+        ]
+        found = self._blocks.root_infos(unknown, self._known, self._reference, call)
+        infos = dict(zip(unknown, found, strict=True))
+        return [
+            Entry(name=entry.name, cid=str(entry.cid), kind=info.kind, size=info.size)
+            if (info := infos.get(entry.cid)) is not None
+            else entry_record(entry)
+            for entry in batch
+        ]
 
 
 class Ranges:
@@ -265,3 +330,55 @@ class BlockReader(Reader):
     ) -> Blocks:
         """Return the blocks of `get_block`."""
         return self._blocks
+
+
+def forwarded(method: Method) -> Method:
+    """Return a method that calls the method of this name of `inner`."""
+
+    @wraps(method, updated=())
+    def forward(self: Any, *args: Any, **options: Any) -> Any:
+        return self.forward(method.__name__, *args, **options)
+
+    return cast("Method", forward)
+
+
+class WrappingReader(Reader):
+    """A reader that forwards everything to `inner`. A subclass overrides what it changes.
+
+    To change content, override `read`, `open`, `stat` and `pages`. Copies and exports use the
+    blocks, which stay as they are.
+
+    Attributes:
+        inner: The reader that does the work.
+    """
+
+    def __init__(self, inner: Reader) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, name: str, /, *args: Any, **options: Any) -> Any:
+        """Call the method `name` of the inner reader. Every call that is forwarded comes here."""
+        return getattr(self.inner, name)(*args, **options)
+
+    @property
+    def is_remote(self) -> bool:  # type: ignore[override]  # the inner reader has it
+        """Whether a request costs more than some work on disk."""
+        return self.inner.is_remote
+
+    @property
+    def form(self) -> str:
+        """What the inner reader makes of the content. One that changes it appends its own text."""
+        return self.inner.form
+
+    @property
+    def host(self) -> str:  # type: ignore[override]
+        """The host of the peer."""
+        return self.inner.host
+
+    blocks = forwarded(Reader.blocks)
+    archive = forwarded(Reader.archive)
+    body = forwarded(Reader.body)
+    read = forwarded(Reader.read)
+    open = forwarded(Reader.open)
+    stat = forwarded(Reader.stat)
+    pages = forwarded(Reader.pages)

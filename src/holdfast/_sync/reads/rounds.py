@@ -12,9 +12,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
-from holdfast._sync.reads.attempt import BODY, PLAIN, drop_unverified
 from holdfast._sync.reads.peer import GatewayPeer
 from holdfast._sync.reads.state import ReadState
+from holdfast._sync.reads.strategies import BODY, PLAIN, drop_unverified
 from holdfast._sync.runtime import now, race
 from holdfast._sync.session import Session
 from holdfast.calls import Deadline
