@@ -40,7 +40,7 @@ from holdfast.registry import build_async_provider
 # Imported in the methods: most programs copy nothing, and should not wait for the modules.
 if TYPE_CHECKING:
     from holdfast._async.copying.copier import AsyncCopier
-    from holdfast._async.folder_download.tally import Tally
+    from holdfast._async.folder_download import Tally
     from holdfast._async.providers.base import AsyncBaseProvider
 
 T = TypeVar("T")
@@ -527,8 +527,7 @@ class AsyncClient(AsyncCloses):
         arguments.check_progress(progress)
         arguments.check_max_bytes(max_bytes)
         # Few programs need them, and should not wait for the modules.
-        from holdfast._async.folder_download.download import download_folder  # noqa: PLC0415
-        from holdfast._async.folder_download.entries import FolderOptions  # noqa: PLC0415
+        from holdfast._async.folder_download import FolderOptions, download_folder  # noqa: PLC0415
 
         options = FolderOptions(symlinks=symlinks, portable=portable, max_bytes=max_bytes)
         return await download_folder(self._provider, Reference.parse(cid), to, options, progress)
@@ -774,7 +773,7 @@ class AsyncClient(AsyncCloses):
             ...         print(outcome.item.name, outcome.error)
             tides None
         """
-        from holdfast._async.folder_download.tally import Tally  # noqa: PLC0415
+        from holdfast._async.folder_download import Tally  # noqa: PLC0415
         from holdfast.files.copy_journal import CopyJournal  # noqa: PLC0415
 
         arguments.check_progress(progress)

@@ -42,7 +42,7 @@ from holdfast.registry import build_provider
 # Imported in the methods: most programs copy nothing, and should not wait for the modules.
 if TYPE_CHECKING:
     from holdfast._sync.copying.copier import Copier
-    from holdfast._sync.folder_download.tally import Tally
+    from holdfast._sync.folder_download import Tally
     from holdfast._sync.providers.base import BaseProvider
 
 T = TypeVar("T")
@@ -521,8 +521,7 @@ class Client(Closes):
         arguments.check_progress(progress)
         arguments.check_max_bytes(max_bytes)
         # Few programs need them, and should not wait for the modules.
-        from holdfast._sync.folder_download.download import download_folder  # noqa: PLC0415
-        from holdfast._sync.folder_download.entries import FolderOptions  # noqa: PLC0415
+        from holdfast._sync.folder_download import FolderOptions, download_folder  # noqa: PLC0415
 
         options = FolderOptions(symlinks=symlinks, portable=portable, max_bytes=max_bytes)
         return download_folder(self._provider, Reference.parse(cid), to, options, progress)
@@ -768,7 +767,7 @@ class Client(Closes):
             ...         print(outcome.item.name, outcome.error)
             tides None
         """
-        from holdfast._sync.folder_download.tally import Tally  # noqa: PLC0415
+        from holdfast._sync.folder_download import Tally  # noqa: PLC0415
         from holdfast.files.copy_journal import CopyJournal  # noqa: PLC0415
 
         arguments.check_progress(progress)

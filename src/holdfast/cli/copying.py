@@ -113,7 +113,7 @@ def copy(
 def _copy_each(
     client: "Client", target: "Client", cids: list[str], report: "Report", options: dict[str, Any]
 ) -> Any:
-    from holdfast._sync.folder_download.tally import Tally
+    from holdfast._sync.folder_download import Tally
     from holdfast._sync.workers import Outcomes, WorkGroup
 
     tally = Tally(report.progress)

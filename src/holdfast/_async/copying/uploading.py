@@ -10,8 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 from holdfast import arguments
 from holdfast._async.copying.places import find_pin
-from holdfast._async.folder_download.download import download_folder
-from holdfast._async.folder_download.entries import FolderOptions
+from holdfast._async.folder_download import FolderOptions, download_folder
 from holdfast._async.providers.base import AsyncBaseProvider
 from holdfast._async.providers.foreign import as_provider
 from holdfast._async.runtime import run_blocking

@@ -12,8 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 from holdfast import arguments
 from holdfast._sync.copying.places import find_pin
-from holdfast._sync.folder_download.download import download_folder
-from holdfast._sync.folder_download.entries import FolderOptions
+from holdfast._sync.folder_download import FolderOptions, download_folder
 from holdfast._sync.providers.base import BaseProvider
 from holdfast._sync.providers.foreign import as_provider
 from holdfast._sync.runtime import run_blocking

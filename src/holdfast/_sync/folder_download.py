@@ -1,0 +1,575 @@
+# WARNING: this file is generated from src/holdfast/_async/folder_download.py
+# by scripts/generate_sync.py. Change the original instead.
+"""Downloads of directories to disk.
+
+::
+
+    download_folder      the whole download: the work folder, the directory, the last step
+    FolderFetcher   each directory: its names are listed and checked, then its entries fetched
+    Entries         each entry: a file or a symbolic link is written, a directory comes later
+    FolderSource    blocks and files from the reader of a provider, by CID or by path
+
+Blocks and files are requested by their CIDs. A gateway that serves only certain roots refuses that.
+Then they are requested by their paths below the root, and verified all the same. What is refused,
+and how it is written, is in `holdfast.files.folder_target`.
+"""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from threading import Lock
+from typing import Final, NamedTuple, TypeAlias
+
+from holdfast._sync.providers.base import BaseProvider
+from holdfast._sync.reads.archive_feed import ArchiveFeed, PassedError
+from holdfast._sync.reads.blocks import Blocks, GivenBlocks, HeldBlocks
+from holdfast._sync.reads.reader import Reader
+from holdfast._sync.reads.state import commit
+from holdfast._sync.runtime import run_blocking, together
+from holdfast.calls import Call
+from holdfast.content import dag_pb
+from holdfast.content.blocks import BlockCache, check_provable, inline_block, malformed
+from holdfast.content.budgets import MAX_CACHED
+from holdfast.content.cid import CID
+from holdfast.content.codecs import is_one_block, kind_of, read_kind, require_codec
+from holdfast.content.reference import Reference
+from holdfast.content.unixfs import data
+from holdfast.content.unixfs.data import Kind
+from holdfast.content.unixfs.directory_nodes import DirectoryEntry, not_a_directory
+from holdfast.content.unixfs.file_nodes import file_node
+from holdfast.content.unixfs.walks import DirectoryWalk, PathWalk
+from holdfast.errors import (
+    ClientError,
+    MalformedError,
+    NetworkError,
+    ProviderError,
+    TooLargeError,
+    UnprovenError,
+    VerificationError,
+)
+from holdfast.files.disk_space import DiskSpace
+from holdfast.files.folder_target.limits import DirectoryCount, Usage
+from holdfast.files.folder_target.names import (
+    WRITE_LINKS,
+    EntryPath,
+    NameRules,
+    check_link,
+    is_refusal,
+    refused,
+)
+from holdfast.files.folder_target.spool import EntrySpool
+from holdfast.files.folder_target.work_folder import PartFile, WorkFolder
+from holdfast.files.sinks import Sink
+from holdfast.files.sources import Progress
+from holdfast.protocol.gateway import ArchiveScope
+from holdfast.protocol.retrying import is_transient
+from holdfast.single_line import single_line
+
+FOLDERS = frozenset({Kind.DIRECTORY, Kind.SHARD})
+FILES_AT_ONCE: Final = 8  # as many as the blocks of one file
+
+# An archive saves a round trip for each file, and cannot be fetched in parts. So it pays for many
+# files whose transfer takes less time than a round trip: 256 KiB take 50 ms at 40 Mbit/s.
+ARCHIVE_FROM: Final = 16
+ARCHIVE_UP_TO: Final = 256 << 10
+Take: TypeAlias = Callable[[list[DirectoryEntry]], None]
+
+
+class Tally:
+    """Counts bytes of several files at a time, and calls `progress` with their sum.
+
+    The size of a directory is known only when all of it is there, so the total is None until then.
+
+    Example:
+        >>> tally = Tally(print)
+        >>> tally.add(3)
+        3 None
+        >>> one = tally.of_file()
+        >>> one(2, 10)
+        5 None
+        >>> tally.finish()
+        5 5
+    """
+
+    def __init__(self, progress: Progress | None) -> None:
+        self._progress = progress
+        self._lock = Lock()
+        self._done = 0
+
+    def add(self, count: int) -> None:
+        """Count bytes."""
+        with self._lock:
+            self._done += count
+            if self._progress is not None and count > 0:
+                self._progress(self._done, None)
+
+    def of_file(self) -> Progress:
+        """Return the progress function of one file."""
+        before = 0
+
+        def report(done: int, _: int | None) -> None:
+            nonlocal before
+            added, before = done - before, done
+            self.add(added)
+
+        return report
+
+    def finish(self) -> None:
+        """Report that all bytes are there."""
+        if self._progress is not None:
+            self._progress(self._done, self._done)
+
+
+class FolderSource:
+    """The directory at `reference`, read with `reader`. Paths are relative to this directory.
+
+    Attributes:
+        is_remote: Whether a request costs more than some work on disk.
+    """
+
+    def __init__(self, reader: Reader, reference: Reference, call: Call) -> None:
+        self.is_remote: bool = reader.is_remote
+        self._reader = reader
+        self._reference = reference
+        self._call = call
+        self._blocks = reader.blocks(reference, call)
+        self._by_path = False  # whether the gateways refuse CIDs other than the root
+
+    def root(self) -> CID:
+        """Return the CID of the directory."""
+        if not self.is_remote:
+            return self._blocks.find(self._reference, self._call)
+        walk = PathWalk(self._reference.cid, self._reference.path)
+        while (need := walk.need) is not None:
+            walk.feed(self.block(need, ()))
+        return walk.end()
+
+    def block(self, cid: CID, path: EntryPath) -> bytes:
+        """Return the block of `cid`, which is at `path`."""
+        inline = inline_block(cid)
+        if inline is not None:
+            return inline
+        check_provable(cid)
+        by_path = self._by_path
+        block = self._block_by_path(cid, path) if by_path else None
+        if block is not None:
+            return block
+        try:
+            return self._blocks.block(cid)
+        except (ProviderError, UnprovenError) as error:
+            if is_transient(error) or by_path or not self.is_remote:
+                raise
+            block = self._block_by_path(cid, path)
+            if block is None:
+                raise
+        self._by_path = True
+        return block
+
+    def read(
+        self,
+        cid: CID,
+        path: EntryPath,
+        sink: Sink,
+        progress: Progress,
+        blocks: Blocks | None = None,
+    ) -> None:
+        """Fill `sink` with the file `cid` at `path`; from `blocks`, if all of it is there."""
+        read = partial(
+            self._reader.read,
+            sink=sink,
+            call=self._call,
+            progress=progress,
+            blocks=blocks,
+            verify=True,
+        )
+        below = self._at(path, cid) if self.is_remote and blocks is None else None
+        if self._by_path and below is not None:
+            read(below)
+            return
+        try:
+            read(Reference(str(cid), cid))
+        except (ProviderError, UnprovenError) as error:
+            if is_transient(error) or below is None:
+                raise
+            run_blocking(sink.restart)
+            try:
+                read(below)
+            except (ProviderError, VerificationError):
+                raise error from None
+            self._by_path = True
+
+    def archive(self, cid: CID, path: EntryPath, scope: ArchiveScope) -> ArchiveFeed | None:
+        """Return the blocks of `cid`, which is at `path`; None if there is no archive.
+
+        They are those of one directory, or with the scope ``all`` also those of its content.
+        """
+        reference = self._at(path, cid)
+        if reference is None:
+            return None
+        return self._reader.archive(reference, scope, self._call)
+
+    def _block_by_path(self, cid: CID, path: EntryPath) -> bytes | None:
+        """Return a block from the archive of what is at `path`; None if it has none."""
+        feed = self.archive(cid, path, "entity")
+        if feed is None:
+            return None
+        try:
+            return feed.get(cid)
+        except (NetworkError, VerificationError):
+            return None
+        finally:
+            feed.close()
+
+    def _at(self, path: EntryPath, cid: CID) -> Reference | None:
+        """Return the reference to `cid`, which is at `path`; None if no URL can have its name."""
+        root = self._reference
+        try:
+            return Reference(root.text, root.cid, (*root.path, *path), cid)
+        except UnicodeEncodeError:
+            return None
+
+
+@dataclass(frozen=True)
+class FolderOptions:
+    """How a directory is written; see `Client.download_folder`."""
+
+    symlinks: bool = False
+    portable: bool = False
+    max_bytes: int | None = None
+
+
+class Entries:
+    """Writes entries into a work folder."""
+
+    def __init__(
+        self, source: FolderSource, work: WorkFolder, options: FolderOptions, tally: Tally
+    ) -> None:
+        self._source = source
+        self._work = work
+        self._options = options
+        self._tally = tally
+        self.usage = Usage(DiskSpace(work.path), options.max_bytes)
+
+    def is_saved(self, path: EntryPath, cid: CID) -> bool:
+        """Return whether an earlier download has written the file `cid` at `path`."""
+        continues = self._source.is_remote
+        size = run_blocking(self._work.saved_size, path, cid, continues=continues)
+        if size is None:
+            return False
+        self.usage.add_bytes(size, size)
+        self._tally.add(size)
+        return True
+
+    def fetch(self, path: EntryPath, cid: CID) -> Kind:
+        """Fetch what is at `path` and write it, unless it is a directory; return its kind."""
+        require_codec(cid)
+        block = inline_block(cid)
+        if block is None and is_one_block(cid):
+            self._read(path, cid)
+            return Kind.RAW
+        if block is None:
+            block = self.directory_block(cid)
+        if block is None:
+            block = self._source.block(cid, path)
+        return self.put(path, cid, block)
+
+    def put(self, path: EntryPath, cid: CID, block: bytes, feed: ArchiveFeed | None = None) -> Kind:
+        """Write what is at `path`, unless it is a directory; return its kind.
+
+        `block` is its verified block. The other blocks of a file come from `feed`; without that,
+        the file is requested.
+        """
+        kind = read_kind(cid, block)
+        if kind in FOLDERS or kind is Kind.SYMLINK:
+            self.save(cid, block)
+        if kind is Kind.SYMLINK:
+            run_blocking(self._write_link, path, block)
+        elif kind in {Kind.FILE, Kind.RAW}:
+            node = file_node(cid, block)
+            is_whole = not node.children
+            blocks = HeldBlocks({cid: block}) if is_whole else feed
+            self._read(path, cid, node.size, blocks)
+        elif kind not in FOLDERS:
+            raise malformed(cid, f"{'/'.join(path)} is neither a file nor a directory")
+        return kind
+
+    def directory_block(self, cid: CID) -> bytes | None:
+        """Return the block of a directory or link that an earlier download saved, or None."""
+        return run_blocking(self._work.saved_block, cid) if self._source.is_remote else None
+
+    def save(self, cid: CID, block: bytes) -> None:
+        """Save the block of a directory or link for a later download."""
+        if self._source.is_remote:
+            run_blocking(self._work.save_block, cid, block)
+
+    def _read(self, path: EntryPath, cid: CID, size: int = 0, blocks: Blocks | None = None) -> None:
+        """Write a file of `size` bytes, if that is known; from `blocks`, or by a request."""
+        continues = self._source.is_remote and blocks is None
+        part = PartFile(self._work, path, cid, self.usage, continues=continues)
+        try:
+            run_blocking(part.open)
+            if not self._work.form:  # else the reader knows the size of what it makes
+                run_blocking(part.expect, size)
+            self._source.read(cid, path, part, self._tally.of_file(), blocks)
+            commit(part)
+        finally:
+            run_blocking(part.discard)
+
+    def _write_link(self, path: EntryPath, block: bytes) -> None:
+        message = data.decode(dag_pb.decode(block).data)
+        text = message.data.decode("utf-8", "surrogateescape")
+        if not self._options.symlinks:
+            why = f"it is a symbolic link to {text[:200]!r}"
+            raise refused(path, why, hint=WRITE_LINKS)
+        check_link(path, text, portable=self._options.portable)
+        self._work.make_link(path, text)
+
+
+class _Directory(NamedTuple):
+    """A directory while it is fetched.
+
+    Attributes:
+        path: Its path below the root.
+        cid: Its CID.
+        waiting: The entries that are not fetched yet.
+        folders: The directories among them, which are fetched at the end.
+        counter: Counts the entries.
+    """
+
+    path: EntryPath
+    cid: CID
+    waiting: EntrySpool
+    folders: EntrySpool
+    counter: DirectoryCount
+
+    def add_folder(self, entry: DirectoryEntry) -> None:
+        """Note that the entry is a directory, which is fetched at the end."""
+        self.counter.add_directory(entry.cid)
+        self.folders.add(entry)
+
+
+class FolderFetcher:
+    """Fetches a directory and those below it into a work folder."""
+
+    def __init__(
+        self, source: FolderSource, work: WorkFolder, entries: Entries, rules: NameRules
+    ) -> None:
+        self._source = source
+        self._work = work
+        self._entries = entries
+        self._rules = rules
+        self._failed = False
+
+    def fetch(self, path: EntryPath, cid: CID, feed: ArchiveFeed | None = None) -> None:
+        """Fetch the directory `cid` to `path`; from `feed`, as far as it has the blocks."""
+        waiting, folders = EntrySpool(), EntrySpool()
+        counter = self._entries.usage.enter(cid)
+        directory = _Directory(path, cid, waiting, folders, counter)
+        try:
+            self._list(directory)
+            if not path:
+                self._check_space(waiting.size)
+            run_blocking(self._work.make_folder, path)
+            self._fetch_entries(directory, feed)
+            for folder in folders:
+                self.fetch((*path, folder.name), folder.cid)
+            counter.leave()
+        finally:
+            run_blocking(waiting.close)
+            run_blocking(folders.close)
+
+    def _check_space(self, declared: int) -> None:
+        """Raise `OSError` if the disk has no space for all that the root declares.
+
+        The declared sizes are not verified: files that have more are refused when they are written.
+        """
+        saved = run_blocking(self._work.saved_bytes)
+        run_blocking(self._entries.usage.require_space, declared - saved)
+
+    # The names
+
+    def _list(self, directory: _Directory) -> None:
+        """Find all entries of the directory, which wait then; raise an error if one is refused."""
+        path, cid, waiting, _, counter = directory
+        walk = DirectoryWalk(cid)
+        names = self._rules.new_directory()
+
+        def take(found: list[DirectoryEntry]) -> None:
+            for entry in found:
+                place = (*path, entry.name)
+                self._entries.usage.add_entry(place)
+                counter.add(entry.cid)
+                names.check(place)
+                waiting.add(entry)
+
+        known = BlockCache(MAX_CACHED)
+        blocks = GivenBlocks(partial(self._block, path=path), verified=True)
+        blocks.advance(walk, known, take)
+        need = walk.need
+        if need is not None and self._entries.directory_block(need) is None:
+            feed = self._source.archive(cid, path, "entity")
+            if feed is not None:
+                self._list_from(feed, walk, take)
+        while walk.need is not None:
+            blocks.advance(walk, known, take)
+        run_blocking(counter.end_list)
+
+    def _list_from(self, feed: ArchiveFeed, walk: DirectoryWalk, take: Take) -> None:
+        """Feed `walk` the blocks of `feed`, as far as it has them."""
+        try:
+            while (need := walk.need) is not None:
+                try:
+                    block = feed.get(need)
+                except (NetworkError, VerificationError):
+                    return
+                self._entries.save(need, block)
+                run_blocking(take, walk.feed(block, verified=True))
+        finally:
+            feed.close()
+
+    def _block(self, cid: CID, path: EntryPath) -> bytes:
+        """Return a block of a directory, which is saved for a later download."""
+        block = self._entries.directory_block(cid)
+        if block is None:
+            block = self._source.block(cid, path)
+            self._entries.save(cid, block)
+        return block
+
+    # The entries
+
+    def _fetch_entries(self, directory: _Directory, feed: ArchiveFeed | None) -> None:
+        """Fetch all files and links; add the directories that are not fetched to `folders`."""
+        path, cid, waiting = directory.path, directory.cid, directory.waiting
+        there = run_blocking(self._work.count, path)
+        iter(waiting)
+        if feed is not None:
+            self._fetch_from(feed, directory)
+        elif self._archive_pays(waiting, there):
+            feed = self._source.archive(cid, path, "all")
+            if feed is not None:
+                try:
+                    self._fetch_from(feed, directory)
+                finally:
+                    feed.close()
+        worker = partial(self._work_off, directory)
+        try:
+            outcomes = together([worker] * min(FILES_AT_ONCE, waiting.count or 1))
+        except BaseException:
+            self._failed = True  # threads may still run
+            raise
+        for outcome in outcomes:
+            if isinstance(outcome, Exception):
+                raise outcome
+
+    def _archive_pays(self, waiting: EntrySpool, there: int) -> bool:
+        """Return whether an archive is cheaper than a request for each entry.
+
+        Not if an earlier download has written more than a tenth of them: all would come again.
+        """
+        count = waiting.count
+        is_small = waiting.size <= count * ARCHIVE_UP_TO
+        return count >= ARCHIVE_FROM and is_small and there * 10 <= count
+
+    def _fetch_from(self, feed: ArchiveFeed, directory: _Directory) -> None:
+        """Take entries that wait, and write them with the blocks of `feed`, until it ends."""
+        while not feed.is_over and (entry := directory.waiting.take()) is not None:
+            place = (*directory.path, entry.name)
+            if self._entries.is_saved(place, entry.cid):
+                continue
+            kind = None
+            try:
+                block = feed.block(entry.cid)
+                kind = self._entries.put(place, entry.cid, block, feed)
+            except PassedError:
+                kind = None
+            except (NetworkError, VerificationError):
+                if not feed.is_over:
+                    raise
+            if kind is None:
+                self._fetch_entry(directory, entry)
+            elif kind is Kind.DIRECTORY:
+                directory.counter.add_directory(entry.cid)
+                self.fetch(place, entry.cid, feed)
+            elif kind is Kind.SHARD:  # its names come between its content
+                directory.add_folder(entry)
+
+    def _work_off(self, directory: _Directory) -> None:
+        """Take entries that wait, and fetch them, until there are no more or one has failed."""
+        path, waiting = directory.path, directory.waiting
+        try:
+            while not self._failed and (entry := waiting.take()) is not None:
+                if self._entries.usage.is_directory(entry.cid):
+                    directory.add_folder(entry)
+                elif not self._entries.is_saved((*path, entry.name), entry.cid):
+                    self._fetch_entry(directory, entry)
+        except BaseException:
+            self._failed = True
+            raise
+
+    def _fetch_entry(self, directory: _Directory, entry: DirectoryEntry) -> None:
+        place = (*directory.path, entry.name)
+        try:
+            kind = self._entries.fetch(place, entry.cid)
+        except ClientError as error:
+            error.add_note(single_line(f"in the directory: {'/'.join(place)}"))
+            raise
+        if kind in FOLDERS:
+            directory.add_folder(entry)
+
+
+def download_folder(
+    provider: BaseProvider,
+    reference: Reference,
+    to: str | os.PathLike[str],
+    options: FolderOptions,
+    progress: Progress | None,
+) -> Path:
+    """Download the directory at `reference`; return the path of the new folder."""
+    reader = provider.reader
+    tally = Tally(progress)
+    work = WorkFolder(Path(to), reference, provider.reader.form)
+    with provider.call("download_folder", str(reference), total=False) as call:
+        source = FolderSource(reader, reference, call)
+        run_blocking(work.open)
+        keep = True
+        try:
+            _tell_saved(work, call)
+            _fill(source, work, options, tally)
+            keep = False
+        except BaseException as error:
+            keep = not _is_final(error)
+            if keep and run_blocking(work.has_progress):
+                error.add_note(f"call again to continue; what is verified is kept in {work.path}")
+            raise
+        finally:
+            run_blocking(work.close, keep=keep)
+    tally.finish()
+    return Path(to)
+
+
+def _tell_saved(work: WorkFolder, call: Call) -> None:
+    """Report how many bytes an earlier download has left, if anybody listens to events."""
+    saved = run_blocking(work.saved_bytes) if call.is_heard() else 0
+    if saved:
+        call.tell("resume", "download continues after %d bytes", saved, position=saved)
+
+
+def _fill(source: FolderSource, work: WorkFolder, options: FolderOptions, tally: Tally) -> None:
+    """Fetch everything, and give it its name."""
+    cid = source.root()
+    entries = Entries(source, work, options, tally)
+    rules = run_blocking(work.rules, portable=options.portable)
+    block = entries.directory_block(cid) or source.block(cid, ())
+    if kind_of(cid, block) not in FOLDERS:
+        raise not_a_directory(cid)
+    entries.save(cid, block)
+    FolderFetcher(source, work, entries, rules).fetch((), cid)
+    run_blocking(work.commit, entries.usage.entries)
+
+
+def _is_final(error: BaseException) -> bool:
+    """Return whether the same call would be refused again, so that nothing is worth keeping."""
+    is_refused = isinstance(error, OSError) and is_refusal(error)
+    return is_refused or isinstance(error, MalformedError | TooLargeError)
