@@ -5,10 +5,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from holdfast.content.cid import CID
+from holdfast.content.cid import CID, Reference
 from holdfast.content.codecs import is_node
 from holdfast.content.profiles import UNIXFS_V1_2025, Profile, candidates_for
-from holdfast.content.reference import Reference
 from holdfast.content.unixfs.directories import build_directory
 from holdfast.content.unixfs.layouts import Layouts, WriteCheck, not_what_was_sent
 from holdfast.errors import VerificationError

@@ -12,8 +12,7 @@ from typing import Any, Final
 
 from fsspec.utils import stringify_path
 
-from holdfast.content.cid import CID
-from holdfast.content.reference import Reference
+from holdfast.content.cid import CID, Reference
 from holdfast.errors import (
     AuthenticationError,
     InvalidCIDError,

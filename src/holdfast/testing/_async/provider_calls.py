@@ -5,7 +5,7 @@ from typing import Any
 from holdfast import AsyncStorageProvider
 from holdfast._async.providers.foreign import as_provider
 from holdfast._async.reads.reader import AsyncReader
-from holdfast.content.reference import Reference
+from holdfast.content.cid import Reference
 from holdfast.files.sinks import MemorySink
 from holdfast.files.sources import Progress, Uploadable, open_source
 from holdfast.testing.provider_cases import Contract, check_cid, form_of, unique_json

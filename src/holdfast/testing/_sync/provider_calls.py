@@ -7,7 +7,7 @@ from typing import Any
 from holdfast import StorageProvider
 from holdfast._sync.providers.foreign import as_provider
 from holdfast._sync.reads.reader import Reader
-from holdfast.content.reference import Reference
+from holdfast.content.cid import Reference
 from holdfast.files.sinks import MemorySink
 from holdfast.files.sources import Progress, Uploadable, open_source
 from holdfast.testing.provider_cases import Contract, check_cid, form_of, unique_json
