@@ -20,9 +20,8 @@ from holdfast.errors import (
     VerificationError,
 )
 from holdfast.files import folder_source
-from holdfast.files.folder_source import FolderSource
+from holdfast.files.folder_source import FolderSource, names_in, open_source_folder
 from holdfast.files.importing import import_content
-from holdfast.files.source_folders import names_in, open_source_folder
 from tests._sync.test_base_provider import DictProvider
 from tests.content import VECTORS, make_directory
 from tests.support import EMPTY_DIRECTORY_V0, HELLO_CID, config_for, pinned

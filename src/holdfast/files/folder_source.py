@@ -3,19 +3,32 @@
 Everything that can be known to fail is an error of the scan, before anything is sent: a named pipe,
 a socket, a device, a file or folder that this user cannot read. Links are never followed, so a
 folder cannot contain itself.
+
+Somebody may put a link in the place of a folder while it is uploaded, and files from elsewhere
+would be published. So each folder is opened by its name, relative to the open folder above it
+(``O_NOFOLLOW``). Windows cannot do that: there, such a link is followed.
 """
 
 import errno
 import os
+import re
 import stat
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from holdfast.files.open_folders import NO_FOLLOW, NO_WAIT, OpenFolder
-from holdfast.files.source_folders import names_in, open_source_folder
+from holdfast.errors import UnsupportedError
+from holdfast.files.folders import (
+    DIRECTORY,
+    HAS_DIR_FD,
+    LINK_ERRORS,
+    NO_FOLLOW,
+    NO_WAIT,
+    OpenFolder,
+)
 from holdfast.files.sources import (
     Progress,
     Source,
@@ -26,14 +39,64 @@ from holdfast.files.sources import (
     open_path,
     open_source,
 )
+from holdfast.hints import advise
 from holdfast.records import EntryKind
 
+LONGEST: Final = 4096  # characters of a path; Linux opens no longer one at once
 SPECIAL: Final = {
     stat.S_IFIFO: "a named pipe",
     stat.S_IFSOCK: "a socket",
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
+
+# Servers read quotes, backslashes and their escapes in different ways, and a line break ends the
+# header. The name of a file would not arrive as it is, and the directory would have another CID.
+AMBIGUOUS: Final = re.compile(r'["\\\x00-\x1f\x7f]|%22|%0[AaDd]')
+
+
+@contextmanager
+def open_source_folder(root: Path, path: str) -> Iterator[OpenFolder]:
+    """Open the folder `path` below `root`; "" is `root` itself, which may be a link.
+
+    Example:
+        >>> import tempfile
+        >>> root = Path(tempfile.mkdtemp())
+        >>> (root / "photos").mkdir()
+        >>> with open_source_folder(root, "photos") as place:
+        ...     names_in(place)
+        []
+    """
+    if not HAS_DIR_FD:
+        yield OpenFolder(os.path.join(root, path, ""), None)  # noqa: PTH118 - with a slash at the end
+        return
+    if len(path) > LONGEST:  # other programs could not open it
+        raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), str(root / path))
+    descriptor = os.open(root, DIRECTORY)
+    try:
+        for name in filter(None, path.split("/")):
+            inner = os.open(name, DIRECTORY | NO_FOLLOW, dir_fd=descriptor)
+            os.close(descriptor)
+            descriptor = inner
+    except OSError as error:
+        os.close(descriptor)
+        raise _with_path(error, str(root / path)) from None
+    try:
+        yield OpenFolder("", descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _with_path(error: OSError, path: str) -> OSError:
+    if error.errno in LINK_ERRORS:
+        return changed_while_read(path, "was replaced")
+    error.filename = path
+    return error
+
+
+def names_in(place: OpenFolder) -> list[str]:
+    """Return the names in an open folder."""
+    return os.listdir(place.prefix if place.dir_fd is None else place.dir_fd)  # noqa: PTH208
 
 
 class FolderEntry(NamedTuple):
@@ -297,3 +360,38 @@ def _own_name(path: Path) -> str | None:
     """Return the name of a folder; that of the folder itself where the path ends with dots."""
     name = path.name if path.name not in {"", ".."} else path.resolve().name
     return name or None
+
+
+def check_form(folder: FolderSource, provider: str) -> None:
+    """Raise `UnsupportedError` for the first entry of `folder` that a form cannot carry."""
+    for entry in folder.entries:
+        if (words := _objection(entry)) is not None:
+            is_empty = entry.kind == "directory"
+            raise _not_carried(provider, words, folder.hidden if is_empty else 0)
+    if not folder.entries:
+        words = f"which cannot carry {folder.path}, an empty folder; add a file to it"
+        raise _not_carried(provider, words, folder.hidden)
+
+
+def _objection(entry: FolderEntry) -> str | None:
+    path = ascii(entry.path)
+    if entry.kind == "symlink":
+        return f"which cannot carry {path}, a link; put a copy of the file in its place"
+    if entry.kind == "directory" and not entry.size:
+        return f"which cannot carry {path}, an empty folder; remove it, or add a file to it"
+    if AMBIGUOUS.search(entry.name):
+        return f"in which the name {path} would change; rename it"
+    try:
+        entry.name.encode()
+    except UnicodeEncodeError:
+        return f"in which the name {path}, which is not UTF-8, would change; rename it"
+    return None
+
+
+def _not_carried(provider: str, words: str, hidden: int) -> UnsupportedError:
+    """Return the error. If `hidden` names were left out, these may be all that a folder has."""
+    error = UnsupportedError(f"{provider} sends a form, {words}")
+    if hidden:
+        note = f"hidden names were left out: {hidden:,}; {{}} uploads them"
+        advise(error, note.format("include_hidden=True"), note.format("--include-hidden"))
+    return error

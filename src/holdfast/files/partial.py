@@ -25,9 +25,8 @@ from holdfast.files.atomic import (
     open_unnamed,
     sync_name,
 )
-from holdfast.files.folders import Folder
+from holdfast.files.folders import Folder, check_owner
 from holdfast.files.locks import try_lock
-from holdfast.files.open_folders import check_owner
 
 PARTIAL: Final = "partial"  # the folder, in the cache folder
 SUFFIX: Final = ".part"

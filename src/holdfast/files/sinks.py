@@ -26,8 +26,7 @@ from holdfast.files.background import Background
 from holdfast.files.blob import Blob
 from holdfast.files.disk_space import DiskSpace
 from holdfast.files.partial import PARTIAL, WORTH_KEEPING, PartialFile
-from holdfast.files.pieces_file import PiecesFile
-from holdfast.files.sources import Progress, Source, open_source
+from holdfast.files.sources import PiecesFile, Progress, Source, open_source
 from holdfast.hints import advise
 
 FLUSH_SIZE = 32 << 20  # bytes after which what was written to a target is made durable

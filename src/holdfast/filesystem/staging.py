@@ -15,9 +15,8 @@ from fsspec.implementations.dirfs import DirFileSystem
 from fsspec.implementations.local import LocalFileSystem
 
 from holdfast.errors import NotAFileError
-from holdfast.files.folder_source import SPECIAL
-from holdfast.files.open_folders import BINARY, NO_FOLLOW, NO_WAIT
-from holdfast.files.source_folders import open_source_folder
+from holdfast.files.folder_source import SPECIAL, open_source_folder
+from holdfast.files.folders import BINARY, NO_FOLLOW, NO_WAIT
 from holdfast.filesystem.base_classes import Transaction
 
 NAME: Final = "data"  # the name of the directory, for providers that keep one

@@ -23,8 +23,7 @@ from holdfast.content.blocks import MAX_BLOCK
 from holdfast.content.cid import CID
 from holdfast.content.codecs import links_of
 from holdfast.files.atomic import start_writing
-from holdfast.files.folders import Folder
-from holdfast.files.open_folders import OpenFolder, create
+from holdfast.files.folders import Folder, OpenFolder, create
 from holdfast.forks import ForkAware
 from holdfast.repository.database.errors import closed_error
 from holdfast.repository.database.identity import FOLDER

@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import Final
 
 from holdfast.errors import ConfigError
-from holdfast.files.folders import Folder
+from holdfast.files.folders import Folder, check_owner
 from holdfast.files.locks import try_lock
-from holdfast.files.open_folders import check_owner
 from holdfast.forks import ForkAware
 
 NAME: Final = re.compile("[0-9a-f]{32}")

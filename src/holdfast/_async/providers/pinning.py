@@ -13,10 +13,9 @@ from holdfast.config.client_config import missing_token
 from holdfast.config.secret import Secret
 from holdfast.content.cid import Reference
 from holdfast.content.profiles import profile_for
-from holdfast.files.folder_check import check_form
-from holdfast.files.folder_source import FolderSource
+from holdfast.files.folder_source import FolderSource, check_form
+from holdfast.files.hashed_source import WrittenLayout, compare_json
 from holdfast.files.sources import Progress, Source
-from holdfast.files.upload_check import WrittenLayout, compare_json
 from holdfast.protocol.multipart import FormFile, FormFolder
 from holdfast.protocol.pin_api import PinAPI
 from holdfast.protocol.pinning import PinningAPI

@@ -28,8 +28,7 @@ from holdfast.errors import (
     UnsupportedError,
 )
 from holdfast.files.blob import Blob
-from holdfast.files.folder_check import AMBIGUOUS
-from holdfast.files.folder_source import FolderSource
+from holdfast.files.folder_source import AMBIGUOUS, FolderSource
 from holdfast.files.folder_target.names import is_refusal
 from holdfast.files.importing import import_content
 from holdfast.files.sources import Progress, open_source

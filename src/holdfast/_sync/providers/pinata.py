@@ -19,10 +19,10 @@ from holdfast.content.profiles import KUBO_LEGACY_CIDV1
 from holdfast.errors import UnsupportedError, VerificationError
 from holdfast.files.copy_journal import Place
 from holdfast.files.folder_source import FolderSource
+from holdfast.files.hashed_source import WrittenLayout
 from holdfast.files.sinks import spool
 from holdfast.files.sources import Progress, Source
 from holdfast.files.unfinished_uploads import SavedUpload, UnfinishedUploads
-from holdfast.files.upload_check import WrittenLayout
 from holdfast.hints import advise
 from holdfast.protocol import pinata
 from holdfast.protocol.gateway import Gateway

@@ -16,7 +16,7 @@ from typing import BinaryIO
 from holdfast.errors import ClientClosedError, ConfigError
 from holdfast.files.atomic import sync_file_system
 from holdfast.files.folder_target.names import EntryPath
-from holdfast.files.open_folders import (
+from holdfast.files.folders import (
     DIRECTORY,
     HAS_DIR_FD,
     LINK_ERRORS,

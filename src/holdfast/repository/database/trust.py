@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from holdfast.errors import ConfigError
-from holdfast.files.open_folders import check_owner, no_regular_file
+from holdfast.files.folders import check_owner, no_regular_file
 from holdfast.repository.database import schema
 
 SUFFIXES: Final = ("", "-wal", "-shm", "-journal")

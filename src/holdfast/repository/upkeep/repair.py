@@ -19,8 +19,7 @@ from holdfast.content.cid import CID
 from holdfast.content.codecs import links_of
 from holdfast.errors import ClientError, ProviderError, VerificationError
 from holdfast.files.atomic import sync_folder
-from holdfast.files.folders import Folder
-from holdfast.files.open_folders import no_regular_file
+from holdfast.files.folders import Folder, no_regular_file
 from holdfast.repository.block_files import FILE_SIZE, BlockFiles, WrittenBlock
 from holdfast.repository.database import schema
 from holdfast.repository.database.errors import is_damage, is_full
