@@ -18,9 +18,7 @@ HAND_WRITTEN = frozenset(
     {
         "src/holdfast/_async/__init__.py",
         "src/holdfast/_async/connections.py",
-        "src/holdfast/_async/exchange_limits.py",
         "src/holdfast/_async/opening.py",
-        "src/holdfast/_async/plain_exchange.py",
         "src/holdfast/_async/request_body.py",  # async only: urllib3 needs no class for it
         "src/holdfast/_async/runtime.py",
         "src/holdfast/_async/transport.py",

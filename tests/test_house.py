@@ -229,9 +229,7 @@ BY_HAND = {
     "src/holdfast/_sync": {
         "__init__.py",
         "connections.py",
-        "exchange_limits.py",
         "opening.py",
-        "plain_exchange.py",
         "transport.py",
         "runtime.py",
         "upload_sources.py",

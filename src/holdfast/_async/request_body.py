@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import aiohttp
 
-from holdfast._async.exchange_limits import ExchangeLimits
+from holdfast._async.connections import ExchangeLimits
 from holdfast.protocol import transport_errors
 from holdfast.protocol.http import BytesBody, Request
 

@@ -1,6 +1,6 @@
 """The async transport: HTTP with aiohttp. `_sync/transport.py` is the blocking one.
 
-Only this file, `connections`, `plain_exchange` and `request_body` import aiohttp.
+Only this file, `connections` and `request_body` import aiohttp.
 """
 
 import asyncio
@@ -20,12 +20,14 @@ except ModuleNotFoundError as missing:
 from holdfast._async.connections import (
     ClosedError,
     Connector,
+    ExchangeLimits,
+    ExchangeTimer,
     ForbiddenAddressError,
+    GarbledError,
     OverheadError,
+    PlainResponse,
     receive_more_at_once,
 )
-from holdfast._async.exchange_limits import ExchangeLimits, ExchangeTimer
-from holdfast._async.plain_exchange import GarbledError, PlainResponse
 from holdfast._async.request_body import StreamedBody
 from holdfast.calls import NEVER, Deadline
 from holdfast.config import ClientConfig, Timeouts, network

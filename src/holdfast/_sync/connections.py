@@ -1,4 +1,14 @@
-"""Connections of urllib3 that enforce the limits of each exchange: see `_async/connections.py`."""
+"""Connections of urllib3 that enforce the limits of each exchange (a request and its reply).
+
+urllib3's time-outs hold for each single read and write of a socket, so a peer that sends one byte
+now and then never exceeds them. Here, every read and write of the socket first asks
+`ExchangeLimits` how long it may take. A read may take until the next progress is due: a complete
+head, or a byte of the body.
+
+A request with a whole body, or none, is sent and its reply is read by `exchange_plain`. urllib3
+takes most of the time of a small request for retries, redirects and decoding, which are not used
+here, and sends the body apart from the head. See `_async/connections.py`.
+"""
 
 import errno
 import http.client
@@ -7,6 +17,8 @@ import os
 import re
 import socket
 import ssl
+from collections.abc import Callable
+from contextvars import ContextVar
 from email.errors import FirstHeaderLineIsContinuationDefect, MissingHeaderBodySeparatorDefect
 from functools import partial
 from typing import Any, Final
@@ -17,15 +29,132 @@ from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.util import wait_for_read
 from urllib3.util.ssltransport import SSLTransport
 
-from holdfast._sync.exchange_limits import ForbiddenAddressError, current_limits
 from holdfast._sync.runtime import now, racer
-from holdfast.protocol.http import MAX_TRAILER, read_stream_error
+from holdfast.calls import Deadline
+from holdfast.config.limits import Timeouts
+from holdfast.protocol import host_privacy
+from holdfast.protocol.http import MAX_DIGITS, MAX_TRAILER, Overhead, Request, read_stream_error
 
+# urllib3 picks or makes the connection inside one call, on the thread of the caller. The connection
+# finds its limits here.
+current_limits: ContextVar["ExchangeLimits"] = ContextVar("current_limits")
 SMALL_CHUNK: Final = 1 << 12
 CHUNK_HEAD: Final = re.compile(
     rb"\r\n([0-9A-Fa-f]{1,4})\r\n"
 )  # with the end of the chunk before it
 BROKEN_HEAD: Final = (MissingHeaderBodySeparatorDefect, FirstHeaderLineIsContinuationDefect)
+
+# A head that is parsed here: without a continued line, a wrong character, or a coded body.
+SIMPLE_HEAD: Final = re.compile(
+    rb"HTTP/1\.1 ([2-5][0-9][0-9])(?: [ -~]*)?\r\n"
+    rb"((?:[!#$%&'*+.^_`|~0-9A-Za-z-]+:[ -~]*\r\n){1,99})\r\n"  # http.client reads 99 fields, too
+)
+FRAMING: Final = ("transfer-encoding", "connection")
+WITHOUT_BODY: Final = frozenset({204, 304})
+
+
+class OverheadError(library.HTTPError):
+    """The peer has sent too much that is not content."""
+
+
+class ForbiddenAddressError(library.HTTPError):
+    """The address is more private than the request allows."""
+
+
+def _do_nothing() -> None:
+    pass
+
+
+class ExchangeLimits:
+    """How long each step of one exchange may take, and how many bytes may be other than content.
+
+    Attributes:
+        sent: Whether the whole request was sent.
+        address: The address that it was sent to; None if a proxy made the connection.
+        release: Called when the exchange is over, so that a race no longer shuts its connection.
+    """
+
+    def __init__(
+        self, timeouts: Timeouts, deadline: Deadline, *, proxied: bool, max_privacy: int
+    ) -> None:
+        self._timeouts = timeouts
+        self._deadline = deadline
+        self._proxied = proxied
+        self._max_privacy = max_privacy
+        self._overhead = Overhead()
+        self._progress_by: float | None = None
+        self.sent = False
+        self.address: str | None = None
+        self.release: Callable[[], None] = _do_nothing
+
+    def connect_seconds(self) -> float | None:
+        """Return how long making the connection may take."""
+        return self._within_deadline(self._timeouts.connect)
+
+    @property
+    def read_timeout(self) -> float | None:
+        """The time-out for reading."""
+        return self._timeouts.read
+
+    def connect_by(self) -> float | None:
+        """Return when the connection must be made."""
+        seconds = self.connect_seconds()
+        return None if seconds is None else now() + seconds
+
+    def write_seconds(self) -> float | None:
+        """Return how long the next write may take."""
+        return self._within_deadline(self._timeouts.write)
+
+    def expect_progress(self) -> None:
+        """Start the time in which the peer must make progress."""
+        read = self._timeouts.read
+        self._progress_by = None if read is None else now() + read
+
+    def read_seconds(self) -> float | None:
+        """Return the time that is left until progress is due."""
+        if self._progress_by is None:
+            return self._within_deadline(None)
+        return self._within_deadline(max(0.0, self._progress_by - now()))
+
+    def receive(self, count: int) -> None:
+        """Count bytes from the socket."""
+        self._overhead.receive(count)
+        self._check_overhead()
+
+    def take_content(self, count: int) -> None:
+        """Count bytes of the body."""
+        self._overhead.take_content(count)
+
+    def take_informational(self) -> None:
+        """Count an informational reply."""
+        self._overhead.take_informational()
+        self._check_overhead()
+
+    def _check_overhead(self) -> None:
+        if self._overhead.is_too_much:
+            raise OverheadError
+
+    def may_connect(self, address: str) -> bool:
+        """Return whether the request may be sent to `address`."""
+        # The most private level allows every address.
+        if self._proxied or self._max_privacy >= host_privacy.METADATA:
+            return True
+        return host_privacy.privacy(address) <= self._max_privacy
+
+    def check_peer(self, sock: socket.socket) -> None:
+        """Raise an error if the request may not be sent to the address at the end of `sock`."""
+        if not self._proxied:
+            self.address = str(sock.getpeername()[0])
+            if not self.may_connect(self.address):
+                raise ForbiddenAddressError
+
+    def _within_deadline(self, seconds: float | None) -> float | None:
+        left = self._deadline.left()
+        if left is not None and (seconds is None or left < seconds):
+            seconds = left
+        if seconds is not None and seconds <= 0:
+            raise TimeoutError
+        return seconds
 
 
 class _LimitedReader(io.RawIOBase):
@@ -262,3 +391,153 @@ class Pool(HTTPConnectionPool):
 
 class SecurePool(HTTPSConnectionPool):
     ConnectionCls = _SecureConnection
+
+
+class PlainResponse:
+    """The part of `urllib3.HTTPResponse` that the transport uses.
+
+    Attributes:
+        status: The HTTP status.
+        headers: The header fields with names in lower case. Fields of one name are joined.
+    """
+
+    def __init__(
+        self,
+        pool: HTTPConnectionPool,
+        connection: Any,
+        response: LimitedResponse,
+        *,
+        may_reuse: bool,
+        has_body: bool = True,
+    ) -> None:
+        self._pool = pool
+        self._connection = connection
+        self._response = response
+        self._left: int | None = None  # bytes of the body, if their number is known
+        self._may_reuse = may_reuse
+        self._has_body = has_body  # not in the reply to HEAD, whatever its length says
+        self.status: int = 0
+        self.headers: dict[str, str] = {}
+        self.closed: bool = False
+
+    def read_head(self) -> None:
+        """Read the head of the reply."""
+        if self._has_body and self._read_simple_head():
+            return
+        response = self._response
+        response.begin()
+        self.status = response.status
+        for name, value in response.headers.items():
+            self._add_field(name.lower(), value)
+        if not response.chunked:
+            length = _one_length(self.headers.get("content-length", ""))
+            self._left = length if response.length is None else response.length
+        self._may_reuse = self._may_reuse and not response.will_close
+
+    def _read_simple_head(self) -> bool:
+        """Read the head if all of it has arrived and it is an ordinary one."""
+        head = SIMPLE_HEAD.match(self._response.arrived())
+        if head is None:
+            return False
+        for line in head[2].decode("ascii").splitlines():
+            name, _, value = line.partition(":")
+            self._add_field(name.lower(), value.strip())
+        length = self.headers.get("content-length", "")
+        self.status = int(head[1])
+        if (
+            self.status in WITHOUT_BODY
+            or not (length.isdecimal() and len(length) <= MAX_DIGITS)
+            or any(name in self.headers for name in FRAMING)
+        ):
+            self.headers = {}
+            return False
+        self._left = int(length)
+        self._response.skip(head.end())
+        return True
+
+    def _add_field(self, name: str, value: str) -> None:
+        fields = self.headers
+        fields[name] = f"{fields[name]}, {value}" if name in fields else value
+
+    def read1(self, size: int, **_: Any) -> bytes:
+        """Return the next bytes of the body, at most `size`, or b"" at its end."""
+        if self.closed:
+            return b""
+        if self._left is None:
+            data: bytes = self._response.read1(size)
+        elif self._left:
+            data = self._response.read_buffered(min(size, self._left))
+            self._left -= len(data)
+            if not data:
+                raise http.client.IncompleteRead(b"", self._left)
+        else:
+            data = b""
+        if not data:
+            self._end(reuse=self._may_reuse)
+        return data
+
+    @property
+    def stream_error(self) -> bytes:
+        """The error in the trailer, or b""."""
+        return self._response.stream_error
+
+    def close(self) -> None:
+        """Keep the connection if all of the body was read, else close it."""
+        if not self.closed:
+            self._end(reuse=self._may_reuse and self._left == 0)
+
+    def _end(self, *, reuse: bool) -> None:
+        self.closed = True
+        if not reuse or self._response.has_more():
+            self._connection.close()
+        self._response.close()
+        self._pool._put_conn(self._connection)  # noqa: SLF001
+
+
+def _one_length(value: str) -> int | None:
+    """Return the Content-Length if `value` is one, perhaps repeated; raise an error if two differ.
+
+    http.client uses the first of several fields.
+    """
+    try:
+        lengths = {int(each) for each in value.split(",")}
+    except ValueError:
+        return None
+    if len(lengths) > 1:
+        raise library.InvalidHeader("the head has different lengths")
+    length = lengths.pop()
+    return None if length < 0 else length
+
+
+def exchange_plain(
+    pool: HTTPConnectionPool, limits: ExchangeLimits, request: Request, target: str
+) -> PlainResponse:
+    """Send `request` for the path `target`, and return the reply."""
+    connection: Any = pool._get_conn()  # noqa: SLF001
+    try:
+        if connection.sock is None:
+            connection.connect()
+        else:
+            limits.check_peer(connection.sock)
+        _send(connection, limits, request, target)
+        reader = LimitedResponse(connection.sock, method=request.method)
+        # After half a request, the peer would take the next request for the other half.
+        has_body = request.method != "HEAD"
+        response = PlainResponse(pool, connection, reader, may_reuse=limits.sent, has_body=has_body)
+        response.read_head()
+    except BaseException:
+        connection.close()
+        pool._put_conn(connection)  # noqa: SLF001
+        raise
+    return response
+
+
+def _send(connection: Any, limits: ExchangeLimits, request: Request, target: str) -> None:
+    try:
+        # Secrets are not put in variables: a traceback may show those.
+        connection.send(request.whole(target, request.host))
+        limits.sent = True
+    except (BrokenPipeError, ConnectionResetError):
+        pass  # there may be a reply nevertheless
+    except TimeoutError as error:
+        raise library.ProtocolError(error) from None  # so it is known from one while reading

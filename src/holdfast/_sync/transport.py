@@ -1,6 +1,6 @@
 """HTTP by urllib3, blocking: the twin of `_async/transport.py`.
 
-Only this file, `connections`, `exchange_limits` and `plain_exchange` import urllib3.
+Only this file and `connections` import urllib3.
 """
 
 import http.client
@@ -13,14 +13,16 @@ from typing import Any, Final
 import urllib3
 from urllib3 import exceptions as library
 
-from holdfast._sync.connections import Pool, SecurePool
-from holdfast._sync.exchange_limits import (
+from holdfast._sync.connections import (
     ExchangeLimits,
     ForbiddenAddressError,
     OverheadError,
+    PlainResponse,
+    Pool,
+    SecurePool,
     current_limits,
+    exchange_plain,
 )
-from holdfast._sync.plain_exchange import PlainResponse, exchange_plain
 from holdfast.calls import NEVER, Deadline
 from holdfast.config import ClientConfig, network
 from holdfast.config.limits import Timeouts
