@@ -25,7 +25,6 @@ HAND_WRITTEN = frozenset(
         "src/holdfast/_async/upload_sources.py",
         "src/holdfast/_async/workers.py",
         "src/holdfast/testing/_async/__init__.py",
-        "src/holdfast/testing/_async/cancel_tests.py",  # async only: no blocking call is cancelled
         "src/holdfast/testing/_async/parallel.py",
         "src/holdfast/testing/_async/provider_tests.py",
         "tests/_async/__init__.py",

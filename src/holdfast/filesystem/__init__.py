@@ -7,12 +7,11 @@ Where Holdfast is installed with ``holdfast[fsspec]``, these tools know the prot
 The parts are::
 
     file_system    the methods that fsspec calls to write
-    reading        those that look and read
+    reading        those that look and read, and files that are open for reading
     instances      which instances are shared, and that none shows a secret
-    paths          what a path means: content under a CID, or a file that is being written
-    put_paths      which files of this machine a put copies, and where to
+    paths          what a path means: content under a CID, or a file that is being written;
+                   which files of this machine a put copies, and where to
     staging        the files that a transaction writes, until they are uploaded
-    open_files     a file that is open for reading
 """
 
 try:

@@ -11,8 +11,7 @@ from fsspec.implementations.local import trailing_sep
 
 from holdfast.config.fields import FIELDS
 from holdfast.filesystem.instances import restore, secret_names
-from holdfast.filesystem.paths import cannot_write, plain_path, reference_to
-from holdfast.filesystem.put_paths import put_paths
+from holdfast.filesystem.paths import cannot_write, plain_path, put_paths, reference_to
 from holdfast.filesystem.reading import ReadingFileSystem
 from holdfast.filesystem.staging import HoldfastTransaction, Staging
 

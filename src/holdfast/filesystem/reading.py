@@ -19,9 +19,12 @@ from holdfast._async.content_file import AsyncContentFile
 from holdfast.config import ClientConfig
 from holdfast.content.cid import Reference
 from holdfast.errors import UnsupportedError
-from holdfast.filesystem.base_classes import AsyncFileSystem
+from holdfast.filesystem.base_classes import (
+    AbstractAsyncStreamedFile,
+    AbstractBufferedFile,
+    AsyncFileSystem,
+)
 from holdfast.filesystem.instances import SecretOptions
-from holdfast.filesystem.open_files import AsyncHoldfastFile, HoldfastFile
 from holdfast.filesystem.paths import (
     cannot_write,
     no_such_file,
@@ -32,19 +35,57 @@ from holdfast.filesystem.paths import (
 from holdfast.filesystem.staging import Staging
 from holdfast.records import Entry
 
+READ_AHEAD: Final = 1 << 17  # bytes that are fetched behind those that are read
 MISSING: Final = (FileNotFoundError, NotADirectoryError)
 AT_ONCE: Final = 16  # files or ranges that are read at the same time
 KNOWN: Final = 10_000  # paths of which it is remembered what is there: content never changes
 OPENED: Final = 4  # files that stay open for further ranges; each may hold some MiB
 CLOSING: Final = 2.0  # seconds to wait for connections to close
-
 NO_CID: Final = "a path begins with a CID, except for what is written in a transaction"
+
 # The pins of an account are not a folder: to learn the type of each takes a request, and `find` or
 # `glob` would read all of them.
 NO_TOP: Final = "the top level has no list; begin with a CID (`Client.pins()` lists what is pinned)"
 UNCHANGED: Final = 0  # when content under a CID was changed last: it never was
-
 Info = dict[str, Any]
+
+
+class HoldfastFile(AbstractBufferedFile):
+    """A file that is open for reading, with the buffers of fsspec in front of it.
+
+    When it is read from start to end, the content file below it fetches ever larger parts.
+    """
+
+    DEFAULT_BLOCK_SIZE = READ_AHEAD
+
+    def __init__(self, fs: Any, path: str, content: AsyncContentFile, **options: Any) -> None:
+        self._content = content
+        super().__init__(fs, path, "rb", size=content.size, **options)
+
+    def _fetch_range(self, start: int, end: int) -> bytes:
+        data: bytes = sync(self.fs.loop, self._read, start, end)
+        return data
+
+    async def _read(self, start: int, end: int) -> bytes:
+        self._content.seek(start)
+        return await self._content.read(end - start)
+
+    def close(self) -> None:
+        """Close the file. A second time does nothing."""
+        super().close()
+        self._content.closed = True
+
+
+class AsyncHoldfastFile(AbstractAsyncStreamedFile):
+    """A file that is open for reading, awaited."""
+
+    def __init__(self, fs: Any, path: str, content: AsyncContentFile, **options: Any) -> None:
+        self._content = content
+        super().__init__(fs, path, "rb", size=content.size, **options)
+
+    async def _fetch_range(self, start: int, end: int) -> bytes:
+        self._content.seek(start)
+        return await self._content.read(end - start)
 
 
 class ReadingFileSystem(AsyncFileSystem, metaclass=SecretOptions):

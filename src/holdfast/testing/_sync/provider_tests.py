@@ -1,13 +1,9 @@
 """The tests of providers: subclass `ProviderTests` to test a provider of your own."""
 
-from holdfast.testing._sync.archive_tests import ArchiveTests
-from holdfast.testing._sync.content_tests import ContentTests
-from holdfast.testing._sync.pin_tests import PinTests
-from holdfast.testing._sync.refusal_tests import RefusalTests
-from holdfast.testing._sync.transfer_tests import TransferTests
+from holdfast.testing._sync.contract_tests import ContractTests
 
 
-class ProviderTests(ContentTests, TransferTests, RefusalTests, PinTests, ArchiveTests):
+class ProviderTests(ContractTests):
     """Tests of what every provider must do.
 
     Name your subclass ``Test…`` and define the fixture `provider`, a new one for each test. Close

@@ -1,0 +1,624 @@
+# WARNING: this file is generated from src/holdfast/testing/_async/contract_tests.py
+# by scripts/generate_sync.py. Change the original instead.
+"""Tests of what every blocking provider must do.
+
+A provider that lacks a capability, or raises `UnsupportedError`, skips its tests.
+"""
+
+import filecmp
+import json
+import os
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from holdfast import Client, StorageProvider, verify
+from holdfast._sync.providers.foreign import as_provider
+from holdfast._sync.reads.reader import Reader
+from holdfast._sync.runtime import now, sleep
+from holdfast.content.car import Block, CarReader, write_car
+from holdfast.content.cid import CID, Reference
+from holdfast.content.profiles import UNIXFS_V1_2025
+from holdfast.content.unixfs.files import FileImporter
+from holdfast.errors import (
+    ClientClosedError,
+    ClientError,
+    InvalidCIDError,
+    NotAFileError,
+    NotFoundError,
+    ProviderError,
+    SerializationError,
+)
+from holdfast.files.sinks import MemorySink
+from holdfast.files.sources import CHUNK_SIZE, Progress, Source, Uploadable, open_source
+from holdfast.records import Pin, PinFilter, PinInfo
+from holdfast.testing._sync.parallel import in_parallel
+from holdfast.testing.provider_cases import (
+    NO_CIDS,
+    NO_JSON,
+    NOWHERE,
+    SIZES,
+    SPOOLED,
+    VALUES,
+    Contract,
+    Interrupted,
+    bytes_of,
+    check_blob,
+    check_bytes,
+    check_cid,
+    check_json,
+    check_methods,
+    check_pins,
+    check_progress,
+    form_of,
+    interrupt,
+    interrupted,
+    memory_below,
+    names_in,
+    possible_cids,
+    require,
+    supported,
+    unique_json,
+)
+
+METHODS = ("put_json", "put_file", "get_json", "get_file", "delete", "test_authentication")
+BY_CID = ("get_json", "get_file", "delete")
+ODD: Final = replace(UNIXFS_V1_2025, name="odd", chunk_size=100_000, width=5)
+"""A layout that no provider gives an upload."""
+
+
+class ContractTests(Contract):
+    """The tests that both colours have."""
+
+    def put(
+        self,
+        provider: StorageProvider,
+        file: Uploadable,
+        *,
+        name: str = "file.bin",
+        progress: Progress | None = None,
+    ) -> str:
+        """Upload `file` and return its CID. Your own tests can use it too.
+
+        Example:
+            >>> from holdfast.testing import ProviderTests
+            >>> class TestMine(ProviderTests):
+            ...     def test_that_is_mine(self, provider: StorageProvider) -> None:
+            ...         cid = self.put(provider, b"hello", name="greeting.txt")
+            ...         assert (provider.get_file(cid)).text() == "hello"
+        """
+        with open_source(file) as source:
+            cid = provider.put_file(source, name=name, progress=progress)
+        return check_cid(cid, "put_file")
+
+    def stored(self, provider: StorageProvider, cid: str, data: bytes) -> bytes:
+        """Return the bytes that `cid` names: `data`, unless the provider changes content."""
+        if not form_of(provider):
+            return data
+        sink = MemorySink()
+        adapted = as_provider(provider)
+        with adapted.call("read", cid) as call:
+            Reader.read(adapted.reader, Reference.parse(cid), sink, call)
+        return bytes(sink.data)
+
+    def is_known(self, provider: StorageProvider, cid: str, again: str) -> bool:
+        """Return whether the same bytes have the CID that they had the first time.
+
+        They must, unless the provider changes content: an encrypted file is another one each time.
+        """
+        assert again == cid or form_of(provider), "the same bytes have another CID"
+        return again == cid
+
+    def call(self, provider: StorageProvider, method: str, cid: str) -> Any:
+        """Call `method`, with `cid` if it takes one."""
+        if method == "put_json":
+            return provider.put_json(unique_json(), name="x")
+        if method == "put_file":
+            return self.put(provider, b"[1]")
+        if method == "test_authentication":
+            return provider.test_authentication()
+        return getattr(provider, method)(cid)
+
+    # Content is read back unchanged, under a CID that verifies it
+
+    def test_it_has_the_methods_of_a_provider(self, provider: StorageProvider) -> None:
+        check_methods(provider, StorageProvider)
+
+    @pytest.mark.parametrize("value", VALUES, ids=lambda value: json.dumps(value)[:20])
+    def test_json_comes_back(self, provider: StorageProvider, value: Any) -> None:
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        cid = check_cid(provider.put_json(text, name="Zoë's 🌊 value"), "put_json")
+        check_json(provider.get_json(cid), value)
+        stored = bytes_of(provider.get_file(cid))
+        assert json.loads(stored) == value
+        assert verify(self.stored(provider, cid, stored), cid)
+
+    @pytest.mark.parametrize("size", SIZES)
+    def test_files_come_back(self, provider: StorageProvider, size: int) -> None:
+        data = os.urandom(size)
+        cid = self.put(provider, data)
+        check_blob(provider.get_file(cid), data)
+
+    @pytest.mark.parametrize("size", SIZES)
+    def test_the_cid_proves_the_file(self, provider: StorageProvider, size: int) -> None:
+        data = os.urandom(size)
+        cid = self.put(provider, data)
+        assert verify(self.stored(provider, cid, data), cid)
+
+    def test_the_same_bytes_have_the_same_cid(self, provider: StorageProvider) -> None:
+        cid = self.put(provider, b"the same bytes", name="a.txt")
+        again = self.put(provider, b"the same bytes", name="b.txt")
+        self.is_known(provider, cid, again)
+        check_blob(provider.get_file(again), b"the same bytes")
+
+    def test_the_same_json_has_the_same_cid(self, provider: StorageProvider) -> None:
+        cid = provider.put_json('["the same"]', name="a")
+        again = provider.put_json('["the same"]', name="b")
+        self.is_known(provider, cid, again)
+        check_json(provider.get_json(again), ["the same"])
+
+    def test_names_may_be_in_any_language(self, provider: StorageProvider) -> None:
+        for name in ('ünï "cøde" 🌊.txt', "a b;c=d%20.txt", "名前"):
+            cid = self.put(provider, name.encode(), name=name)
+            check_blob(provider.get_file(cid), name.encode())
+
+    def test_the_size_need_not_be_known(self, provider: StorageProvider) -> None:
+        pieces = [os.urandom(700_000) for _ in range(3)]
+        cid = self.put(provider, iter(pieces))
+        check_blob(provider.get_file(cid), b"".join(pieces))
+
+    @pytest.mark.parametrize("data", NO_JSON)
+    def test_files_are_no_json(self, provider: StorageProvider, data: bytes) -> None:
+        cid = self.put(provider, data)
+        with pytest.raises(SerializationError):
+            provider.get_json(cid)
+
+    def test_large_files_take_little_memory(
+        self, provider: StorageProvider, tmp_path: Path
+    ) -> None:
+        large, copy = tmp_path / "large", tmp_path / "copy"
+        with large.open("wb") as file:
+            for _ in range(self.large_size >> 20):
+                file.write(os.urandom(1 << 20))
+        with memory_below(self.memory_limit):
+            cid = self.put(provider, large)
+        with memory_below(self.memory_limit):
+            provider.get_file(cid, to=copy)
+        assert filecmp.cmp(large, copy, shallow=False)
+        with memory_below(self.memory_limit):
+            blob = provider.get_file(cid)
+        assert blob.size == self.large_size
+
+    def test_many_calls_at_once_do_not_mix(self, provider: StorageProvider) -> None:
+        def round_trip(number: int) -> Callable[[], None]:
+            def call() -> None:
+                data = f"file {number}".encode() * 20_000
+                stored = provider.put_json(f'{{"number":{number}}}', name=f"n{number}")
+                cid = self.put(provider, data)
+                assert provider.get_json(stored) == {"number": number}
+                check_blob(provider.get_file(cid), data)
+
+            return call
+
+        in_parallel(round_trip(number) for number in range(20))
+
+    def test_the_same_bytes_may_be_put_at_once(self, provider: StorageProvider) -> None:
+        data = os.urandom(300_000)
+        cids = in_parallel([lambda: self.put(provider, data)] * 8)
+        for cid in cids:
+            self.is_known(provider, cids[0], cid)
+        check_blob(provider.get_file(cids[-1]), data)
+
+    @pytest.mark.parametrize("size", [5, SPOOLED])
+    def test_a_blob_outlives_its_provider(self, provider: StorageProvider, size: int) -> None:
+        data = os.urandom(size)
+        cid = self.put(provider, data)
+        blob = provider.get_file(cid)
+        provider.delete(cid)
+        check_blob(blob, data)
+        provider.close()
+        check_blob(blob, data)
+
+    def test_a_client_can_use_it(self, provider: StorageProvider) -> None:
+        value = {"a": [1, "ü"], **json.loads(unique_json())}
+        with Client(provider) as client:
+            assert client.test_connection() is True
+            record = client.store(value)
+            assert client.retrieve(f"ipfs://{record.cid}") == value
+            note = client.send("älice", "hi 🌊")
+            assert client.receive(note.cid) == note.data
+            assert client.revoke(record.cid) is True
+
+    # Progress, interrupted transfers, and downloads to files
+
+    @pytest.mark.parametrize("size", [0, 5, 3_000_000])
+    def test_progress_is_told(self, provider: StorageProvider, tmp_path: Path, size: int) -> None:
+        calls: list[tuple[int, int | None]] = []
+
+        def note(done: int, total: int | None) -> None:
+            calls.append((done, total))
+
+        cid = self.put(provider, os.urandom(size), progress=note)
+        check_progress(calls, size, "put_file")
+        calls.clear()
+        provider.get_file(cid, progress=note)
+        check_progress(calls, size, "get_file")
+        calls.clear()
+        provider.get_file(cid, to=tmp_path / "copy", progress=note)
+        check_progress(calls, size, "get_file with to=")
+
+    def test_what_progress_raises_ends_the_call(self, provider: StorageProvider) -> None:
+        data = os.urandom(3_000_000)
+        with interrupted("put_file"):
+            self.put(provider, data, progress=interrupt)
+        cid = self.put(provider, data)
+        with interrupted("get_file"):
+            provider.get_file(cid, progress=interrupt)
+        check_blob(provider.get_file(cid), data)
+
+    def test_a_source_that_fails_ends_the_call(self, provider: StorageProvider) -> None:
+        with pytest.raises(Interrupted):
+            self.put(provider, half_of_a_file(b"a" * CHUNK_SIZE))
+        cid = self.put(provider, b"afterwards")
+        check_blob(provider.get_file(cid), b"afterwards")
+
+    def test_half_a_file_is_not_kept(self, provider: StorageProvider) -> None:
+        half = os.urandom(CHUNK_SIZE)
+        with pytest.raises(Interrupted):
+            self.put(provider, half_of_a_file(half))
+        for cid in possible_cids(half):
+            with pytest.raises(ProviderError):
+                provider.delete(cid)
+
+    @pytest.mark.parametrize("kind", [Path, str])
+    def test_a_download_may_go_to_a_file(
+        self,
+        provider: StorageProvider,
+        tmp_path: Path,
+        kind: Callable[[Path], str | os.PathLike[str]],
+    ) -> None:
+        for data in (b"", b"short", os.urandom(3_000_000)):
+            cid = self.put(provider, data)
+            target = tmp_path / "cöpy.bin"  # replaced each time
+            blob = provider.get_file(cid, to=kind(target))
+            check_blob(blob, data)
+            check_bytes(target.read_bytes(), data, "get_file wrote")
+            assert names_in(tmp_path) == [target.name]
+
+    def test_a_failed_download_leaves_no_file(
+        self, provider: StorageProvider, tmp_path: Path
+    ) -> None:
+        cid = self.put(provider, os.urandom(3_000_000))
+        with interrupted("get_file with to="):
+            provider.get_file(cid, to=tmp_path / "copy", progress=interrupt)
+        with pytest.raises(ClientError):
+            provider.get_file(NOWHERE, to=tmp_path / "copy")
+        assert names_in(tmp_path) == []
+
+    def test_a_failed_download_leaves_the_old_file(
+        self, provider: StorageProvider, tmp_path: Path
+    ) -> None:
+        old = tmp_path / "copy"
+        old.write_bytes(b"old")
+        cid = self.put(provider, os.urandom(3_000_000))
+        with interrupted("get_file with to="):
+            provider.get_file(cid, to=old, progress=interrupt)
+        with pytest.raises(ClientError):
+            provider.get_file(NOWHERE, to=old)
+        assert old.read_bytes() == b"old"
+        assert names_in(tmp_path) == [old.name]
+
+    def test_a_folder_that_is_not_there_is_an_os_error(
+        self, provider: StorageProvider, tmp_path: Path
+    ) -> None:
+        cid = self.put(provider, b"hello")
+        with pytest.raises(FileNotFoundError):
+            provider.get_file(cid, to=tmp_path / "nowhere" / "copy")
+
+    # Missing content, invalid CIDs, directories, and closing
+
+    def test_what_was_deleted_cannot_be_deleted_again(self, provider: StorageProvider) -> None:
+        data = os.urandom(20)
+        first = provider.put_json(unique_json(), name="first")
+        second = self.put(provider, data)
+        provider.delete(first)
+        with pytest.raises(NotFoundError):
+            provider.delete(first)
+        check_blob(provider.get_file(second), data)
+        provider.delete(second)
+
+    def test_what_was_deleted_can_be_kept_again(self, provider: StorageProvider) -> None:
+        text = unique_json()
+        cid = provider.put_json(text, name="first")
+        provider.delete(cid)
+        again = provider.put_json(text, name="second")
+        self.is_known(provider, cid, again)
+        check_blob(provider.get_file(again), text.encode())
+        provider.delete(again)
+
+    def test_a_path_cannot_be_deleted(self, provider: StorageProvider) -> None:
+        text = unique_json()
+        cid = provider.put_json(text, name="x")
+        with pytest.raises(InvalidCIDError):
+            provider.delete(f"{cid}/x")
+        check_blob(provider.get_file(cid), text.encode())
+        provider.delete(cid)
+
+    def test_what_is_not_there_is_an_error(self, provider: StorageProvider) -> None:
+        with pytest.raises(NotFoundError):
+            provider.delete(NOWHERE)
+        with pytest.raises(ClientError):
+            provider.get_json(NOWHERE)
+        with pytest.raises(ClientError):
+            provider.get_file(NOWHERE)
+
+    @pytest.mark.parametrize("method", BY_CID)
+    @pytest.mark.parametrize("text", NO_CIDS)
+    def test_what_is_no_cid_is_refused(
+        self, provider: StorageProvider, text: str, method: str
+    ) -> None:
+        with pytest.raises(InvalidCIDError):
+            self.call(provider, method, text)
+
+    @pytest.mark.parametrize("text", NO_CIDS)
+    def test_what_is_no_cid_is_not_written(
+        self, provider: StorageProvider, text: str, tmp_path: Path
+    ) -> None:
+        with pytest.raises(InvalidCIDError):
+            provider.get_file(text, to=tmp_path / "copy")
+        assert names_in(tmp_path) == []
+
+    # Directories, if the provider has any
+
+    def test_a_directory_is_no_file(
+        self, provider: StorageProvider, directory_cid: str, tmp_path: Path
+    ) -> None:
+        with pytest.raises(NotAFileError):
+            provider.get_file(directory_cid)
+        with pytest.raises(NotAFileError):
+            provider.get_file(directory_cid, to=tmp_path / "copy")
+        with pytest.raises(NotAFileError):
+            provider.get_json(directory_cid)
+        assert names_in(tmp_path) == []
+
+    def test_a_path_leads_to_a_file(
+        self,
+        provider: StorageProvider,
+        directory_cid: str,
+        directory_file: tuple[str, bytes],
+        tmp_path: Path,
+    ) -> None:
+        path, data = directory_file
+        target = tmp_path / "copy"
+        check_blob(provider.get_file(f"{directory_cid}/{path}"), data)
+        provider.get_file(f"{directory_cid}/{path}", to=target)
+        check_bytes(target.read_bytes(), data, "get_file wrote")
+
+    def test_a_path_that_leads_nowhere_is_an_error(
+        self, provider: StorageProvider, directory_cid: str
+    ) -> None:
+        for call in (provider.get_file, provider.get_json):
+            with pytest.raises(ClientError):
+                call(f"{directory_cid}/nobody/has/this.txt")
+
+    # Credentials and closing
+
+    def test_good_credentials_are_accepted(self, provider: StorageProvider) -> None:
+        provider.test_authentication()
+
+    def test_closing_twice_does_nothing(self, provider: StorageProvider) -> None:
+        provider.close()
+        provider.close()
+
+    @pytest.mark.parametrize("method", METHODS)
+    def test_nothing_works_after_closing(self, provider: StorageProvider, method: str) -> None:
+        cid = self.put(provider, b"[1]")
+        check_json(provider.get_json(cid), [1])
+        provider.close()
+        with pytest.raises(ClientClosedError):
+            self.call(provider, method, cid)
+
+    # Pins that are listed, found, changed, and made by a CID
+
+    def test_pins_are_listed_by_name(self, provider: Any) -> None:
+        require(as_provider(provider), "list_pins")
+        salt = secrets.token_hex(8)
+        cids = [provider.put_json(unique_json(), name=f"{salt} {n}") for n in range(2)]
+        check_pins(provider.list_pins(name=salt), cids, "by a part of the name")
+        check_pins(provider.list_pins(name=f"{salt} 1"), cids[1:], "by the name")
+        assert len(provider.list_pins(name=salt, limit=1)) == 1
+        for cid in cids:
+            provider.delete(cid)
+        check_pins(provider.list_pins(name=salt), [], "after they were deleted")
+
+    def test_pins_are_found_by_name_and_cid(self, provider: Any) -> None:
+        require(as_provider(provider), "find_pins")
+        salt = secrets.token_hex(8)
+        cids = [provider.put_json(unique_json(), name=f"{salt} {n}") for n in range(2)]
+        check_pins(find(provider, name=salt), cids, "by a part of the name")
+        check_pins(find(provider, name=f"{salt} 1"), cids[1:], "by the name")
+        check_pins(find(provider, cid=cids[0]), cids[:1], "by CID")
+        assert len(find(provider, name=salt, limit=1)) == 1, "a limit of 1 was not kept"
+        for cid in cids:
+            provider.delete(cid)
+        check_pins(find(provider, name=salt), [], "after they were deleted")
+
+    def test_pins_are_found_by_key_values(self, provider: Any) -> None:
+        require(as_provider(provider), "add", "find_pins")
+        salt = secrets.token_hex(8)
+        cids = []
+        for number in "12":
+            info = PinInfo(name=salt, keyvalues={"salt": salt, "number": number})
+            with supported():
+                cids.append((provider.put(Source.of_json(unique_json()), info)).cid)
+        check_pins(find(provider, keyvalues={"salt": salt}), cids, "by a key-value")
+        wanted = {"salt": salt, "number": "2"}
+        check_pins(find(provider, keyvalues=wanted), cids[1:], "by two key-values")
+        for cid in cids:
+            provider.delete(cid)
+
+    def test_pins_are_found_by_time(self, provider: Any) -> None:
+        require(as_provider(provider), "find_pins")
+        salt = secrets.token_hex(8)
+        cids = [provider.put_json(unique_json(), name=f"{salt} {n}") for n in range(2)]
+        times = [pin.created or 0 for pin in find(provider, name=salt)]
+        first, last = min(times), max(times)
+        with supported():
+            check_pins(find(provider, name=salt, since=first), cids, "since the first")
+        check_pins(find(provider, name=salt, until=last), cids, "until the last")
+        check_pins(find(provider, name=salt, since=last + 1), [], "since later")
+        check_pins(find(provider, name=salt, until=first - 1), [], "until earlier")
+        for cid in cids:
+            provider.delete(cid)
+
+    def test_known_content_gets_the_name_that_is_given(self, provider: Any) -> None:
+        require(as_provider(provider), "add", "find_pins")
+        text = unique_json()
+        cid = (provider.put(Source.of_json(text), PinInfo(name="first"))).cid
+        added = provider.put(Source.of_json(text), PinInfo(name="second"))
+        if not self.is_known(provider, cid, added.cid):
+            pins = [*find(provider, cid=cid), *find(provider, cid=added.cid)]
+            assert [pin.name for pin in pins] == ["first", "second"]
+            return
+        assert added.duplicate in {True, None}, "known content was added as new"
+        (pin,) = find(provider, cid=cid)
+        assert pin.name == "first", "nothing was given to change it"
+        provider.put(Source.of_json(text), PinInfo(name="third", given=True))
+        (pin,) = find(provider, cid=cid)
+        assert pin.name == "third"
+        provider.delete(cid)
+
+    def test_known_content_gets_the_key_values_that_are_given(self, provider: Any) -> None:
+        require(as_provider(provider), "add", "find_pins")
+        text = unique_json()
+        with supported():
+            cid = (provider.put(Source.of_json(text), PinInfo(name="x", keyvalues={"a": "1"}))).cid
+        added = provider.put(Source.of_json(text), PinInfo(name="y"))
+        known = self.is_known(provider, cid, added.cid)
+        (pin,) = find(provider, cid=cid)
+        assert pin.keyvalues == {"a": "1"}, "nothing was given to change it"
+        if not known:
+            return
+        provider.put(Source.of_json(text), PinInfo(name="z", keyvalues={"b": "2"}))
+        (pin,) = find(provider, cid=cid)
+        assert (pin.name, pin.keyvalues) == ("x", {"a": "1", "b": "2"})
+        provider.delete(cid)
+
+    def test_the_name_of_a_pin_can_be_changed(self, provider: Any) -> None:
+        require(as_provider(provider), "find_pins", "update_pin")
+        cid = provider.put_json(unique_json(), name="first")
+        pin = provider.update_pin(cid, name="second", keyvalues=None)
+        (found,) = find(provider, cid=cid)
+        assert (pin.name, found.name) == ("second", "second")
+        provider.delete(cid)
+        with pytest.raises(NotFoundError):
+            provider.update_pin(NOWHERE, name="x", keyvalues=None)
+
+    def test_the_key_values_of_a_pin_can_be_changed(self, provider: Any) -> None:
+        require(as_provider(provider), "add", "find_pins", "update_pin")
+        info = PinInfo(name="first", keyvalues={"a": "1", "b": "2"}, given=True)
+        with supported():
+            cid = (provider.put(Source.of_json(unique_json()), info)).cid
+        pin = provider.update_pin(cid, name=None, keyvalues={"a": None, "c": "3"})
+        assert (pin.name, pin.keyvalues) == ("first", {"b": "2", "c": "3"})
+        (found,) = find(provider, cid=cid)
+        assert (found.name, found.keyvalues) == (pin.name, pin.keyvalues)
+        provider.delete(cid)
+
+    def test_what_is_there_can_be_pinned_by_its_cid(self, provider: Any) -> None:
+        require(as_provider(provider), "pin")
+        cid = provider.put_json(unique_json(), name="x")
+        pin = provider.pin(cid, PinInfo(name="y", given=True))
+        end = now() + self.patience
+        while pin.state != "pinned":
+            assert now() < end, f"the pin is still {pin.state}"
+            sleep(0.1)
+            pin = provider.check_pin(pin)
+        check_pins([pin], [cid], "by its CID")
+        provider.delete(cid)
+
+    # Content as archives (CAR), to and from other providers, whole or not at all
+
+    def test_an_exported_archive_has_each_block_once(self, provider: Any) -> None:
+        require(as_provider(provider), "export_archive")
+        part = os.urandom(1 << 20)
+        cid = self.put(provider, part * 3)
+        reader = CarReader()
+        blocks: list[Block] = []
+        for piece in provider.export_archive(cid):
+            blocks += reader.update(piece)
+        reader.finish()
+        assert reader.roots == [CID.parse(cid)], "the archive has another root"
+        assert len({each for each, _ in blocks}) == len(blocks), "a block came twice"
+        assert CID.parse(cid) in dict(blocks), "the root is missing"
+
+    def test_an_archive_of_unknown_content_is_an_error(self, provider: Any) -> None:
+        require(as_provider(provider), "export_archive")
+        with pytest.raises(ClientError):
+            self.export(provider, NOWHERE)
+
+    def test_an_imported_archive_keeps_its_cid_and_name(self, provider: Any) -> None:
+        require(as_provider(provider), "import_archive")
+        data = os.urandom(1_500_000)
+        root, blocks = odd_blocks(data)
+        info = PinInfo(name="odd", given=True)
+        added = provider.import_archive(str(root), pieces(root, blocks), info)
+        assert CID.parse(added.cid) == root
+        check_blob(provider.get_file(str(root)), data)
+        if as_provider(provider).supports("find_pins"):
+            (pin,) = [each for each in provider.find_pins(PinFilter(cid=str(root)))]
+            assert pin.name == "odd"
+        again = provider.import_archive(str(root), pieces(root, blocks), info)
+        assert again.duplicate in {True, None}, "known content was added as new"
+        provider.delete(str(root))
+
+    def test_an_archive_that_lacks_a_block_is_not_pinned(self, provider: Any) -> None:
+        require(as_provider(provider), "import_archive")
+        root, blocks = odd_blocks(os.urandom(300_000))
+        with pytest.raises(ClientError):
+            provider.import_archive(str(root), pieces(root, blocks[1:]), PinInfo())
+        with pytest.raises(ClientError):
+            provider.delete(str(root))
+
+    def test_an_archive_of_something_else_is_refused(self, provider: Any) -> None:
+        require(as_provider(provider), "import_archive")
+        root, blocks = odd_blocks(os.urandom(300_000))
+        other, _ = odd_blocks(b"other")
+        with pytest.raises(ClientError):
+            provider.import_archive(str(other), pieces(root, blocks), PinInfo())
+        for cid in (root, other):
+            with pytest.raises(ClientError):
+                provider.delete(str(cid))
+
+    def export(self, provider: Any, cid: str) -> list[bytes]:
+        """Return the pieces of an archive."""
+        return [piece for piece in provider.export_archive(cid)]
+
+
+def half_of_a_file(half: bytes) -> Iterator[bytes]:
+    """Yield `half`, then raise `Interrupted`."""
+    yield half
+    raise Interrupted
+
+
+def find(provider: Any, *, limit: int | None = None, **wanted: Any) -> Sequence[Pin]:
+    """Return the pins that match the filters."""
+    return [pin for pin in provider.find_pins(PinFilter(**wanted), limit=limit)]
+
+
+def odd_blocks(data: bytes) -> tuple[CID, list[Block]]:
+    """Return the root and the blocks of a file in a layout of its own."""
+    blocks: list[Block] = []
+    importer = FileImporter(ODD, lambda cid, block: blocks.append((cid, block)))
+    importer.update(data)
+    return importer.finish().cid, blocks
+
+
+def pieces(root: CID, blocks: Iterable[Block]) -> Iterator[bytes]:
+    """Yield an archive."""
+    for piece in write_car([root], blocks):
+        yield piece
