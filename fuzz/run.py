@@ -18,9 +18,10 @@ import dags
 
 from holdfast.content import dag_pb, multibase, varint
 from holdfast.content.car import CarReader, write_car
-from holdfast.content.cid import CID, DAG_PB, Reference
+from holdfast.content.cid import CID, DAG_PB
 from holdfast.content.hashes import SHA2_256
 from holdfast.content.profiles import PROFILES
+from holdfast.content.reference import Reference
 from holdfast.content.unixfs import data, hamt
 from holdfast.content.unixfs.body import BodyProof
 from holdfast.content.unixfs.directories import build_directory, build_symlink

@@ -10,7 +10,8 @@ import time
 import pytest
 
 from holdfast import Client
-from holdfast.content.cid import CID, Reference
+from holdfast.content.cid import CID
+from holdfast.content.reference import Reference
 from holdfast.files.block_cache import CachedFiles, DiskBlockCache
 from holdfast.files.cache_folder import Amount, clear_cache, look_at_cache
 from holdfast.files.partial import WORTH_KEEPING, PartialFile

@@ -8,8 +8,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from holdfast.content import multibase, varint
-from holdfast.content.cid import CID, DAG_PB, IDENTITY, RAW, SHA2_256, Reference
+from holdfast.content.cid import CID, DAG_PB, IDENTITY, RAW, SHA2_256
 from holdfast.content.hashes import has_wrong_length
+from holdfast.content.reference import Reference
 from holdfast.errors import InvalidCIDError
 from tests.support import EMPTY_FILE_V0, HELLO_CID
 

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast import compute_cid
 from holdfast.cli.output import Column, write_table
-from holdfast.content.cid import Reference
+from holdfast.content.reference import Reference
 from holdfast.files.folder_target.work_folder import WorkFolder
 from holdfast.files.partial import PartialFile
 from holdfast.files.readable_size import parse_size, readable_size

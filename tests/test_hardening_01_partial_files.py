@@ -6,7 +6,8 @@ import time
 import pytest
 
 import holdfast.files.folders
-from holdfast.content.cid import CID, Reference
+from holdfast.content.cid import CID
+from holdfast.content.reference import Reference
 from holdfast.files.partial import FORGOTTEN_AFTER, WORTH_KEEPING, PartialFile
 from holdfast.files.sinks import TargetSink
 

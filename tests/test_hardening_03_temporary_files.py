@@ -11,8 +11,8 @@ from unittest.mock import ANY
 
 import pytest
 
-from holdfast.content.cid import Reference
 from holdfast.content.profiles import UNIXFS_V1_2025
+from holdfast.content.reference import Reference
 from holdfast.files import atomic
 from holdfast.files.atomic import FORGOTTEN_AFTER, PendingFile
 from holdfast.files.blob import Blob

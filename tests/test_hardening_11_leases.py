@@ -11,8 +11,9 @@ import time
 
 import pytest
 
-from holdfast.content.cid import CID, Reference
+from holdfast.content.cid import CID
 from holdfast.content.profiles import UNIXFS_V1_2025
+from holdfast.content.reference import Reference
 from holdfast.content.unixfs.files import FileImporter
 from holdfast.errors import ConfigError, ProviderError, VerificationError
 from holdfast.files.partial import PartialFile

@@ -17,8 +17,9 @@ import pytest
 from holdfast import Client
 from holdfast.content import dag_pb
 from holdfast.content.car import write_car
-from holdfast.content.cid import CID, DAG_PB, IDENTITY, RAW, Reference
+from holdfast.content.cid import CID, DAG_PB, IDENTITY, RAW
 from holdfast.content.dag_pb import Link
+from holdfast.content.reference import Reference
 from holdfast.content.unixfs import data
 from holdfast.errors import ClientError, MalformedError
 from holdfast.files.folder_target import limits, tree

@@ -10,7 +10,7 @@ from holdfast import compute_cid, verify
 from holdfast.content.cid import CID
 from holdfast.content.profiles import KUBO_LEGACY_CIDV1, UNIXFS_V1_2025
 from holdfast.content.unixfs.files import FileImporter
-from holdfast.content.unixfs.layouts import recognize
+from holdfast.content.unixfs.recognition import recognize
 from holdfast.errors import UnprovenError
 from holdfast.files.folder_source import FolderSource, plain_progress
 from holdfast.files.hashed_source import HashedFolder

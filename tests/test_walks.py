@@ -10,18 +10,20 @@ from starlette.datastructures import QueryParams
 
 from holdfast.content.blocks import BlockCache
 from holdfast.content.car import CarReader
-from holdfast.content.cid import CID, DAG_PB, RAW, Reference
+from holdfast.content.cid import CID, DAG_PB, RAW
 from holdfast.content.dag_pb import Link, encode
 from holdfast.content.hashes import IDENTITY
 from holdfast.content.profiles import KUBO_LEGACY_CIDV1, UNIXFS_V0_2015, UNIXFS_V1_2025
 from holdfast.content.proof import NoProof, Proof, block_proof
+from holdfast.content.reference import Reference
 from holdfast.content.unixfs import data
 from holdfast.content.unixfs.archive import ArchiveProof
 from holdfast.content.unixfs.body import BodyProof, HeldBytes
+from holdfast.content.unixfs.dag_walk import DagWalk
 from holdfast.content.unixfs.directories import build_directory
 from holdfast.content.unixfs.files import FileImporter
 from holdfast.content.unixfs.layouts import LayoutProof
-from holdfast.content.unixfs.walks import DagWalk, DirectoryWalk, FileWalk, PathWalk, feed_known
+from holdfast.content.unixfs.walks import DirectoryWalk, FileWalk, PathWalk, feed_known
 from holdfast.errors import MalformedError, VerificationError
 from holdfast.files.seen_cids import SpilledCIDs
 from holdfast.node.gateway.archives import ArchiveWalk, Selection
@@ -124,7 +126,7 @@ def chain(length):
 
 
 def test_a_dag_may_be_deep_but_not_endless(monkeypatch):
-    monkeypatch.setattr("holdfast.content.unixfs.walks.DEEPEST", 40)
+    monkeypatch.setattr("holdfast.content.unixfs.dag_walk.DEEPEST", 40)
     root, blocks = chain(40)
     assert len(list(needs(DagWalk(root), blocks))) == 41
     root, blocks = chain(41)
@@ -133,7 +135,7 @@ def test_a_dag_may_be_deep_but_not_endless(monkeypatch):
 
 
 def test_a_dag_that_is_too_wide_at_many_levels_is_refused(monkeypatch):
-    monkeypatch.setattr("holdfast.content.unixfs.walks.MAX_LINKS_HELD", 100)
+    monkeypatch.setattr("holdfast.content.unixfs.dag_walk.MAX_LINKS_HELD", 100)
     blocks = Blocks()
     cid = CID.of_raw(b"leaf")
     for level in range(4):

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from holdfast.calls import CALLS_AT_ONCE
-from holdfast.content.cid import Reference
+from holdfast.content.reference import Reference
 from holdfast.records import PinFilter, PinInfo, StoreOptions, now_ms
 
 DEFAULT_FILE_NAME: Final = "client-file"

@@ -19,7 +19,8 @@ from holdfast._sync.providers.base import BaseProvider
 from holdfast._sync.providers.wrapping import WrappingProvider
 from holdfast._sync.reads.reader import BlockReader, EntryPages, Ranges, Reader, WrappingReader
 from holdfast.calls import Call
-from holdfast.content.cid import CID, Reference
+from holdfast.content.cid import CID
+from holdfast.content.reference import Reference
 from holdfast.contract import AsyncStorageProvider, StorageProvider
 from holdfast.files.archive_sources import ArchiveSource
 from holdfast.files.folder_source import FolderSource, plain_progress

@@ -13,10 +13,11 @@ from holdfast._async.reads.repository_reader import AsyncRepositoryReader
 from holdfast.calls import Call
 from holdfast.content.blocks import MAX_BLOCK, missing_block
 from holdfast.content.car import CarReader
-from holdfast.content.cid import CID, RAW, Reference
+from holdfast.content.cid import CID, RAW
 from holdfast.content.dag_pb import Link
 from holdfast.content.hashes import IDENTITY
 from holdfast.content.profiles import PROFILES, UNIXFS_V0_2015, UNIXFS_V1_2025
+from holdfast.content.reference import Reference
 from holdfast.content.unixfs.directories import build_directory
 from holdfast.content.unixfs.file_nodes import MAX_DEPTH
 from holdfast.content.unixfs.files import FileImporter, Part

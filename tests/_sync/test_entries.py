@@ -14,9 +14,10 @@ from holdfast._sync.session import Session
 from holdfast._sync.transport import Transport
 from holdfast.calls import Call
 from holdfast.content import dag_pb
-from holdfast.content.cid import CID, DAG_PB, Reference
+from holdfast.content.cid import CID, DAG_PB
 from holdfast.content.hashes import SHA2_256
 from holdfast.content.profiles import UNIXFS_V1_2025
+from holdfast.content.reference import Reference
 from holdfast.content.unixfs.data import DIRECTORY
 from holdfast.content.unixfs.directories import build_directory
 from holdfast.content.unixfs.files import FileImporter

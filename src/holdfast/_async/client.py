@@ -17,7 +17,7 @@ from holdfast._async.upload_sources import AsyncUploadable, open_upload
 from holdfast._async.workers import AsyncItems, AsyncOutcomes, AsyncWorkGroup
 from holdfast.config import ClientConfig, ConfigFields
 from holdfast.config.wrapping import takes_secrets
-from holdfast.content.cid import Reference
+from holdfast.content.reference import Reference
 from holdfast.contract import AsyncStorageProvider
 from holdfast.errors import ClientClosedError
 from holdfast.files.blob import Blob

@@ -10,9 +10,9 @@ from holdfast.calls import Call
 from holdfast.content.blocks import BlockCache
 from holdfast.content.budgets import MAX_CACHED, OUTPUT_SIZE
 from holdfast.content.car import Block
-from holdfast.content.cid import Reference
 from holdfast.content.codecs import require_codec
-from holdfast.content.unixfs.walks import DagWalk
+from holdfast.content.reference import Reference
+from holdfast.content.unixfs.dag_walk import DagWalk
 from holdfast.errors import NetworkError, VerificationError
 from holdfast.files.seen_cids import SpilledCIDs
 

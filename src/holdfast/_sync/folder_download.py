@@ -32,8 +32,9 @@ from holdfast.calls import Call
 from holdfast.content import dag_pb
 from holdfast.content.blocks import BlockCache, check_provable, inline_block, malformed
 from holdfast.content.budgets import MAX_CACHED
-from holdfast.content.cid import CID, Reference
+from holdfast.content.cid import CID
 from holdfast.content.codecs import is_one_block, kind_of, read_kind, require_codec
+from holdfast.content.reference import Reference
 from holdfast.content.unixfs import data
 from holdfast.content.unixfs.data import Kind
 from holdfast.content.unixfs.directory_nodes import DirectoryEntry, not_a_directory

@@ -36,7 +36,8 @@ def export_car(
     output_file: OUTPUT = None,
 ) -> None:
     """Write all blocks under a CID to an archive."""
-    from holdfast.content.cid import CID, Reference
+    from holdfast.content.cid import CID
+    from holdfast.content.reference import Reference
     from holdfast.files.atomic import PendingFile
 
     to = required_target(to, output_file)

@@ -137,7 +137,7 @@ def _show_missing(
     from holdfast._sync.copying.places import find_pin, has_content
     from holdfast._sync.providers.foreign import as_provider
     from holdfast._sync.workers import Outcomes, WorkGroup
-    from holdfast.content.cid import Reference
+    from holdfast.content.reference import Reference
     from holdfast.records import Pin
 
     def look(pin: Pin) -> bool:

@@ -19,7 +19,7 @@ from holdfast.hints import advise
 
 if TYPE_CHECKING:
     from holdfast import Blob, Client
-    from holdfast.content.cid import Reference
+    from holdfast.content.reference import Reference
     from holdfast.files.sources import Progress
 
 commands: Final = group()
@@ -53,7 +53,7 @@ def download(
     What exists is replaced only if it is a file, and TO names it. An interrupted download continues
     when the command is run again.
     """
-    from holdfast.content.cid import Reference
+    from holdfast.content.reference import Reference
 
     _check_is_no_cid(to)
     to = one_target(to, output_file)

@@ -13,7 +13,7 @@ from holdfast.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from holdfast import Client, Entry, Pin
-    from holdfast.content.unixfs.layouts import FileLayout
+    from holdfast.content.unixfs.recognition import FileLayout
 
 commands: Final = group()
 
@@ -50,7 +50,7 @@ def _layout(client: "Client", entry: "Entry") -> "FileLayout":
     from holdfast.content.car import CarReader
     from holdfast.content.cid import CID
     from holdfast.content.codecs import is_one_block
-    from holdfast.content.unixfs.layouts import FileLayout, recognize
+    from holdfast.content.unixfs.recognition import FileLayout, recognize
 
     cid = CID.parse(entry.cid)
     if entry.kind == "symlink" or is_one_block(cid) or inline_block(cid) is not None:

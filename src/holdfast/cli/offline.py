@@ -43,7 +43,7 @@ def verify(
     include_hidden: INCLUDE_HIDDEN = False,
 ) -> None:
     """Verify a file or directory against its CID, offline."""
-    from holdfast.content.cid import Reference
+    from holdfast.content.reference import Reference
 
     try:
         bare = Reference.parse_cid(cid)

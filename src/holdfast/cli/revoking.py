@@ -89,7 +89,7 @@ class _Several:
 
 
 def _tell(run: Run, cid: str) -> None:
-    from holdfast.content.cid import Reference
+    from holdfast.content.reference import Reference
 
     cid = Reference.parse_cid(cid)
     run.emit({"cid": cid, "revoked": True}, f"revoked {cid}")

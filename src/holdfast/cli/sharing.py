@@ -31,7 +31,7 @@ def test_connection(run: Run) -> None:
 @command(commands, *CONNECTED)
 def url(run: Run, cid: PATH_ARGUMENT) -> None:
     """Write the link to a CID at the gateway. No request is sent."""
-    from holdfast.content.cid import Reference
+    from holdfast.content.reference import Reference
 
     with run.client() as client:
         address = client.url(cid)
@@ -50,7 +50,7 @@ def open_link(
     """Open a CID in the browser, and write the link."""
     import webbrowser
 
-    from holdfast.content.cid import Reference
+    from holdfast.content.reference import Reference
 
     with run.client() as client:
         link = client.url(cid)
@@ -81,7 +81,7 @@ def link(run: Run, cid: PATH_ARGUMENT, expires: EXPIRES = 3600) -> None:
 
     It works for a while, for anybody who has it.
     """
-    from holdfast.content.cid import Reference
+    from holdfast.content.reference import Reference
 
     with run.client() as client:
         try:

@@ -55,7 +55,7 @@ def _pointer_of_content(word: str) -> str | None:
     """Return what to type in place of a CID or a file alone."""
     from shlex import quote
 
-    from holdfast.content.cid import Reference
+    from holdfast.content.reference import Reference
     from holdfast.errors import InvalidCIDError
 
     try:

@@ -11,10 +11,11 @@ the reply   bytes that are not content: `protocol.overhead`, for every request
 from dataclasses import dataclass
 from typing import Final
 
-from holdfast.content.cid import CID, Reference
+from holdfast.content.cid import CID
 from holdfast.content.codecs import is_one_block
 from holdfast.content.hashes import IDENTITY
 from holdfast.content.proof import wrong_bytes
+from holdfast.content.reference import Reference
 from holdfast.errors import MalformedError, UnprovenError, VerificationError
 
 # Memory. All of it together, with the links of a walk, stays below 64 MiB for any DAG and archive.

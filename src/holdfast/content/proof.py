@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Final
 
 from holdfast.content.blocks import unsupported_hash
-from holdfast.content.cid import CID, Reference
+from holdfast.content.cid import CID
 from holdfast.content.hashes import FUNCTIONS, IDENTITY
+from holdfast.content.reference import Reference
 from holdfast.errors import VerificationError
 
 JOINED_SIZE: Final = 1 << 16  # pieces below this size are joined before they are written

@@ -25,9 +25,9 @@ from holdfast.content.car import (
     Block,
     CarReader,
     car_head,
-    decode_header,
     section_head,
 )
+from holdfast.content.car_header import decode_header
 from holdfast.content.cid import CID
 from holdfast.content.hashes import FUNCTIONS, SHA2_256
 from holdfast.errors import InvalidCIDError, MalformedError, UnsupportedError, VerificationError

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
-from holdfast.content.cid import CID, Reference
+from holdfast.content.cid import CID
 from holdfast.content.codecs import is_node
 from holdfast.content.profiles import UNIXFS_V1_2025, Profile, candidates_for
+from holdfast.content.reference import Reference
 from holdfast.content.unixfs.directories import build_directory
 from holdfast.content.unixfs.files import FileImporter, Part
 from holdfast.content.unixfs.layouts import Layouts, WriteCheck, not_what_was_sent

@@ -6,10 +6,11 @@ from contextlib import closing
 from typing import cast
 
 from holdfast.content.blocks import check_provable, inline_block, missing_block
-from holdfast.content.cid import CID, Reference, raw_text
+from holdfast.content.cid import CID, raw_text
 from holdfast.content.codecs import is_one_block, require_codec
 from holdfast.content.profiles import Profile, candidates_for, profile_named
 from holdfast.content.proof import block_proof, wrong_bytes
+from holdfast.content.reference import Reference
 from holdfast.content.unixfs.body import BodyProof
 from holdfast.content.unixfs.files import Tree
 from holdfast.content.unixfs.layouts import Layouts, by_leaves, no_layout_fits

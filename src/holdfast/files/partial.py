@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from holdfast.content.cid import Reference
+from holdfast.content.reference import Reference
 from holdfast.errors import ConfigError
 from holdfast.files.atomic import (
     OPEN_FILES,

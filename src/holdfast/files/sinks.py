@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final, Protocol, Self, cast
 
-from holdfast.content.cid import Reference
+from holdfast.content.reference import Reference
 from holdfast.errors import SerializationError, TooLargeError
 from holdfast.files.atomic import PendingFile, check_size, check_target
 from holdfast.files.background import Background

@@ -15,7 +15,8 @@ from typing import Any, Final, NamedTuple
 from fsspec.implementations.local import LocalFileSystem, make_path_posix, trailing_sep
 from fsspec.utils import other_paths, stringify_path
 
-from holdfast.content.cid import CID, Reference
+from holdfast.content.cid import CID
+from holdfast.content.reference import Reference
 from holdfast.errors import (
     AuthenticationError,
     InvalidCIDError,

@@ -17,7 +17,7 @@ from fsspec.utils import tokenize
 from holdfast._async.client import AsyncClient
 from holdfast._async.content_file import AsyncContentFile
 from holdfast.config import ClientConfig
-from holdfast.content.cid import Reference
+from holdfast.content.reference import Reference
 from holdfast.errors import UnsupportedError
 from holdfast.filesystem.base_classes import (
     AbstractAsyncStreamedFile,

@@ -7,7 +7,8 @@ from typing import Final, Literal, TypeAlias
 from urllib.parse import urljoin, urlsplit
 
 from holdfast.config.secret import MASK, Secret
-from holdfast.content.cid import CID, Reference
+from holdfast.content.cid import CID
+from holdfast.content.reference import Reference
 from holdfast.content.unixfs.file_nodes import directory_error
 from holdfast.errors import ProviderError
 from holdfast.protocol import host_privacy

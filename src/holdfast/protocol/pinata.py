@@ -12,7 +12,8 @@ from holdfast.config import ClientConfig, checks
 from holdfast.config.checks import address_error
 from holdfast.config.client_config import check_secure
 from holdfast.config.secret import Secret
-from holdfast.content.cid import CID, Reference
+from holdfast.content.cid import CID
+from holdfast.content.reference import Reference
 from holdfast.errors import ConfigError, InvalidCIDError, NotFoundError, UnsupportedError
 from holdfast.hints import advise
 from holdfast.protocol import json_text

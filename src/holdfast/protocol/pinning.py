@@ -6,7 +6,8 @@ from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from holdfast.config.secret import Secret
-from holdfast.content.cid import CID, Reference
+from holdfast.content.cid import CID
+from holdfast.content.reference import Reference
 from holdfast.errors import InvalidCIDError, NotFoundError
 from holdfast.hints import advise
 from holdfast.protocol import json_text

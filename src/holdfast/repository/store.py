@@ -13,9 +13,10 @@ from holdfast.content.car import Block, write_car
 from holdfast.content.cid import CID
 from holdfast.content.profiles import Profile
 from holdfast.content.proof import joined
+from holdfast.content.unixfs.dag_walk import DagWalk
 from holdfast.content.unixfs.directory_nodes import DirectoryEntry
 from holdfast.content.unixfs.file_nodes import file_node
-from holdfast.content.unixfs.walks import DagWalk, DirectoryWalk, FileWalk, Item, PathWalk, Walk
+from holdfast.content.unixfs.walks import DirectoryWalk, FileWalk, Item, PathWalk, Walk
 from holdfast.errors import VerificationError
 from holdfast.files.folders import Folder
 from holdfast.files.importing import import_content

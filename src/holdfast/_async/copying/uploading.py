@@ -14,9 +14,10 @@ from holdfast._async.folder_download import FolderOptions, download_folder
 from holdfast._async.providers.base import AsyncBaseProvider
 from holdfast._async.providers.foreign import as_provider
 from holdfast._async.runtime import run_blocking
-from holdfast.content.cid import CID, Reference
+from holdfast.content.cid import CID
 from holdfast.content.hashes import SHA2_256
 from holdfast.content.profiles import PROFILES, Profile, candidates_for
+from holdfast.content.reference import Reference
 from holdfast.content.unixfs.layouts import Layouts
 from holdfast.errors import (
     ConfigError,

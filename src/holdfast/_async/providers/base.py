@@ -29,8 +29,9 @@ from holdfast.config.locations import cache_folder
 from holdfast.config.secret import Secret
 from holdfast.content.blocks import Emit
 from holdfast.content.car import car_head, section_head
-from holdfast.content.cid import CID, Reference
+from holdfast.content.cid import CID
 from holdfast.content.profiles import Profile, profile_for
+from holdfast.content.reference import Reference
 from holdfast.content.unixfs.files import FileImporter, Part
 from holdfast.contract import AsyncStorageProvider
 from holdfast.errors import ClientClosedError, ConfigError, UnsupportedError

@@ -15,7 +15,7 @@ from holdfast.calls import Call, Clock
 from holdfast.config import ClientConfig
 from holdfast.config.fields import fields_bound_to
 from holdfast.config.locations import cache_folder
-from holdfast.content.cid import Reference
+from holdfast.content.reference import Reference
 from holdfast.files.block_cache import DiskBlockCache
 from holdfast.files.copy_journal import Place
 from holdfast.protocol.gateway import Gateway, Gateways

@@ -11,8 +11,8 @@ from holdfast.calls import Call, Clock
 from holdfast.config import ClientConfig
 from holdfast.config.client_config import missing_token
 from holdfast.config.secret import Secret
-from holdfast.content.cid import Reference
 from holdfast.content.profiles import profile_for
+from holdfast.content.reference import Reference
 from holdfast.files.folder_source import FolderSource, check_form
 from holdfast.files.hashed_source import WrittenLayout, compare_json
 from holdfast.files.sources import Progress, Source

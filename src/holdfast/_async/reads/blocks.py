@@ -13,8 +13,10 @@ from holdfast._async.runtime import run_blocking, together
 from holdfast.calls import Call, Deadline
 from holdfast.content.blocks import BlockCache, check_block, inline_block
 from holdfast.content.budgets import BLOCKS_AT_ONCE, MAX_CACHED
-from holdfast.content.cid import CID, Reference
-from holdfast.content.unixfs.walks import Item, PathWalk, RootInfo, RootsWalk, Walk, feed_known
+from holdfast.content.cid import CID
+from holdfast.content.reference import Reference
+from holdfast.content.unixfs.root_nodes import RootInfo, RootsWalk
+from holdfast.content.unixfs.walks import Item, PathWalk, Walk, feed_known
 from holdfast.errors import RequestTimeoutError, VerificationError
 
 

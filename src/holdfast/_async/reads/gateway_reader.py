@@ -24,11 +24,12 @@ from holdfast._async.session import AsyncSession
 from holdfast.calls import Call, Deadline
 from holdfast.content.blocks import check_provable
 from holdfast.content.budgets import SMALL_BLOCK
-from holdfast.content.cid import CID, Reference
+from holdfast.content.cid import CID
 from holdfast.content.codecs import is_one_block, require_codec
 from holdfast.content.hashes import SHA2_256
 from holdfast.content.proof import wrong_bytes
-from holdfast.content.unixfs.walks import RootInfo, stat_record
+from holdfast.content.reference import Reference
+from holdfast.content.unixfs.root_nodes import RootInfo, stat_record
 from holdfast.errors import (
     NetworkError,
     NotFoundError,

@@ -8,7 +8,8 @@ from holdfast._async.reads.reader import AsyncReader
 from holdfast._async.runtime import run_blocking
 from holdfast.calls import Call
 from holdfast.content.blocks import BlockCache
-from holdfast.content.cid import CID, Reference
+from holdfast.content.cid import CID
+from holdfast.content.reference import Reference
 from holdfast.content.unixfs.walks import Item, Walk
 from holdfast.errors import NotFoundError
 from holdfast.hints import advise

@@ -9,9 +9,10 @@ from holdfast.calls import Call
 from holdfast.config.client_config import MAX_UNVERIFIED_BYTES
 from holdfast.content.blocks import BlockCache
 from holdfast.content.budgets import MAX_CACHED, SizeLimit, unverified_limit
-from holdfast.content.cid import CID, Reference
+from holdfast.content.cid import CID
 from holdfast.content.codecs import is_one_block
 from holdfast.content.proof import joined
+from holdfast.content.reference import Reference
 from holdfast.files.block_cache import DiskBlockCache
 from holdfast.files.sinks import Sink
 from holdfast.files.sources import Progress

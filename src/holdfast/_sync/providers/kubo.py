@@ -18,7 +18,8 @@ from holdfast._sync.session import Session, read_whole
 from holdfast.calls import NEVER, Call, Clock, Deadline
 from holdfast.config import ClientConfig
 from holdfast.content.blocks import MAX_BLOCK, check_block
-from holdfast.content.cid import CID, Reference
+from holdfast.content.cid import CID
+from holdfast.content.reference import Reference
 from holdfast.content.unixfs.layouts import WriteCheck, not_what_was_sent
 from holdfast.errors import ConfigError, NetworkError, ProviderError
 from holdfast.files.archive_sources import ArchiveSource, BuiltArchive

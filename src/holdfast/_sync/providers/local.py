@@ -15,8 +15,9 @@ from holdfast.calls import Call
 from holdfast.config import ClientConfig
 from holdfast.config.fields import fields_bound_to
 from holdfast.config.locations import data_folder
-from holdfast.content.cid import CID, Reference
+from holdfast.content.cid import CID
 from holdfast.content.media_types import told_type
+from holdfast.content.reference import Reference
 from holdfast.errors import ConfigError, NotFoundError, UnprovenError
 from holdfast.files.archive_sources import ArchiveSource
 from holdfast.files.copy_journal import Place

@@ -14,8 +14,8 @@ from holdfast._sync.session import Session
 from holdfast.calls import Call
 from holdfast.config import ClientConfig
 from holdfast.config.secret import Secret
-from holdfast.content.cid import Reference
 from holdfast.content.profiles import KUBO_LEGACY_CIDV1
+from holdfast.content.reference import Reference
 from holdfast.errors import UnsupportedError, VerificationError
 from holdfast.files.copy_journal import Place
 from holdfast.files.folder_source import FolderSource

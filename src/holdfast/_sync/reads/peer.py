@@ -18,8 +18,9 @@ from holdfast._sync.session import Session, read_whole
 from holdfast.calls import Deadline
 from holdfast.content.blocks import MAX_BLOCK, check_block
 from holdfast.content.budgets import BLOCKS_AT_ONCE, SizeLimit
-from holdfast.content.cid import CID, Reference
+from holdfast.content.cid import CID
 from holdfast.content.codecs import require_codec
+from holdfast.content.reference import Reference
 from holdfast.content.unixfs.archive import CutOffError
 from holdfast.content.unixfs.body import BodyProof
 from holdfast.content.unixfs.walks import PathWalk

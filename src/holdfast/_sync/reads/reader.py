@@ -30,18 +30,13 @@ from holdfast._sync.runtime import now
 from holdfast.calls import Call, Deadline
 from holdfast.content.blocks import BlockCache
 from holdfast.content.budgets import MAX_CACHED
-from holdfast.content.cid import CID, Reference
+from holdfast.content.cid import CID
 from holdfast.content.codecs import is_one_block
+from holdfast.content.reference import Reference
 from holdfast.content.unixfs.body import BodyProof
 from holdfast.content.unixfs.directory_nodes import DirectoryEntry
-from holdfast.content.unixfs.walks import (
-    DirectoryWalk,
-    FileWalk,
-    RootInfo,
-    entry_record,
-    has_root_info,
-    stat_record,
-)
+from holdfast.content.unixfs.root_nodes import RootInfo, entry_record, has_root_info, stat_record
+from holdfast.content.unixfs.walks import DirectoryWalk, FileWalk
 from holdfast.errors import NetworkError, ProviderError, VerificationError
 from holdfast.files.sinks import Sink
 from holdfast.files.sources import Progress

@@ -11,30 +11,23 @@ fetches several at the same time. The block of an identity CID is never fetched:
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Sequence
 from itertools import islice
-from typing import Final, Generic, NamedTuple, Protocol, TypeVar
+from typing import Final, Generic, TypeVar
 
-from holdfast.content import dag_pb
-from holdfast.content.blocks import MAX_BLOCK, BlockCache, check_block, inline_block, malformed
+from holdfast.content.blocks import MAX_BLOCK, BlockCache, check_block, malformed
 from holdfast.content.budgets import OUTPUT_SIZE, PIECE_COST
-from holdfast.content.car import Block
-from holdfast.content.cid import CID, Reference
-from holdfast.content.codecs import CODECS, is_one_block, links_of, read_kind, step
-from holdfast.content.unixfs import data
-from holdfast.content.unixfs.data import Kind
+from holdfast.content.cid import CID
+from holdfast.content.codecs import step
 from holdfast.content.unixfs.directory_nodes import DirectoryEntry, Shard, directory_node
 from holdfast.content.unixfs.file_nodes import FileNode, Segment, file_node, in_range
-from holdfast.records import Entry, EntryKind
 
 MAX_PENDING: Final = 60_000  # links seen but not yet followed: some 20 MiB at most
 MAX_AHEAD: Final = 4 << 20  # bytes that may be fetched before they are needed
 SHARD_SIZE: Final = 1 << 18  # bytes that are counted for a shard there; most are much smaller
+
 Item = TypeVar("Item")
 Link = TypeVar("Link", Segment, Shard)
-MAX_LINKS_HELD: Final = 250_000  # links seen but not yet followed: some 60 MiB at most
-DEEPEST: Final = 4096  # levels; the path of a file on disk cannot have more
-UNKNOWN_SIZE: Final = 1 << 18  # bytes that are counted for a link that declares no size
 
 
 class Walk(ABC, Generic[Item]):
@@ -224,152 +217,3 @@ class PathWalk(_TreeWalk[Shard, CID]):
     def _arrive(self, cid: CID) -> None:
         self._pending = [Shard(cid)] if self._names else []
         self.found = None if self._names else cid
-
-
-class RootInfo(NamedTuple):
-    """What a root is.
-
-    Attributes:
-        kind: ``file``, ``directory`` or ``symlink``.
-        size: The bytes of a file, or of the target of a link; None for a directory.
-    """
-
-    kind: EntryKind
-    size: int | None
-
-
-def root_info(cid: CID, block: bytes) -> RootInfo:
-    """Return what `block`, already verified, is the root of.
-
-    Raise `UnprovenError` for another codec, and `MalformedError` if it breaks the rules.
-    """
-    kind = read_kind(cid, block)
-    if kind in {Kind.DIRECTORY, Kind.SHARD}:
-        return RootInfo("directory", None)
-    if kind is Kind.SYMLINK:
-        return RootInfo("symlink", len(data.decode(dag_pb.decode(block).data).data))
-    if kind is Kind.METADATA:
-        raise malformed(cid, "it is metadata, not a file")
-    return RootInfo("file", file_node(cid, block).size)
-
-
-def entry_record(entry: DirectoryEntry) -> Entry:
-    """Return the record of an entry.
-
-    A raw block is a file of the size that the directory declares. For any other entry, the kind and
-    the size are only known from its own block.
-    """
-    if is_one_block(entry.cid):
-        return Entry(name=entry.name, cid=str(entry.cid), size=entry.size, kind="file")
-    return Entry(name=entry.name, cid=str(entry.cid))
-
-
-def stat_record(reference: Reference, cid: CID, info: RootInfo) -> Entry:
-    """Return the record of the content at `cid`, which `reference` leads to."""
-    name = reference.path[-1] if reference.path else ""
-    text = str(cid) if reference.path else reference.text
-    return Entry(name=name, cid=text, kind=info.kind, size=info.size)
-
-
-def has_root_info(cid: CID) -> bool:
-    """Return whether the block of `cid` can be verified and read."""
-    return cid.codec in CODECS and cid.is_provable
-
-
-class RootsWalk(Walk[RootInfo]):
-    """What each of some roots is, in their order."""
-
-    def __init__(self, roots: Iterable[CID]) -> None:
-        self._pending = list(roots)[::-1]
-
-    @property
-    def need(self) -> CID | None:
-        """The CID of the block to feed next, or None at the end."""
-        return self._pending[-1] if self._pending else None
-
-    def feed(self, block: bytes, *, verified: bool = False) -> list[RootInfo]:
-        """Take the block that is needed, and return what it is the root of."""
-        cid = self._pending[-1]
-        if not verified:
-            check_block(cid, block)
-        info = root_info(cid, block)
-        self._pending.pop()
-        return [info]
-
-    def needed_next(self, most: int) -> list[CID]:
-        """Return up to `most` roots that are needed after `need`."""
-        most = min(most, MAX_AHEAD // SHARD_SIZE)
-        return list(islice(reversed(self._pending), 1, most + 1))
-
-
-class SeenCIDs(Container[CID], Protocol):
-    """The CIDs that a walk has visited, such as a set."""
-
-    def add(self, cid: CID, /) -> None:
-        """Add a CID."""
-
-
-class _Link(NamedTuple):
-    cid: CID
-    size: int
-    depth: int
-
-
-class DagWalk(Walk[Block]):
-    """All blocks below a root, depth first, each once. Those in identity CIDs are left out.
-
-    The links of unsupported codecs are not known: their blocks count as leaves.
-
-    Args:
-        root: The root.
-        seen: Gets the CIDs of all blocks. A set needs memory for each of them.
-    """
-
-    def __init__(self, root: CID, seen: SeenCIDs | None = None) -> None:
-        self._seen: SeenCIDs = set() if seen is None else seen
-        self._pending = [_Link(root, 0, 0)]
-        self._drop_seen()
-
-    @property
-    def need(self) -> CID | None:
-        """The CID of the block to feed next, or None at the end."""
-        return self._pending[-1].cid if self._pending else None
-
-    def feed(self, block: bytes, *, verified: bool = False) -> list[Block]:
-        """Take the block that is needed, and return it with its CID."""
-        cid, _, depth = self._pending[-1]
-        if not verified:
-            check_block(cid, block)
-        self._seen.add(cid)
-        links = links_of(cid, block)
-        if links and depth >= DEEPEST:
-            raise malformed(cid, f"the DAG is deeper than {DEEPEST} levels")
-        if len(self._pending) + len(links) > MAX_LINKS_HELD:
-            raise malformed(cid, "the DAG is too wide at too many levels")
-        self._pending[-1:] = (_Link(each.cid, each.size, depth + 1) for each in reversed(links))
-        self._drop_seen()
-        return [(cid, block)]
-
-    def needed_next(self, most: int) -> list[CID]:
-        """Return up to `most` blocks that are needed after `need`, of a few MiB in all."""
-        ahead: dict[CID, None] = {}
-        size = 0
-        # The last one is `need`. Of several links to one block, only the first counts.
-        for cid, declared, _ in self._pending[-2 : -2 * most - 2 : -1]:
-            if cid in ahead or cid == self.need or cid in self._seen or _is_inline(cid):
-                continue
-            size += min(declared or UNKNOWN_SIZE, MAX_BLOCK)
-            if len(ahead) == most or size > MAX_AHEAD:
-                break
-            ahead[cid] = None
-        return list(ahead)
-
-    def _drop_seen(self) -> None:
-        """Remove the links that are next in line and lead to blocks that were fed already."""
-        pending = self._pending
-        while pending and (pending[-1].cid in self._seen or _is_inline(pending[-1].cid)):
-            pending.pop()
-
-
-def _is_inline(cid: CID) -> bool:
-    return inline_block(cid) is not None

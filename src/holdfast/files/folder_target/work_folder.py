@@ -26,10 +26,11 @@ from threading import Lock
 from typing import BinaryIO, Final, Self
 
 from holdfast.content.blocks import MAX_BLOCK, check_block
-from holdfast.content.cid import CID, Reference
+from holdfast.content.cid import CID
 from holdfast.content.codecs import is_one_block
 from holdfast.content.hashes import FUNCTIONS, IDENTITY, Hasher
 from holdfast.content.profiles import candidates_for
+from holdfast.content.reference import Reference
 from holdfast.content.unixfs.layouts import Layouts
 from holdfast.errors import VerificationError
 from holdfast.files.atomic import WorkFile, sync_name

@@ -16,7 +16,8 @@ from holdfast._sync.transport import Transport
 from holdfast.calls import Call
 from holdfast.config import ClientConfig
 from holdfast.content.car import Block
-from holdfast.content.cid import CID, Reference
+from holdfast.content.cid import CID
+from holdfast.content.reference import Reference
 from holdfast.errors import ClientError, ProviderError
 from holdfast.node.http_server.refusals import Refusal
 from holdfast.node.pinning_api.metadata import PinMetadata

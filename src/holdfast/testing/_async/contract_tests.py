@@ -19,8 +19,9 @@ from holdfast._async.providers.foreign import as_provider
 from holdfast._async.reads.reader import AsyncReader
 from holdfast._async.runtime import now, sleep
 from holdfast.content.car import Block, CarReader, write_car
-from holdfast.content.cid import CID, Reference
+from holdfast.content.cid import CID
 from holdfast.content.profiles import UNIXFS_V1_2025
+from holdfast.content.reference import Reference
 from holdfast.content.unixfs.files import FileImporter
 from holdfast.errors import (
     ClientClosedError,

@@ -1,0 +1,112 @@
+"""References, which users pass for "a CID": a CID, a path under it, or a URL that contains one."""
+
+import re
+from typing import Self
+from urllib.parse import quote, unquote
+
+from holdfast.content.cid import CID
+from holdfast.errors import InvalidCIDError
+
+_NATIVE = re.compile(r"^ipfs://(?P<rest>.*)$", re.IGNORECASE | re.DOTALL)
+_SUBDOMAIN = re.compile(
+    r"^https?://(?P<cid>[^./?#]+)\.ipfs\.[^/?#]+(?P<rest>.*)$", re.IGNORECASE | re.DOTALL
+)
+MAX_REFERENCE = 8192
+
+
+class Reference(str):
+    """The CID and path for a gateway's URL, with every name percent-encoded.
+
+    It is a string, so that it can be passed on as text without being parsed again. A copy, and what
+    is pickled, is a plain string.
+
+    Attributes:
+        text: The CID as it was given.
+        cid: The CID.
+        path: The names of the path under it.
+        target: The CID at the end of the path, if it is known: without a path, `cid` itself.
+    """
+
+    __slots__ = ("cid", "path", "target", "text")
+
+    cid: CID
+    path: tuple[str, ...]
+    target: CID | None
+    text: str
+
+    def __new__(
+        cls, text: str, cid: CID, path: tuple[str, ...] = (), target: CID | None = None
+    ) -> Self:
+        """Return the reference to `path` under `cid`, which was given as `text`.
+
+        `target` is the CID that verified directories have shown to be at the end of `path`.
+        """
+        whole = "/".join((text, *(quote(name, safe="") for name in path))) if path else text
+        reference = super().__new__(cls, whole)
+        reference.text, reference.cid, reference.path = text, cid, path
+        reference.target = target if path else cid
+        return reference
+
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        return str, (str(self),)
+
+    @classmethod
+    def parse(cls, given: object) -> "Reference":
+        """Return the reference in `given` by the rules of the spec, or raise `InvalidCIDError`.
+
+        White space around it, the query, the fragment and trailing slashes are removed. The CID is
+        what follows the first ``/ipfs/``, ``ipfs://``, or the subdomain in
+        ``https://CID.ipfs.host``. Names in a path are percent-decoded. Only a valid CID and plain
+        names are accepted, so that no input can change the rest of a request.
+
+        Example:
+            >>> str(Reference.parse(" https://ipfs.io/ipfs/bafkqaaa/a%20b.json?download=1 "))
+            'bafkqaaa/a%20b.json'
+        """
+        if not isinstance(given, str):
+            error = InvalidCIDError(reason=f"a CID is a string, not {type(given).__name__}")
+            if hasattr(given, "cid"):  # a record, a pin or an entry
+                error.add_note(f"give the CID of the {type(given).__name__}: its attribute `cid`")
+            raise error
+        if len(given) > MAX_REFERENCE:
+            raise InvalidCIDError(reason=f"longer than {MAX_REFERENCE} characters")
+        if isinstance(given, Reference):
+            return given
+        if given.isalnum():  # a CID and nothing else
+            return cls(given, CID.parse(given))
+        # Remove the query first: an ``/ipfs/`` inside it does not count.
+        address = re.split(r"[?#]", given.strip(), maxsplit=1)[0]
+        text, *names = _after_ipfs(address).rstrip("/").split("/")
+        return cls(text, CID.parse(text), tuple(map(_name, names)))
+
+    @classmethod
+    def parse_cid(cls, given: object) -> str:
+        """Return the CID in `given`; raise `InvalidCIDError` if a path follows it."""
+        reference = cls.parse(given)
+        if reference.path:
+            raise InvalidCIDError(reason="a path inside a CID cannot be used here, only a CID")
+        return reference.text
+
+
+def _after_ipfs(text: str) -> str:
+    """Return the part of `text` that begins with the CID."""
+    _, found, rest = text.partition("/ipfs/")
+    if found:
+        return rest
+    if match := _NATIVE.match(text):
+        return match["rest"]
+    if match := _SUBDOMAIN.match(text):
+        return match["cid"] + match["rest"]
+    return text
+
+
+def _name(quoted: str) -> str:
+    """Return one name of the path, percent-decoded; refuse names that could change the path."""
+    try:
+        name = unquote(quoted, errors="strict")
+        name.encode()
+    except UnicodeError:
+        raise InvalidCIDError(reason="the path is not UTF-8") from None
+    if name in {"", ".", ".."} or "/" in name or any(c < " " or c == "\x7f" for c in name):
+        raise InvalidCIDError(reason=f"{name!r} is not a valid path segment")
+    return name
