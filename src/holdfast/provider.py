@@ -6,18 +6,19 @@ of `StorageProvider` works too. Every provider should pass the tests in
 `holdfast.testing.ProviderTests` and `AsyncProviderTests`.
 """
 
+from holdfast._async.content_file import AsyncRanges
 from holdfast._async.providers.base import AsyncBaseProvider, Content
 from holdfast._async.providers.wrapping import AsyncWrappingProvider
 from holdfast._async.reads.reader import (
     AsyncBlockReader,
     AsyncEntryPages,
-    AsyncRanges,
     AsyncReader,
     AsyncWrappingReader,
 )
+from holdfast._sync.content_file import Ranges
 from holdfast._sync.providers.base import BaseProvider
 from holdfast._sync.providers.wrapping import WrappingProvider
-from holdfast._sync.reads.reader import BlockReader, EntryPages, Ranges, Reader, WrappingReader
+from holdfast._sync.reads.reader import BlockReader, EntryPages, Reader, WrappingReader
 from holdfast.calls import Call
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference

@@ -4,15 +4,36 @@
 
 import io
 import operator
-from typing import NoReturn
+from collections.abc import Callable
+from typing import Final, NoReturn, TypeAlias
 
-from holdfast._sync.reads.reader import LARGEST_RANGE, Ranges
 from holdfast._sync.runtime import FileBase
 from holdfast.content.media_types import told_type
 
+LARGEST_RANGE: Final = 8 << 20  # bytes that are read within one `timeouts.total`
 FIRST_WINDOW = 1 << 18  # the smallest fetch in bytes; it doubles with each sequential read
 PEEKED = 1 << 13  # bytes that `peek` returns at most
 NO_WINDOW = (-1, b"")  # the position of a window in the file, and its bytes
+
+Part: TypeAlias = bytes | bytearray
+
+
+class Ranges:
+    """The verified bytes of one file, read from any position.
+
+    Attributes:
+        size: The bytes of the whole file.
+        type: The media type that the peer reports, "" if it reports none. It is not verified.
+    """
+
+    def __init__(self, size: int, read_part: Callable[[int, int], Part], *, type: str = "") -> None:
+        self.size = size
+        self.type = type
+        self._read_part = read_part
+
+    def read(self, start: int, stop: int) -> Part:
+        """Return the bytes from `start` up to `stop`, which lie within the file."""
+        return self._read_part(start, stop)
 
 
 class ContentFile(FileBase):

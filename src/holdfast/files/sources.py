@@ -140,8 +140,9 @@ class Source:
     def of_json(cls, text: str) -> "Source":
         """Return a source of a JSON value."""
         data = text.encode()
-        source = open_source(data)
-        source.type, source.json = JSON_TYPE, data
+        file = io.BytesIO(data)
+        source = cls(file, size=len(data), type=JSON_TYPE, seek=file.seek)
+        source.json = data
         return source
 
     @property

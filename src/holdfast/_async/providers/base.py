@@ -15,7 +15,17 @@ from collections.abc import (
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any, AsyncContextManager, ClassVar, Final, Self, TypeAlias, TypeVar, cast  # noqa: UP035
+from typing import (  # noqa: UP035
+    Any,
+    AsyncContextManager,
+    ClassVar,
+    Final,
+    NamedTuple,
+    Self,
+    TypeAlias,
+    TypeVar,
+    cast,
+)
 
 from holdfast._async.content_file import AsyncContentFile
 from holdfast._async.dag_export import AsyncDagExport
@@ -55,36 +65,37 @@ CANNOT_STORE: Final = (
 )
 
 
-def operation(
-    refusal: str, *, takes: type | None = None, over: str | None = None
-) -> Callable[[Method], Method]:
-    """Mark a method that some providers lack.
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """What is known about a method that some providers lack.
 
-    Args:
+    Attributes:
         refusal: What the error says about such a provider, with the alternative.
         takes: The content without which `add` does not do it.
         over: The operation without which it does not work.
+        is_missing: Whether the base class lacks it. There it raises UnsupportedError.
     """
 
-    def mark(method: Method) -> Method:
-        vars(method).update(refusal=refusal, takes=takes, over=over)
-        return method
+    refusal: str
+    takes: type | None = None
+    over: str | None = None
+    is_missing: bool = False
 
-    return mark
+    def __call__(self, method: Method) -> Method:
+        """Mark `method`."""
 
-
-def optional(refusal: str) -> Callable[[Method], Method]:
-    """Mark a method that only subclasses have. In the base class it raises UnsupportedError."""
-
-    def mark(method: Method) -> Method:
         @wraps(method)
         def refuse(self: "AsyncBaseProvider", *_: object, **__: object) -> None:
             raise self.refusal(method.__name__)
 
-        vars(refuse).update(refusal=refusal, is_missing=True)
-        return cast("Method", refuse)
+        marked = refuse if self.is_missing else method
+        vars(marked)["mark"] = self
+        return cast("Method", marked)
 
-    return mark
+
+def optional(refusal: str) -> Operation:
+    """Return the mark of a method that only subclasses have."""
+    return Operation(refusal, is_missing=True)
 
 
 class AsyncBaseProvider(AsyncStorageProvider, ABC):
@@ -187,7 +198,7 @@ class AsyncBaseProvider(AsyncStorageProvider, ABC):
 
     # What some providers can do
 
-    @operation("cannot list what it keeps; keep the CIDs of your records", over="find_pins")
+    @Operation("cannot list what it keeps; keep the CIDs of your records", over="find_pins")
     async def list_pins(self, *, name: str | None = None, limit: int | None = None) -> list[Pin]:
         """Return the pins whose name contains `name`, newest first, at most `limit` of them."""
         return [pin async for pin in self.find_pins(PinFilter(name=name), limit=limit)]
@@ -269,12 +280,13 @@ class AsyncBaseProvider(AsyncStorageProvider, ABC):
             >>> provider.supports("import_archive"), provider.supports("signed_url")
             (True, False)
         """
-        facts = getattr(getattr(type(self), operation, None), "__dict__", {"is_missing": True})
-        if facts.get("is_missing"):
+        method = getattr(type(self), operation, None)
+        mark: Operation | None = getattr(method, "mark", None)
+        if mark is None:  # it has no such method, or one of its own
+            return method is not None
+        if mark.is_missing or mark.takes not in (None, *self.takes):
             return False
-        if facts.get("takes") is not None:
-            return facts["takes"] in self.takes and self.supports("add")
-        return facts.get("over") is None or self.supports(facts["over"])
+        return mark.over is None or self.supports(mark.over)
 
     def require(self, operation: str) -> Self:
         """Return the provider itself; raise UnsupportedError if it lacks the operation."""
@@ -284,11 +296,9 @@ class AsyncBaseProvider(AsyncStorageProvider, ABC):
 
     def refusal(self, operation: str) -> UnsupportedError:
         """Return the error for an operation that the provider lacks, with the alternative."""
-        facts = vars(getattr(AsyncBaseProvider, operation))
-        is_read_only = facts.get("takes") is not None and not self.supports("add")
-        return UnsupportedError(
-            f"{self.title} {CANNOT_STORE if is_read_only else facts['refusal']}"
-        )
+        mark: Operation = getattr(AsyncBaseProvider, operation).mark
+        is_read_only = mark.takes is not None and not self.supports("add")
+        return UnsupportedError(f"{self.title} {CANNOT_STORE if is_read_only else mark.refusal}")
 
     # Where the provider is
 
@@ -354,25 +364,29 @@ class AsyncBaseProvider(AsyncStorageProvider, ABC):
             call.cid = str(added.cid)
             return added
 
-    @operation(CANNOT_STORE, takes=Source)
+    @Operation(CANNOT_STORE, takes=Source, over="add")
     async def put_json(self, text: str, *, name: str) -> str:
         """Store the JSON `text` under `name`; return its CID."""
         return str((await self.put(Source.of_json(text), PinInfo(name=name))).cid)
 
-    @operation(CANNOT_STORE, takes=Source)
+    @Operation(CANNOT_STORE, takes=Source, over="add")
     async def put_file(self, source: Source, *, name: str, progress: Progress | None = None) -> str:
         """Store the bytes of `source` as a file called `name`; return its CID."""
         return str((await self.put(source, PinInfo(name=name), progress)).cid)
 
-    @operation("cannot store directories; upload the files one by one", takes=FolderSource)
+    @Operation(
+        "cannot store directories; upload the files one by one", takes=FolderSource, over="add"
+    )
     async def add_directory(
         self, folder: FolderSource, info: PinInfo, *, progress: Progress | None = None
     ) -> Added:
         """Store all that `folder` has under one CID."""
         return await self.put(folder, info, progress)
 
-    @operation(
-        "cannot store archives; download the content and upload it there", takes=ArchiveSource
+    @Operation(
+        "cannot store archives; download the content and upload it there",
+        takes=ArchiveSource,
+        over="add",
     )
     async def import_archive(self, cid: str, pieces: AsyncIterable[bytes], info: PinInfo) -> Added:
         """Store an archive (CAR) whose only root is `cid`, and pin it; all of it or nothing."""
@@ -485,7 +499,7 @@ class AsyncBaseProvider(AsyncStorageProvider, ABC):
             finally:
                 await on_disk(sink, sink.discard)
 
-    @operation("cannot open files in parts; use download")
+    @Operation("cannot open files in parts; use download")
     async def open_file(self, cid: str) -> AsyncContentFile:
         """Return the file at `cid`, whose parts are read and verified on demand."""
         reference = Reference.parse(cid)
@@ -493,7 +507,7 @@ class AsyncBaseProvider(AsyncStorageProvider, ABC):
             ranges = await self.reader.open(reference, call)
         return AsyncContentFile(ranges, name=_name(reference))
 
-    @operation("cannot look into directories; keep a list of your files")
+    @Operation("cannot look into directories; keep a list of your files")
     async def iter_entries(self, cid: str, *, details: bool = False) -> AsyncIterator[Entry]:
         """Yield the entries of the directory at `cid`; with `details`, also sizes and kinds.
 
@@ -512,13 +526,13 @@ class AsyncBaseProvider(AsyncStorageProvider, ABC):
                 page = await pages.next_page(call)
                 asked_wait = call.clock.asked_wait
 
-    @operation("cannot look into directories; keep a list of your files")
+    @Operation("cannot look into directories; keep a list of your files")
     async def stat(self, cid: str) -> Entry:
         """Return the size and the kind of the content at `cid`."""
         async with self.call("stat", cid) as call:
             return await self.reader.stat(Reference.parse(cid), call)
 
-    @operation("cannot give content block by block; download it and upload it there")
+    @Operation("cannot give content block by block; download it and upload it there")
     async def export_archive(self, cid: str) -> AsyncIterator[bytes]:
         """Yield an archive (CAR) of everything under `cid`, each block verified and only once.
 
@@ -551,7 +565,7 @@ class AsyncBaseProvider(AsyncStorageProvider, ABC):
 
     # Copies with other options, and closing
 
-    @operation("takes no other options; make a new client")
+    @Operation("takes no other options; make a new client")
     def with_config(self, config: ClientConfig) -> Self:
         """Return a copy with `config` that shares the connections and files of this provider."""
         for name in self.shared_fields:

@@ -6,6 +6,7 @@ from functools import partial
 from hashlib import sha256
 from typing import ClassVar, Final, NoReturn, TypeAlias
 
+from holdfast._async.content_file import LARGEST_RANGE, AsyncRanges
 from holdfast._async.reads.archive_feed import AsyncArchiveFeed
 from holdfast._async.reads.blocks import AsyncBlocks, AsyncFetchedBlocks
 from holdfast._async.reads.peer import (
@@ -15,7 +16,7 @@ from holdfast._async.reads.peer import (
     RefusedError,
     check_time,
 )
-from holdfast._async.reads.reader import LARGEST_RANGE, AsyncEntryPages, AsyncRanges, AsyncReader
+from holdfast._async.reads.reader import AsyncEntryPages, AsyncReader
 from holdfast._async.reads.rounds import FAILURES, AsyncRounds, without_frames
 from holdfast._async.reads.state import KnownFile, Output, ReadState
 from holdfast._async.reads.strategies import fill

@@ -13,10 +13,11 @@ a file uses the upper level alone; copies and exports use the lower one.
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar, cast
 
+from holdfast._async.content_file import AsyncRanges
 from holdfast._async.reads.archive_feed import AsyncArchiveFeed
 from holdfast._async.reads.blocks import AsyncBlocks, AsyncGetBlock, AsyncGivenBlocks, check_time
 from holdfast._async.reads.blocks import ignore as ignore_items
@@ -45,9 +46,7 @@ if TYPE_CHECKING:
     from holdfast._async.transport import AsyncResponse
 
 DETAILED: Final = 64  # entries of a page whose roots are read
-LARGEST_RANGE: Final = 8 << 20  # bytes that an open file reads within one `timeouts.total`
 BODY_FROM: Final = 4 << 20  # bytes of a file from which one stream is faster than its blocks
-Part: TypeAlias = bytes | bytearray
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
@@ -111,26 +110,6 @@ class AsyncEntryPages:
             else entry_record(entry)
             for entry in batch
         ]
-
-
-class AsyncRanges:
-    """The verified bytes of one file, read from any position.
-
-    Attributes:
-        size: The bytes of the whole file.
-        type: The media type that the peer reports, "" if it reports none. It is not verified.
-    """
-
-    def __init__(
-        self, size: int, read_part: Callable[[int, int], Awaitable[Part]], *, type: str = ""
-    ) -> None:
-        self.size = size
-        self.type = type
-        self._read_part = read_part
-
-    async def read(self, start: int, stop: int) -> Part:
-        """Return the bytes from `start` up to `stop`, which lie within the file."""
-        return await self._read_part(start, stop)
 
 
 class AsyncReader(ABC):

@@ -8,6 +8,7 @@ from functools import partial
 from hashlib import sha256
 from typing import ClassVar, Final, NoReturn, TypeAlias
 
+from holdfast._sync.content_file import LARGEST_RANGE, Ranges
 from holdfast._sync.reads.archive_feed import ArchiveFeed
 from holdfast._sync.reads.blocks import Blocks, FetchedBlocks
 from holdfast._sync.reads.peer import (
@@ -17,7 +18,7 @@ from holdfast._sync.reads.peer import (
     Sent,
     check_time,
 )
-from holdfast._sync.reads.reader import LARGEST_RANGE, EntryPages, Ranges, Reader
+from holdfast._sync.reads.reader import EntryPages, Reader
 from holdfast._sync.reads.rounds import FAILURES, Rounds, without_frames
 from holdfast._sync.reads.state import KnownFile, Output, ReadState
 from holdfast._sync.reads.strategies import fill

@@ -17,8 +17,9 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar, cast
 
+from holdfast._sync.content_file import Ranges
 from holdfast._sync.reads.archive_feed import ArchiveFeed
 from holdfast._sync.reads.blocks import Blocks, GetBlock, GivenBlocks, check_time
 from holdfast._sync.reads.blocks import ignore as ignore_items
@@ -47,9 +48,7 @@ if TYPE_CHECKING:
     from holdfast._sync.transport import Response
 
 DETAILED: Final = 64  # entries of a page whose roots are read
-LARGEST_RANGE: Final = 8 << 20  # bytes that an open file reads within one `timeouts.total`
 BODY_FROM: Final = 4 << 20  # bytes of a file from which one stream is faster than its blocks
-Part: TypeAlias = bytes | bytearray
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
@@ -113,24 +112,6 @@ class EntryPages:
             else entry_record(entry)
             for entry in batch
         ]
-
-
-class Ranges:
-    """The verified bytes of one file, read from any position.
-
-    Attributes:
-        size: The bytes of the whole file.
-        type: The media type that the peer reports, "" if it reports none. It is not verified.
-    """
-
-    def __init__(self, size: int, read_part: Callable[[int, int], Part], *, type: str = "") -> None:
-        self.size = size
-        self.type = type
-        self._read_part = read_part
-
-    def read(self, start: int, stop: int) -> Part:
-        """Return the bytes from `start` up to `stop`, which lie within the file."""
-        return self._read_part(start, stop)
 
 
 class Reader(ABC):
