@@ -6,7 +6,6 @@ import random
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, AsyncContextManager, Final, TypeAlias, TypeVar  # noqa: UP035
 
 from holdfast._async.runtime import AsyncLock, AsyncSemaphore, now, sleep
@@ -155,7 +154,15 @@ class AsyncSession:
 
         `once` makes one attempt; by default, that is `fetch_once`.
         """
+        once = once or self.fetch_once
+        first: list[Attempt] = [await once(request, call)]
+        if isinstance(first[0], Reply) and first[0].status not in request.retried:
+            self.succeeded()
+            return first[0]
         is_lost = False  # whether an attempt sent all of the request and got no reply
+
+        async def attempt() -> Attempt:
+            return first.pop() if first else await once(request, call)
 
         def reason(outcome: Attempt) -> Retry | None:
             nonlocal is_lost
@@ -163,7 +170,7 @@ class AsyncSession:
             return retry_reason(outcome, request.retried) if request.repeatable else None
 
         try:
-            reply = await self.retry(partial(once or self.fetch_once, request, call), call, reason)
+            reply = await self.retry(attempt, call, reason)
         except NetworkError as error:
             if call.attempt > 1:
                 error.add_note(f"after {call.attempt} attempts")

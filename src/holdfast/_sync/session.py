@@ -8,7 +8,6 @@ import random
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, ContextManager, Final, TypeAlias, TypeVar  # noqa: UP035
 
 from holdfast._sync.runtime import Lock, Semaphore, now, sleep
@@ -157,7 +156,15 @@ class Session:
 
         `once` makes one attempt; by default, that is `fetch_once`.
         """
+        once = once or self.fetch_once
+        first: list[Attempt] = [once(request, call)]
+        if isinstance(first[0], Reply) and first[0].status not in request.retried:
+            self.succeeded()
+            return first[0]
         is_lost = False  # whether an attempt sent all of the request and got no reply
+
+        def attempt() -> Attempt:
+            return first.pop() if first else once(request, call)
 
         def reason(outcome: Attempt) -> Retry | None:
             nonlocal is_lost
@@ -165,7 +172,7 @@ class Session:
             return retry_reason(outcome, request.retried) if request.repeatable else None
 
         try:
-            reply = self.retry(partial(once or self.fetch_once, request, call), call, reason)
+            reply = self.retry(attempt, call, reason)
         except NetworkError as error:
             if call.attempt > 1:
                 error.add_note(f"after {call.attempt} attempts")

@@ -20,7 +20,6 @@ from typing import (  # noqa: UP035
     ClassVar,
     ContextManager,
     Final,
-    NamedTuple,
     Self,
     TypeAlias,
     TypeVar,
@@ -352,7 +351,8 @@ class BaseProvider(StorageProvider, ABC):
     def put(self, content: Content, info: PinInfo, progress: Progress | None = None) -> Added:
         """Store `content` with a name and key-values. This is what clients call."""
         method, operation, cid = _describe(content)
-        self.require(method)
+        if not self.supports(method):
+            raise self.refusal(method)
         with self.call(operation, cid, total=method == "put_json") as call:
             added = self.add(content, info, call, progress or ignore)
             call.cid = str(added.cid)
