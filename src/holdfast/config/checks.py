@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import SplitResult, urlsplit
 
 from holdfast import registry
-from holdfast.config.multiaddr import multiaddr_url
 from holdfast.config.secret import Secret
 from holdfast.errors import ConfigError
 from holdfast.events import EventHook
@@ -21,13 +20,17 @@ from holdfast.events import EventHook
 if TYPE_CHECKING:
     import ssl
 
+_TCP: Final = re.compile(
+    r"/(ip4|ip6|dns|dns4|dns6)/(?P<host>[A-Za-z0-9.:_-]+)/tcp/(?P<port>[0-9]+)"
+    r"(/http|(?P<tls>/https|/tls|/tls/http))?/?"
+)
+"""The multiaddr of a TCP port, perhaps with HTTP over it."""
 PROFILES: Final[Mapping[str, int]] = {
     "unixfs-v1-2025": 1,
     "unixfs-v0-2015": 0,
     "kubo-legacy-cidv1": 1,
 }
 """The names of the CID profiles (IPIP-499, and Kubo's older CIDv1 layout) and their CID version."""
-
 _BARE_ADDRESS: Final = re.compile(r"(?P<host>\[[^]/]+\]|[^][:/]+)(?P<port>:[0-9]+)?(/.*)?")
 """An address without a scheme: a host, perhaps with a port and a path."""
 _CID: Final = re.compile(
@@ -37,6 +40,22 @@ _CID: Final = re.compile(
 _LABEL: Final = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?")
 MAX_SECONDS: Final = 10**9
 MIN_RATE: Final = 0.001
+
+
+def multiaddr_url(address: str) -> str:
+    """Return the URL that a multiaddr stands for; "" for any other text.
+
+    Example:
+        >>> multiaddr_url("/ip4/127.0.0.1/tcp/5001")
+        'http://127.0.0.1:5001'
+        >>> multiaddr_url("http://127.0.0.1:5001")
+        ''
+    """
+    parts = _TCP.fullmatch(address)
+    if parts is None:
+        return ""
+    host = f"[{parts['host']}]" if ":" in parts["host"] else parts["host"]
+    return f"{'https' if parts['tls'] else 'http'}://{host}:{parts['port']}"
 
 
 def base_url(name: str, value: Any) -> str:

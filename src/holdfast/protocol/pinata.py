@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, Literal, cast
@@ -312,8 +312,28 @@ class PinataAPI:
     # Credentials
 
     def check_credentials(self) -> Exchange[None]:
-        """Return if the service accepts the key for reading and writing; nothing is written."""
-        return check_credentials(self)
+        """Return if the service accepts the key for reading and writing; nothing is written.
+
+        The service signs a link for uploads only for a key that may upload.
+        """
+        files = self.pages(PinFilter(), limit=1)
+        link = _upload_link_request(self, UploadLimits(expires=1, max_bytes=1))
+        probes: tuple[tuple[str, Request, Callable[[Reply], object]], ...] = (
+            ("org:files:read", files.request(), files.read),
+            ("org:files:write", link, partial(_read_link, self)),
+        )
+        lacking: list[str] = []
+        refused: Reply | None = None
+        for permission, request, read in probes:
+            reply = yield request
+            if reply.status == FORBIDDEN:
+                lacking.append(permission)
+                refused = refused or reply
+            else:
+                read(reply)
+        if refused is not None:
+            error = provider_error(refused, secret=self.token)
+            raise advise(error, f"give a key with the permission {' and '.join(lacking)}")
 
     # Requests and replies
 
@@ -459,33 +479,6 @@ def sign_read(api: PinataAPI, url: str, expires: int) -> Exchange[SignedURL]:
 def sign_upload(api: PinataAPI, limits: UploadLimits) -> Exchange[SignedURL]:
     """Return a link to which files can be uploaded without the key."""
     return _read_link(api, (yield _upload_link_request(api, limits)))
-
-
-def check_credentials(api: PinataAPI) -> Exchange[None]:
-    """Return if the service accepts the key for reading and writing; nothing is written.
-
-    The service signs a link for uploads only for a key that may upload.
-    """
-    lacking: list[str] = []
-    refused: Reply | None = None
-    for permission, request, read in _probes(api):
-        reply = yield request
-        if reply.status == FORBIDDEN:
-            lacking.append(permission)
-            refused = refused or reply
-        else:
-            read(reply)
-    if refused is not None:
-        error = provider_error(refused, secret=api.token)
-        raise advise(error, f"give a key with the permission {' and '.join(lacking)}")
-
-
-def _probes(api: PinataAPI) -> Iterator[tuple[str, Request, Callable[[Reply], object]]]:
-    """Yield requests that change nothing, each with its permission, and what reads the reply."""
-    files = api.pages(PinFilter(), limit=1)
-    yield "org:files:read", files.request(), files.read
-    link = _upload_link_request(api, UploadLimits(expires=1, max_bytes=1))
-    yield "org:files:write", link, partial(_read_link, api)
 
 
 def _upload_link_request(api: PinataAPI, limits: UploadLimits) -> Request:
