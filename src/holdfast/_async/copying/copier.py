@@ -22,7 +22,7 @@ NAME: Final = ("name",)
 
 
 class AsyncCopier:
-    """Copies pins from `source` to `target`, both providers.
+    """Copies pins from `source` to `target`, both providers, as their content is stored.
 
     Args:
         source: Has the content.
@@ -43,8 +43,8 @@ class AsyncCopier:
         pin_by_cid: bool | None = None,
         wait: float = 0.0,
     ) -> None:
-        self._source = source
-        self._target = target
+        self._source = source = source.stored
+        self._target = target = target.stored
         self._may_pin = source.is_on_network() if pin_by_cid is None else pin_by_cid
         self._wait = wait
         self.journal: CopyJournal | None = None

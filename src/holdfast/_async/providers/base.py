@@ -170,6 +170,14 @@ class AsyncBaseProvider(AsyncStorageProvider, ABC):
         """What reads and verifies content."""
         return self._reader
 
+    @property
+    def stored(self) -> "AsyncBaseProvider":
+        """The provider of the content as it is stored, which copies read from and write to.
+
+        It is the provider itself, unless a wrapper changes content on its way.
+        """
+        return self
+
     # For subclasses to define
 
     @optional(CANNOT_STORE)

@@ -28,8 +28,11 @@ class AsyncForeignProvider(AsyncBaseProvider):
         self.foreign: Any = foreign
         self._config = getattr(foreign, "config", None) or ClientConfig()
         self._lifetime = Lifetime()
-        for name in set(dir(AsyncBaseProvider)) - set(vars(AsyncForeignProvider)):
-            if not name.startswith("_") and self.supports(name):
+        # Its other methods may have names of ours and do something else.
+        contract = {*vars(AsyncStorageProvider), "check_pin"}
+        for name, method in vars(AsyncBaseProvider).items():
+            is_ours = name in contract or "refusal" in getattr(method, "__dict__", ())
+            if is_ours and name not in vars(AsyncForeignProvider) and self.supports(name):
                 setattr(self, name, getattr(foreign, name))
 
     @property

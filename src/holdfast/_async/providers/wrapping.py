@@ -1,9 +1,10 @@
 """Providers over other providers."""
 
 import copy
+from collections.abc import Iterable
 from typing import Any, Self
 
-from holdfast._async.providers.base import AsyncBaseProvider, Lifetime
+from holdfast._async.providers.base import AsyncBaseProvider, Lifetime, Operation
 from holdfast._async.reads.reader import AsyncReader, forwarded
 from holdfast.config import ClientConfig
 from holdfast.files.archive_sources import ArchiveSource
@@ -15,8 +16,8 @@ class AsyncWrappingProvider(AsyncBaseProvider):
     """A provider that forwards everything to `inner`. A subclass overrides what it changes.
 
     To change content, override `add` and `reader`: everything that writes goes through the one, and
-    everything that reads through the other. Whoever makes a wrapper closes the wrapper, and that
-    closes `inner`.
+    everything that reads through the other. To change the lists of pins, override both `find_pins`
+    and `list_pins`. Whoever makes a wrapper closes the wrapper, and that closes `inner`.
 
     Attributes:
         inner: The provider that does the work.
@@ -76,13 +77,32 @@ class AsyncWrappingProvider(AsyncBaseProvider):
     own_block = forwarded(AsyncBaseProvider.own_block)
     signed_url = forwarded(AsyncBaseProvider.signed_url)
     signed_upload_url = forwarded(AsyncBaseProvider.signed_upload_url)
-    import_car = forwarded(AsyncBaseProvider.import_car)
     export_car = forwarded(AsyncBaseProvider.export_car)
+
+    @Operation("cannot import archives; upload the files", takes=ArchiveSource)
+    async def import_car(self, pieces: Iterable[bytes]) -> list[str]:
+        """Import an archive at the inner provider, if this one takes archives."""
+        cids: list[str] = await self.require("import_car").forward("import_car", pieces)
+        return cids
+
+    @property
+    def stored(self) -> AsyncBaseProvider:
+        """The inner provider's, if this wrapper's reader has a form of its own: it is passed over.
+
+        Another wrapper, such as one that logs, is around it as well.
+        """
+        stored = self.inner.stored
+        return stored if self.reader.form != self.inner.reader.form else self._over(stored)
 
     def with_config(self, config: ClientConfig) -> Self:
         """Return a copy over a copy of the inner provider with `config`, which shares all of it."""
+        return self._over(self.inner.with_config(config))
+
+    def _over(self, inner: AsyncBaseProvider) -> Self:
+        """Return a copy of the wrapper over another form of its inner provider."""
         other = copy.copy(self)
-        other.inner = self.inner.with_config(config)
+        other.inner = inner
+        other._lifetime = Lifetime()  # noqa: SLF001 - our own; closing it closes `inner` alone
         return other
 
     async def release(self) -> None:

@@ -30,8 +30,11 @@ class ForeignProvider(BaseProvider):
         self.foreign: Any = foreign
         self._config = getattr(foreign, "config", None) or ClientConfig()
         self._lifetime = Lifetime()
-        for name in set(dir(BaseProvider)) - set(vars(ForeignProvider)):
-            if not name.startswith("_") and self.supports(name):
+        # Its other methods may have names of ours and do something else.
+        contract = {*vars(StorageProvider), "check_pin"}
+        for name, method in vars(BaseProvider).items():
+            is_ours = name in contract or "refusal" in getattr(method, "__dict__", ())
+            if is_ours and name not in vars(ForeignProvider) and self.supports(name):
                 setattr(self, name, getattr(foreign, name))
 
     @property
