@@ -10,8 +10,9 @@ logger = logging.getLogger(__name__)
 
 class LoggingProvider(WrappingProvider):
     def forward(self, name: str, /, *args: Any, **options: Any) -> Any:
-        logger.info("%s: %s %s", self.inner.title, name, args[0] if args else "")
-        return super().forward(name, *args, **options)
+        texts = [each for each in args if isinstance(each, str)]  # other arguments may be content
+        logger.info("%s: %s", self.inner.title, " ".join([name, *texts]))
+        return getattr(self.inner, name)(*args, **options)
 
 
 class AsyncLoggingProvider(AsyncWrappingProvider):

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import fields
 from typing import Any, Self, TypeVar
 
 import holdfast.provider as hp
@@ -9,6 +10,11 @@ from holdfast import ClientConfig
 from holdfast.errors import ClientError, VerificationError
 
 T = TypeVar("T")
+
+
+def changed_fields(before: ClientConfig, after: ClientConfig) -> dict[str, Any]:
+    values = {each.name: getattr(after, each.name) for each in fields(after)}
+    return {name: value for name, value in values.items() if value != getattr(before, name)}
 
 
 class Mirror(hp.BaseProvider):
@@ -52,7 +58,7 @@ class Mirror(hp.BaseProvider):
         for member in self._members:
             try:
                 results.append(do(member))
-            except ClientError as error:
+            except (ClientError, OSError) as error:
                 failures.append(error)
         if not results:
             raise failures[0]
@@ -64,7 +70,7 @@ class Mirror(hp.BaseProvider):
         for member in self._members:
             try:
                 return do(member)
-            except ClientError as error:
+            except (ClientError, OSError) as error:
                 failures.append(error)
         raise failures[0]
 
@@ -93,11 +99,12 @@ class Mirror(hp.BaseProvider):
         return self._all(lambda member: member.pin(cid, info))[0]
 
     def copy_with(self, config: ClientConfig) -> Self:
-        return type(self)(*(member.with_config(config) for member in self._members))
+        changes = changed_fields(self.config, config)
+        copies = (each.with_config(each.config.with_options(**changes)) for each in self._members)
+        return type(self)(*copies)
 
     def release(self) -> None:
-        for member in self._members:
-            member.close()
+        self._all(lambda member: member.close())
 
 
 class AsyncMirror(hp.AsyncBaseProvider):
@@ -141,7 +148,7 @@ class AsyncMirror(hp.AsyncBaseProvider):
         for member in self._members:
             try:
                 results.append(await do(member))
-            except ClientError as error:
+            except (ClientError, OSError) as error:
                 failures.append(error)
         if not results:
             raise failures[0]
@@ -153,7 +160,7 @@ class AsyncMirror(hp.AsyncBaseProvider):
         for member in self._members:
             try:
                 return await do(member)
-            except ClientError as error:
+            except (ClientError, OSError) as error:
                 failures.append(error)
         raise failures[0]
 
@@ -188,8 +195,9 @@ class AsyncMirror(hp.AsyncBaseProvider):
         return (await self._all(lambda member: member.pin(cid, info)))[0]
 
     def copy_with(self, config: ClientConfig) -> Self:
-        return type(self)(*(member.with_config(config) for member in self._members))
+        changes = changed_fields(self.config, config)
+        copies = (each.with_config(each.config.with_options(**changes)) for each in self._members)
+        return type(self)(*copies)
 
     async def release(self) -> None:
-        for member in self._members:
-            await member.aclose()
+        await self._all(lambda member: member.aclose())

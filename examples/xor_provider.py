@@ -14,18 +14,19 @@ from typing import Any
 import holdfast.provider as hp
 from holdfast.errors import MalformedError
 
-PREFIX = 16  # random bytes before the content
+PREFIX = 16  # random bytes before the content; the pad of a file depends on them
+PAD = 1 << 12  # bytes after which the pad begins again
 
 
-class Pad:
-    def __init__(self, key: bytes) -> None:
-        self._key = key
-        self.name = hashlib.sha256(key).hexdigest()[:16]
+class Key:
+    def __init__(self, secret: bytes) -> None:
+        self._secret = secret
+        self.name = hashlib.sha256(secret).hexdigest()[:16]
 
-    def xor(self, data: bytes | bytearray, position: int) -> bytes:
-        start = position % len(self._key)
-        pad = (self._key * (len(data) // len(self._key) + 2))[start : start + len(data)]
-        number = int.from_bytes(data, "big") ^ int.from_bytes(pad, "big")
+    def xor(self, data: bytes | bytearray, prefix: bytes, position: int) -> bytes:
+        pad = hashlib.shake_128(self._secret + prefix).digest(PAD) * (len(data) // PAD + 2)
+        start = position % PAD
+        number = int.from_bytes(data, "big") ^ int.from_bytes(pad[start : start + len(data)], "big")
         return number.to_bytes(len(data), "big")
 
     def changed(self, content: hp.Content) -> hp.Content:
@@ -34,33 +35,34 @@ class Pad:
         return XORSource(content, self)
 
     def plain(self, file: hp.BytesReader) -> Iterator[bytes]:
-        if len(file.read(PREFIX)) < PREFIX:
+        prefix = file.read(PREFIX)
+        if len(prefix) < PREFIX:
             raise MalformedError("this was not stored by XORProvider")
         position = 0
         while chunk := file.read(1 << 20):
-            yield self.xor(chunk, position)
+            yield self.xor(chunk, prefix, position)
             position += len(chunk)
 
 
 class XORSource(hp.WrappingSource):
-    def __init__(self, inner: hp.Source, pad: Pad) -> None:
+    def __init__(self, inner: hp.Source, key: Key) -> None:
         super().__init__(inner, size=None if inner.size is None else inner.size + PREFIX)
-        self._pad = pad
+        self._key = key
         self._prefix = secrets.token_bytes(PREFIX)
 
     def wrap(self, start: int) -> Iterator[bytes]:
         yield self._prefix[start:]
         position = max(0, start - PREFIX)
         for chunk in self.inner.chunks(position):
-            yield self._pad.xor(chunk, position)
+            yield self._key.xor(chunk, self._prefix, position)
             position += len(chunk)
 
     def state(self, end: int) -> bytes:  # noqa: ARG002 - the prefix is all that is random
-        return self._prefix + self._pad.name.encode()
+        return self._prefix + self._key.name.encode()
 
     def restore(self, state: bytes) -> bool:
         self._prefix = state[:PREFIX]
-        return state[PREFIX:] == self._pad.name.encode()
+        return state[PREFIX:] == self._key.name.encode()
 
 
 def plain_size(size: int) -> int:
@@ -73,24 +75,25 @@ def plain_entry(entry: hp.Entry) -> hp.Entry:
 
 
 class XORReader(hp.WrappingReader):
-    def __init__(self, inner: hp.Reader, pad: Pad) -> None:
+    def __init__(self, inner: hp.Reader, key: Key) -> None:
         super().__init__(inner)
-        self._pad = pad
+        self._key = key
 
     @property
     def form(self) -> str:
-        return f"{self.inner.form}xor {self._pad.name};"
+        return f"{self.inner.form}xor {self._key.name};"
 
     def read(self, reference: hp.Reference, sink: hp.Sink, call: hp.Call, **options: Any) -> str:
-        sink.add_finish(finish := hp.Finish(self._pad.plain, plain_size))
+        sink.add_finish(finish := hp.Finish(self._key.plain, plain_size))
         options["progress"] = finish.progress(options.get("progress"))
         return self.inner.read(reference, sink, call, **options)
 
     def open(self, reference: hp.Reference, call: hp.Call) -> hp.Ranges:
         file = self.inner.open(reference, call)
+        prefix = bytes(file.read(0, min(PREFIX, file.size)))
 
         def read_part(start: int, stop: int) -> bytes:
-            return self._pad.xor(file.read(start + PREFIX, stop + PREFIX), start)
+            return self._key.xor(file.read(start + PREFIX, stop + PREFIX), prefix, start)
 
         return hp.Ranges(plain_size(file.size), read_part, type=file.type)
 
@@ -104,42 +107,43 @@ class XORReader(hp.WrappingReader):
 class XORProvider(hp.WrappingProvider):
     takes = (hp.Source, hp.FolderSource)  # the blocks of an archive cannot be changed
 
-    def __init__(self, inner: hp.BaseProvider, key: bytes) -> None:
+    def __init__(self, inner: hp.BaseProvider, secret: bytes) -> None:
         super().__init__(inner)
-        self._pad = Pad(key)
+        self._key = Key(secret)
 
     @property
     def reader(self) -> hp.Reader:
-        return XORReader(self.inner.reader, self._pad)
+        return XORReader(self.inner.reader, self._key)
 
     def add(
         self, content: hp.Content, info: hp.PinInfo, call: hp.Call, progress: hp.Progress
     ) -> hp.Added:
         told = hp.plain_progress(content, progress)
-        return super().add(self._pad.changed(content), info, call, told)
+        return super().add(self._key.changed(content), info, call, told)
 
 
 class AsyncXORReader(hp.AsyncWrappingReader):
-    def __init__(self, inner: hp.AsyncReader, pad: Pad) -> None:
+    def __init__(self, inner: hp.AsyncReader, key: Key) -> None:
         super().__init__(inner)
-        self._pad = pad
+        self._key = key
 
     @property
     def form(self) -> str:
-        return f"{self.inner.form}xor {self._pad.name};"
+        return f"{self.inner.form}xor {self._key.name};"
 
     async def read(
         self, reference: hp.Reference, sink: hp.Sink, call: hp.Call, **options: Any
     ) -> str:
-        sink.add_finish(finish := hp.Finish(self._pad.plain, plain_size))
+        sink.add_finish(finish := hp.Finish(self._key.plain, plain_size))
         options["progress"] = finish.progress(options.get("progress"))
         return await self.inner.read(reference, sink, call, **options)
 
     async def open(self, reference: hp.Reference, call: hp.Call) -> hp.AsyncRanges:
         file = await self.inner.open(reference, call)
+        prefix = bytes(await file.read(0, min(PREFIX, file.size)))
 
         async def read_part(start: int, stop: int) -> bytes:
-            return self._pad.xor(await file.read(start + PREFIX, stop + PREFIX), start)
+            return self._key.xor(await file.read(start + PREFIX, stop + PREFIX), prefix, start)
 
         return hp.AsyncRanges(plain_size(file.size), read_part, type=file.type)
 
@@ -153,16 +157,16 @@ class AsyncXORReader(hp.AsyncWrappingReader):
 class AsyncXORProvider(hp.AsyncWrappingProvider):
     takes = (hp.Source, hp.FolderSource)  # the blocks of an archive cannot be changed
 
-    def __init__(self, inner: hp.AsyncBaseProvider, key: bytes) -> None:
+    def __init__(self, inner: hp.AsyncBaseProvider, secret: bytes) -> None:
         super().__init__(inner)
-        self._pad = Pad(key)
+        self._key = Key(secret)
 
     @property
     def reader(self) -> hp.AsyncReader:
-        return AsyncXORReader(self.inner.reader, self._pad)
+        return AsyncXORReader(self.inner.reader, self._key)
 
     async def add(
         self, content: hp.Content, info: hp.PinInfo, call: hp.Call, progress: hp.Progress
     ) -> hp.Added:
         told = hp.plain_progress(content, progress)
-        return await super().add(self._pad.changed(content), info, call, told)
+        return await super().add(self._key.changed(content), info, call, told)

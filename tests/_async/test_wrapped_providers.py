@@ -1,0 +1,1014 @@
+"""Providers over other providers, as clients use them: the three of the examples."""
+
+import errno
+import logging
+import os
+import shutil
+from contextlib import suppress
+from types import SimpleNamespace
+
+import pytest
+from examples.logging_provider import AsyncLoggingProvider
+from examples.mirror_provider import AsyncMirror
+from examples.xor_provider import PREFIX, AsyncXORProvider, Key
+
+from holdfast import (
+    AsyncClient,
+    AsyncKuboProvider,
+    AsyncLocalProvider,
+    AsyncPinataProvider,
+    AsyncPinProvider,
+    ClientConfig,
+    compute_cid,
+)
+from holdfast.errors import (
+    ClientClosedError,
+    ConfigError,
+    MalformedError,
+    NetworkError,
+    NotAFileError,
+    NotFoundError,
+    ProviderError,
+    SerializationError,
+    TooLargeError,
+    UnsupportedError,
+    VerificationError,
+)
+from holdfast.protocol import pinata_uploads
+from holdfast.provider import AsyncBaseProvider, AsyncWrappingProvider, AsyncWrappingReader
+from holdfast.records import Added, Entry
+from holdfast.testing import Scripted, ScriptedServer, forward_to
+from tests.folder_dags import on_disk
+from tests.support import closed_port_url, config_for
+from tests.tus import LARGEST, LEGACY, PIECE, Between, broken, lost, random_bytes
+
+KEY = b"a secret that is no secret"
+SMALL = b"hello world\n"
+LARGE = random_bytes(3_000_001)
+TREE = {"a.txt": b"hello", "empty": b"", "sub": None, "sub/b.bin": random_bytes(300_001, 1)}
+SIZE = sum(len(each or b"") for each in TREE.values())
+
+
+@pytest.fixture
+async def inner(request, memory_folder):
+    """The provider that does the work; local, unless a test says otherwise."""
+    name = getattr(request, "param", "local")
+    if name == "kubo":
+        provider = AsyncKuboProvider(request.getfixturevalue("kubo").provider_config())
+    elif name == "local":
+        provider = AsyncLocalProvider(ClientConfig(path=memory_folder / "store"))
+    else:
+        config = request.getfixturevalue("node").config.with_options(provider=name)
+        provider = (AsyncPinProvider if name == "pinning" else AsyncPinataProvider)(config)
+    yield provider
+    await provider.aclose()
+
+
+everywhere = pytest.mark.parametrize(
+    "inner",
+    ["local", "pinning", "pinata", pytest.param("kubo", marks=pytest.mark.slow)],
+    indirect=True,
+)
+
+
+@pytest.fixture
+def client(inner):
+    """A client whose provider changes content."""
+    return AsyncClient(AsyncXORProvider(inner, KEY))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    top = tmp_path / "up"
+    for name, content in TREE.items():
+        path = top / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.mkdir() if content is None else path.write_bytes(content)
+    return top
+
+
+def plain(stored, key=KEY):
+    return Key(key).xor(stored[PREFIX:], stored[:PREFIX], 0)
+
+
+def local(folder, **fields):
+    return AsyncLocalProvider(ClientConfig(path=folder, **fields))
+
+
+OPERATIONS = [
+    name
+    for name, method in vars(AsyncBaseProvider).items()
+    if "refusal" in getattr(method, "__dict__", {})
+]
+
+
+# One that logs
+
+
+@pytest.mark.parametrize("inner", ["pinning", "pinata"], indirect=True)
+async def test_every_call_is_logged_and_nothing_secret(inner, folder, tmp_path, caplog):
+    caplog.set_level(logging.INFO, "examples.logging_provider")
+    client = AsyncClient(AsyncLoggingProvider(inner))
+    await client.test_connection()
+    value = (await client.store({"text": "confidential"}, keyvalues={"owner": "Zoë"})).cid
+    await client.retrieve(value)
+    cid = (await client.upload(folder)).cid
+    await client.stat(cid)
+    await client.entries(cid, details=True)
+    await client.download(f"{cid}/a.txt", to=tmp_path / "a.txt")
+    await (await client.open(f"{cid}/sub/b.bin")).read(10)
+    await client.download_folder(cid, tmp_path / "copy")
+    await client.pins()
+    await client.pins(cid=cid)
+    await client.update(cid, name="new")
+    await client.pin(cid, wait=60)
+    client.url(cid)
+    await client.revoke(cid)
+    names = [record.getMessage().removeprefix(f"{inner.title}: ") for record in caplog.records]
+    calls = [name.strip() for name in names if not name.startswith("check_open")]
+    assert [name for name in calls if name.startswith("call")] == [
+        "call test_connection",
+        "call store",
+        f"call retrieve {value}",
+        "call upload",
+        f"call stat {cid}",
+        *[f"call entries {cid}"] * 2,
+        f"call download {cid}/a.txt",
+        f"call open {cid}/sub/b.bin",
+        f"call download_folder {cid}",
+        f"call revoke {cid}",
+    ]
+    for name in ("check_credentials", "add", "list_pins", "find_pins", f"update_pin {cid}"):
+        assert name in calls
+    for name in (f"pin {cid}", f"url {cid}", f"unpin {cid}"):
+        assert name in calls
+    for secret in (inner.config.provider_token.reveal(), "confidential", "Zoë"):
+        assert secret not in caplog.text
+
+
+async def test_no_content_is_logged(inner, caplog):
+    caplog.set_level(logging.INFO, "examples.logging_provider")
+    provider = AsyncLoggingProvider(inner)
+    cid = (await AsyncClient(provider).store("confidential")).cid
+    pieces = list(provider.export_car(cid))
+    assert await provider.import_car(pieces) == [cid]
+    assert "confidential" not in caplog.text
+    assert [record.getMessage().split()[1] for record in caplog.records][-2:] == [
+        "export_car",
+        "import_car",
+    ]
+
+
+@everywhere
+async def test_a_wrapper_supports_what_its_inner_provider_does(inner):
+    supported = {name: inner.supports(name) for name in OPERATIONS}
+    assert supported["put_file"]
+    one = AsyncLoggingProvider(inner)
+    two = AsyncWrappingProvider(one)
+    for provider in (one, two, AsyncLoggingProvider(two)):
+        assert {name: provider.supports(name) for name in OPERATIONS} == supported
+        for name in (each for each in OPERATIONS if not supported[each]):
+            with pytest.raises(UnsupportedError):
+                provider.require(name)
+    xor = AsyncXORProvider(AsyncLoggingProvider(inner), KEY)
+    without = dict.fromkeys(("import_archive", "import_car"), False)
+    assert {name: xor.supports(name) for name in OPERATIONS} == supported | without
+    assert not xor.supports("no such thing")
+
+
+async def test_one_that_takes_no_archives_imports_none_by_any_method(inner):
+    provider = AsyncXORProvider(inner, KEY)
+    cid = (await AsyncClient(inner).upload(SMALL)).cid
+    pieces = list(inner.export_car(cid))
+    await AsyncClient(inner).revoke(cid)
+    with pytest.raises(UnsupportedError, match="cannot import archives; upload the files"):
+        await provider.import_car(pieces)
+    assert await AsyncClient(inner).pins() == []
+
+
+class AsyncCountingStore(AsyncLocalProvider):
+    """Notes when it is closed."""
+
+    def __init__(self, config, **options):
+        super().__init__(config, **options)
+        self.closed = []
+
+    async def aclose(self):
+        self.closed.append("close")
+        await super().aclose()
+
+    async def release(self):
+        self.closed.append("release")
+        await super().release()
+
+
+async def test_what_a_wrapper_was_given_is_closed_exactly_once(tmp_path):
+    inner = AsyncCountingStore(ClientConfig(path=tmp_path))
+    middle = AsyncLoggingProvider(inner)
+    provider = AsyncLoggingProvider(AsyncXORProvider(middle, KEY))
+    async with AsyncClient(provider) as client:
+        copy = client.with_options(cid_version=0)
+        async with copy:
+            await copy.store([1])
+        await copy.provider.aclose()
+        await client.store([2])
+    assert inner.closed == []
+    for each in (provider, provider, middle):
+        await each.aclose()
+    assert inner.closed == ["close", "release"]
+    for each in (client, copy, AsyncClient(provider), AsyncClient(inner)):
+        with pytest.raises(ClientClosedError):
+            await each.store([3])
+
+
+async def test_an_inner_provider_that_is_closed_closes_its_wrappers(inner):
+    provider = AsyncXORProvider(AsyncLoggingProvider(inner), KEY)
+    client = AsyncClient(provider)
+    cid = (await client.store([1])).cid
+    await inner.aclose()
+    for call in (client.store, client.retrieve, client.revoke, client.stat, client.download):
+        with pytest.raises(ClientClosedError):
+            await call(cid)
+    await provider.aclose()
+
+
+async def test_with_options_reaches_through_wrappers(tmp_path, caplog):
+    caplog.set_level(logging.INFO, "examples.logging_provider")
+    events = []
+    provider = AsyncLoggingProvider(AsyncXORProvider(local(tmp_path), KEY))
+    client = AsyncClient(provider)
+    assert client.provider is provider
+    copy = client.with_options(cid_version=0, on_event=events.append)
+    assert copy.provider.config == copy.config
+    assert copy.provider.inner.inner.config.cid_version == 0
+    assert (client.config.cid_version, provider.config.cid_version) == (1, 1)
+    record = await copy.upload(SMALL)
+    assert record.cid.startswith("Qm")
+    assert (await client.download(record.cid)).read() == SMALL
+    assert "upload" in caplog.text
+    assert [(each.operation, each.provider) for each in events] == [
+        ("upload", "AsyncLocalProvider")
+    ]
+    with pytest.raises(ConfigError, match="path belongs to the repository"):
+        client.with_options(path=tmp_path / "other")
+    await provider.aclose()
+
+
+async def test_events_and_errors_name_the_provider_inside(node):
+    events = []
+    config = node.config.with_options(on_event=events.append)
+    provider = AsyncLoggingProvider(AsyncXORProvider(AsyncPinProvider(config), KEY))
+    client = AsyncClient(provider)
+    cid = (await client.upload(SMALL)).cid
+    await client.download(cid)
+    await client.pins()
+    with pytest.raises(NotFoundError):
+        await client.revoke(compute_cid(b"nobody has this"))
+    assert {each.provider for each in events} == {"AsyncPinProvider"}
+    assert {"upload", "download", "pins", "revoke"} <= {each.operation for each in events}
+    await provider.aclose()
+
+
+async def test_a_wrapper_overrides_the_primitive():
+    with pytest.raises(TypeError, match=r"Half overrides put_file, .* override add"):
+
+        class Half(AsyncWrappingProvider):
+            async def put_file(self, source, *, name, progress=None): ...
+
+
+# One that changes content
+
+
+@everywhere
+async def test_files_are_changed_on_the_way_and_plain_for_the_user(client, inner, tmp_path):
+    seen = []
+    record = await client.upload(LARGE, progress=lambda *done: seen.append(done))
+    assert record.size == len(LARGE)
+    assert seen[-1] == (len(LARGE), len(LARGE))
+    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
+    stored = (await AsyncClient(inner).download(record.cid)).read()
+    assert len(stored) == len(LARGE) + PREFIX
+    assert LARGE[:100] not in stored
+    assert plain(stored) == LARGE
+    assert (await client.stat(record.cid)).size == len(LARGE)
+    for to in (None, tmp_path / "copy"):
+        seen.clear()
+        blob = await client.download(
+            record.cid, to=to, max_bytes=len(LARGE), progress=lambda *done: seen.append(done)
+        )
+        assert (blob.size, blob.read()) == (len(LARGE), LARGE)
+        assert seen[-1] == (len(LARGE), len(LARGE))
+    assert (tmp_path / "copy").read_bytes() == LARGE
+    with pytest.raises(TooLargeError) as caught:
+        await client.download(record.cid, max_bytes=len(LARGE) - 1)
+    assert caught.value.size == len(LARGE)
+
+
+@everywhere
+async def test_an_open_file_has_the_plain_positions(client):
+    cid = (await client.upload(LARGE)).cid
+    async with await client.open(cid) as file:
+        assert file.size == len(LARGE)
+        for position in (0, 1, 15, 16, 17, 262_127, 262_144, 2_999_990):
+            file.seek(position)
+            assert await file.read(100) == LARGE[position : position + 100]
+        assert file.seek(-5, os.SEEK_END) == len(LARGE) - 5
+        assert await file.read() == LARGE[-5:]
+        assert await file.pread(70_000, 1_000_000) == LARGE[1_000_000:1_070_000]
+        assert await file.read() == b""
+        file.seek(0)
+        assert await file.read() == LARGE
+
+
+@everywhere
+async def test_values_and_messages_are_changed_too(client, inner):
+    record = await client.store({"text": "tide"})
+    text = b'{"text":"tide"}'
+    assert record.size == len(text)
+    assert await client.retrieve(record.cid) == {"text": "tide"}
+    assert plain((await AsyncClient(inner).download(record.cid)).read()) == text
+    with pytest.raises(SerializationError):
+        await AsyncClient(inner).retrieve(record.cid)
+    message = await client.send("alice", "hi")
+    assert (await client.receive(message.cid)).payload == "hi"
+
+
+async def test_the_limit_of_values_counts_plain_bytes(client):
+    cid = (await client.store("a" * 98)).cid
+    assert await client.with_options(max_json_bytes=100).retrieve(cid) == "a" * 98
+    with pytest.raises(SerializationError, match="max_json_bytes"):
+        await client.with_options(max_json_bytes=99).retrieve(cid)
+
+
+@everywhere
+async def test_folders_have_plain_files_and_sizes(client, inner, folder, tmp_path):
+    seen = []
+    record = await client.upload(folder, progress=lambda *done: seen.append(done))
+    assert (record.size, seen[-1]) == (SIZE, (SIZE, SIZE))
+    sizes = {"a.txt": 5, "empty": 0, "sub": None}
+    kinds = {"a.txt": "file", "empty": "file", "sub": "directory"}
+    entries = [entry async for entry in client.iter_entries(record.cid, details=True)]
+    assert {each.name: each.size for each in entries} == sizes
+    assert {each.name: each.kind for each in entries} == kinds
+    for entry in await client.entries(record.cid):
+        assert entry.size in {None, sizes[entry.name]}
+    (below,) = await client.entries(f"{record.cid}/sub", details=True)
+    assert (below.name, below.size) == ("b.bin", 300_001)
+    assert (await client.stat(f"{record.cid}/sub/b.bin")).size == 300_001
+    assert (await client.stat(record.cid)).kind == "directory"
+    assert (await client.download(f"{record.cid}/sub/b.bin")).read() == TREE["sub/b.bin"]
+    with pytest.raises(NotAFileError):
+        await client.download(f"{record.cid}/sub")
+    seen.clear()
+    to = await client.download_folder(
+        record.cid, tmp_path / "down", max_bytes=SIZE, progress=lambda *done: seen.append(done)
+    )
+    assert on_disk(to) == TREE
+    assert seen[-1] == (SIZE, SIZE)
+    with pytest.raises(TooLargeError):
+        await client.download_folder(record.cid, tmp_path / "more", max_bytes=SIZE - 1)
+    await AsyncClient(inner).download_folder(record.cid, tmp_path / "stored")
+    stored = on_disk(tmp_path / "stored")
+    assert {name: each and plain(each) for name, each in stored.items()} == TREE | {"empty": b""}
+    prefixes = [each[:PREFIX] for each in stored.values() if each is not None]
+    assert len({*prefixes}) == len(prefixes) == 3
+
+
+@everywhere
+async def test_a_folder_of_many_small_files(client, tmp_path):
+    """So many that a gateway is asked for an archive."""
+    content = {f"{number}.txt": b"%d" % number * 100 for number in range(40)}
+    top = tmp_path / "up"
+    top.mkdir()
+    for name, data in content.items():
+        (top / name).write_bytes(data)
+    cid = (await client.upload(top)).cid
+    assert on_disk(await client.download_folder(cid, tmp_path / "down")) == content
+
+
+@everywhere
+async def test_streams_that_can_be_read_once(client, inner):
+    seen = []
+    pieces = (LARGE[at : at + 100_000] for at in range(0, len(LARGE), 100_000))
+    record = await client.upload(pieces, progress=lambda *done: seen.append(done))
+    assert record.size == len(LARGE)
+    assert seen[-1] == (len(LARGE), None)
+    assert (await client.download(record.cid)).read() == LARGE
+    read, write = os.pipe()
+    os.write(write, SMALL)
+    os.close(write)
+    with os.fdopen(read, "rb") as pipe:
+        record = await client.upload(pipe)
+    assert (await client.download(record.cid)).read() == SMALL
+    record = await client.upload(iter([]))
+    assert (record.size, (await client.download(record.cid)).read()) == (0, b"")
+    assert (await AsyncClient(inner).download(record.cid)).size == PREFIX
+
+
+@everywhere
+async def test_many_at_a_time(client):
+    contents = {f"{number}.txt": b"%d" % number * 1000 for number in range(12)}
+    cids = {}
+    async for outcome in client.upload_many(contents.items()):
+        cids[outcome.item[0]] = outcome.result().cid
+    assert {name: (await client.download(cids[name])).read() for name in contents} == contents
+
+
+@everywhere
+async def test_a_wrong_key_gives_other_bytes_of_the_same_size(client, inner, tmp_path):
+    wrong = AsyncClient(AsyncXORProvider(inner, b"another key"))
+    cid = (await client.upload(SMALL)).cid
+    value = (await client.store({"a": 1})).cid
+    blob = await wrong.download(cid, to=tmp_path / "copy")
+    assert blob.size == len(SMALL)
+    assert blob.read() != SMALL
+    with pytest.raises(SerializationError):
+        await wrong.retrieve(value)
+
+
+@everywhere
+async def test_content_of_another_program_is_a_clear_error_or_other_bytes(
+    client, inner, folder, tmp_path
+):
+    stranger = AsyncClient(inner)
+    short = (await stranger.upload(b"short")).cid
+    value = (await stranger.store([1])).cid
+    top = (await stranger.upload(folder)).cid
+    for to in (None, tmp_path / "a"):
+        with pytest.raises(MalformedError, match="not stored by XORProvider"):
+            await client.download(short, to=to)
+    with pytest.raises(MalformedError, match="not stored by XORProvider"):
+        await client.retrieve(value)
+    with pytest.raises(MalformedError, match="not stored by XORProvider"):
+        await client.download_folder(top, tmp_path / "copy")
+    assert [path.name for path in tmp_path.iterdir()] == ["up"]
+    assert (await client.stat(short)).size == 0
+    assert await (await client.open(short)).read() == b""
+    assert len((await client.download(f"{top}/sub/b.bin")).read()) == 300_001 - PREFIX
+
+
+@pytest.mark.parametrize("inner", ["local", "pinning"], indirect=True)
+async def test_content_is_changed_back_without_verification_too(client, folder, tmp_path):
+    quick = client.with_options(verify=False)
+    cid = (await quick.upload(LARGE)).cid
+    assert (await quick.download(cid)).read() == LARGE
+    assert (await quick.stat(cid)).size == len(LARGE)
+    assert await quick.retrieve((await quick.store([1])).cid) == [1]
+    top = (await quick.upload(folder)).cid
+    assert on_disk(await quick.download_folder(top, tmp_path / "down")) == TREE
+
+
+async def test_blocks_that_are_cached_are_those_that_are_stored(node, tmp_path):
+    config = node.config.with_options(cache_path=tmp_path, cache_bytes=1 << 24)
+    inner = AsyncPinProvider(config)
+    client = AsyncClient(AsyncXORProvider(inner, KEY))
+    cid = (await client.upload(LARGE)).cid
+    for _ in range(2):
+        async with await client.open(cid) as file:
+            assert await file.read() == LARGE
+    async with await AsyncClient(inner).open(cid) as file:
+        assert plain(await file.read()) == LARGE
+    await inner.aclose()
+
+
+async def test_wrappers_around_wrappers(inner, folder, tmp_path, caplog):
+    caplog.set_level(logging.INFO, "examples.logging_provider")
+    once = AsyncXORProvider(inner, b"first")
+    client = AsyncClient(AsyncXORProvider(AsyncLoggingProvider(once), b"second"))
+    record = await client.upload(LARGE)
+    assert "add" in caplog.text
+    stored = (await AsyncClient(inner).download(record.cid)).read()
+    assert len(stored) == len(LARGE) + 2 * PREFIX
+    assert plain((await AsyncClient(once).download(record.cid)).read(), b"second") == LARGE
+    assert plain(plain(stored, b"first"), b"second") == LARGE
+    assert (await client.download(record.cid)).read() == LARGE
+    assert (await client.stat(record.cid)).size == len(LARGE)
+    async with await client.open(record.cid) as file:
+        file.seek(1_000_000)
+        assert await file.read(10) == LARGE[1_000_000:1_000_010]
+    cid = (await client.upload(folder)).cid
+    assert on_disk(await client.download_folder(cid, tmp_path / "down")) == TREE
+
+
+class AsyncNotingReader(AsyncWrappingReader):
+    def __init__(self, inner, calls):
+        super().__init__(inner)
+        self.calls = calls
+
+    def forward(self, name, /, *args, **options):
+        self.calls.append(name)
+        return super().forward(name, *args, **options)
+
+
+class AsyncNoting(AsyncWrappingProvider):
+    """Notes what its reader is asked for."""
+
+    def __init__(self, inner):
+        super().__init__(inner)
+        self.calls = []
+
+    @property
+    def reader(self):
+        return AsyncNotingReader(self.inner.reader, self.calls)
+
+
+@everywhere
+async def test_content_and_sizes_are_read_by_the_upper_level_alone(inner, folder, tmp_path):
+    client = AsyncClient(AsyncNoting(inner))
+    calls = client.provider.calls
+    large, value = (await client.upload(LARGE)).cid, (await client.store([1])).cid
+    top = (await client.upload(folder)).cid
+    assert calls == []
+    for call, name in (
+        (lambda: client.download(large), "read"),
+        (lambda: client.retrieve(value), "read"),
+        (lambda: client.open(large), "open"),
+        (lambda: client.stat(large), "stat"),
+        (lambda: client.entries(top, details=True), "pages"),
+    ):
+        calls.clear()
+        await call()
+        assert calls == [name]
+    calls.clear()
+    await client.download_folder(top, tmp_path / "down")
+    assert calls.count("read") == 3
+    assert {*calls} <= {"read", "blocks", "archive"}
+    calls.clear()
+    assert [piece async for piece in client.provider.export_archive(top)]
+    assert {*calls} == {"blocks", "archive"}
+
+
+# The same bytes, however often they are sent
+
+
+@pytest.fixture
+async def shaky(node):
+    """A client of a node behind a proxy that fails twice, and the bodies that were sent."""
+    forward = forward_to(node.api_url)
+    bodies = []
+
+    def answer(request):
+        if request.method == "POST":
+            bodies.append(request.body)
+            if len(bodies) < 3:
+                return Scripted(hang_up=True) if len(bodies) == 1 else Scripted(status=503)
+        return forward(request)
+
+    with ScriptedServer(answer) as server:
+        config = node.config.with_options(pin_api_url=server.url)
+        provider = AsyncXORProvider(AsyncPinProvider(config), KEY)
+        yield AsyncClient(provider), AsyncClient(provider.inner), bodies
+        await provider.aclose()
+
+
+async def test_a_retry_after_a_broken_connection_sends_the_same_bytes(shaky):
+    client, inner, bodies = shaky
+    cid = (await client.upload(LARGE)).cid
+    stored = (await inner.download(cid)).read()
+    assert plain(stored) == LARGE
+    assert [stored in body for body in bodies] == [True, True, True]
+
+
+async def test_a_retry_sends_the_same_bytes_of_a_folder(shaky, folder, tmp_path):
+    client, inner, bodies = shaky
+    cid = (await client.upload(folder)).cid
+    files = on_disk(await inner.download_folder(cid, tmp_path / "stored"))
+    for stored in files.values():
+        assert stored is None or [stored in body for body in bodies] == [True, True, True]
+
+
+async def test_a_stream_that_was_read_is_not_sent_again(shaky):
+    client, _, bodies = shaky
+    with pytest.raises(NetworkError, match="broke"):
+        await client.upload(iter([LARGE]))
+    assert len(bodies) == 1
+
+
+@pytest.fixture
+def between(node, monkeypatch, tmp_path):
+    """A proxy of a node, for resumable uploads in small pieces."""
+    monkeypatch.setattr("holdfast._async.providers.pinata.LARGEST_FORM", LARGEST)
+    monkeypatch.setattr(pinata_uploads, "PIECE_SIZE", PIECE)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    between = Between(node)
+    with between.server:
+        yield between
+
+
+@pytest.fixture
+async def resumable(node, between):
+    config = node.config.with_options(provider="pinata", pin_api_url=between.server.url)
+    provider = AsyncXORProvider(AsyncPinataProvider(config), KEY)
+    yield AsyncClient(provider)
+    await provider.aclose()
+
+
+def sent(between):
+    """The bytes of all pieces, of which those that were sent again must be the same."""
+    content = b""
+    for request in between.server.requests:
+        if request.method == "PATCH":
+            start = int(request.headers["upload-offset"])
+            again = content[start : start + len(request.body)]
+            assert request.body.startswith(again)
+            content += request.body[len(again) :]
+    return content
+
+
+@pytest.mark.parametrize("kind", ["path", "stream"])
+async def test_broken_pieces_of_a_resumable_upload_are_sent_again(
+    resumable, between, tmp_path, kind
+):
+    data = random_bytes(3 * PIECE + 1000, kind)
+    path = tmp_path / "large.bin"
+    path.write_bytes(data)
+    between.on("PATCH", None, broken, lost)
+    given = path if kind == "path" else (data[at : at + 9000] for at in range(0, len(data), 9000))
+    record = await resumable.upload(given)
+    assert len(between.pieces) > 4
+    assert record.cid == compute_cid(sent(between), profile=LEGACY)
+    assert plain(sent(between)) == data
+    assert (await resumable.download(record.cid)).read() == data
+
+
+async def test_an_interrupted_upload_continues_with_the_same_bytes(resumable, between, tmp_path):
+    class StopError(Exception):
+        pass
+
+    def stop(done, _):
+        if done > PIECE + 1000:
+            raise StopError
+
+    def stop_at_second_attempt(done, _):
+        if done < max(seen, default=0):
+            raise StopError
+        seen.append(done)
+
+    data = random_bytes(3 * PIECE + 1000, "interrupted")
+    path = tmp_path / "large.bin"
+    path.write_bytes(data)
+    seen = []
+    between.on("PATCH", broken)
+    for progress in (stop_at_second_attempt, stop):
+        with pytest.raises(StopError):
+            await resumable.upload(path, progress=progress)
+    record = await resumable.upload(path, progress=lambda *done: seen.append(done))
+    assert between.methods.count("POST") == 1
+    assert seen[-1] == (len(data), len(data))
+    assert plain(sent(between)) == data
+    assert record.cid == compute_cid(sent(between), profile=LEGACY)
+
+
+# Copies, which move what is stored
+
+
+@pytest.mark.parametrize("inner", ["local", "pinning"], indirect=True)
+@pytest.mark.parametrize("wrapped", ["source", "target", "both"])
+async def test_copies_through_a_wrapper_that_logs(inner, tmp_path, folder, wrapped, caplog):
+    caplog.set_level(logging.INFO, "examples.logging_provider")
+    there = local(tmp_path / "there")
+    source = inner if wrapped == "target" else AsyncLoggingProvider(inner)
+    target = there if wrapped == "source" else AsyncLoggingProvider(there)
+    client, other = AsyncClient(source), AsyncClient(target)
+    cid = (await client.upload(folder, name="photos")).cid
+    caplog.clear()
+    copied = await client.copy(cid, to=other)
+    assert (copied.how, copied.name) == ("archive", "photos")
+    text = caplog.text
+    assert (f"call export {cid}" in text) == (wrapped != "target")
+    assert ("call import" in text) == (wrapped != "source")
+    back = await other.copy(cid, to=client)
+    assert back.duplicate
+    assert on_disk(await other.download_folder(cid, tmp_path / "down")) == TREE
+    await there.aclose()
+
+
+@pytest.mark.parametrize("inner", ["local", "pinning"], indirect=True)
+@pytest.mark.parametrize("target", ["local", "pinning"])
+async def test_copies_between_two_that_change_content(inner, empty_node, tmp_path, folder, target):
+    is_local = target == "local"
+    there = local(tmp_path / "there") if is_local else AsyncPinProvider(empty_node.config)
+    client = AsyncClient(AsyncXORProvider(AsyncLoggingProvider(inner), KEY))
+    other = AsyncClient(AsyncLoggingProvider(AsyncXORProvider(there, KEY)))
+    file = (await client.upload(LARGE, name="large")).cid
+    value = (await client.store({"a": 1})).cid
+    top = (await client.upload(folder, name="photos")).cid
+    how = "archive" if is_local else "upload"
+    for cid in (file, value, top):
+        copied = await client.copy(cid, to=other)
+        assert (copied.cid, copied.how, copied.duplicate) == (cid, how, False)
+        assert await AsyncClient(there).pins(cid=cid)
+    assert (await other.download(file)).read() == LARGE
+    assert await other.retrieve(value) == {"a": 1}
+    assert on_disk(await other.download_folder(top, tmp_path / "down")) == TREE
+    stored = (await AsyncClient(there).download(file)).read()
+    assert stored == (await AsyncClient(inner).download(file)).read()
+    await there.aclose()
+
+
+async def test_copies_from_one_that_changes_content_to_one_that_does_not(client, node, folder):
+    async with AsyncClient.init(node.config) as other:
+        cid = (await client.upload(SMALL, name="a.txt")).cid
+        copied = await client.copy(cid, to=other)
+        assert (copied.cid, copied.how, copied.size) == (cid, "upload", len(SMALL) + PREFIX)
+        assert plain((await other.download(cid)).read()) == SMALL
+        top = (await client.upload(folder)).cid
+        assert (await client.copy(top, to=other)).cid == top
+        assert plain((await other.download(f"{top}/a.txt")).read()) == b"hello"
+
+
+async def test_all_pins_are_copied_with_a_journal(client, tmp_path, memory_folder):
+    there = local(memory_folder / "there")
+    other = AsyncClient(AsyncXORProvider(there, KEY))
+    cids = {(await client.upload(b"%d" % number)).cid for number in range(5)}
+    for earlier in (False, True):
+        outcomes = client.copy_pins(to=other, journal=tmp_path / "journal")
+        copied = [outcome.result() async for outcome in outcomes]
+        assert {each.cid for each in copied} == cids
+        assert {each.earlier for each in copied} == {earlier}
+    assert {(await other.download(cid)).read() for cid in cids} == {b"%d" % n for n in range(5)}
+    await there.aclose()
+
+
+async def test_an_archive_has_what_is_stored(client, inner, memory_folder):
+    cid = (await client.upload(LARGE)).cid
+    there = local(memory_folder / "there")
+    pieces = client.provider.export_archive(cid)
+    assert (await there.import_car([piece async for piece in pieces])) == [cid]
+    assert plain((await AsyncClient(there).download(cid)).read()) == LARGE
+    await there.aclose()
+
+
+# Two providers, of which either may fail
+
+FAILURES = ("closed", "unreachable", "disk gone", "refuses")
+
+
+class AsyncGone(AsyncWrappingProvider):
+    """A store whose disk may go: then every call is an I/O error, whatever files are still open."""
+
+    is_gone = False
+
+    def forward(self, name, /, *args, **options):
+        if self.is_gone:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return super().forward(name, *args, **options)
+
+
+@pytest.fixture
+async def failing(request, memory_folder):
+    """A provider, and a function that makes it fail, unless it does from the start."""
+    kind = request.param
+    with ScriptedServer() as server:  # which replies 500 to everything
+        if kind in {"closed", "disk gone"}:
+            provider = AsyncGone(local(memory_folder / "failing"))
+        else:
+            url = closed_port_url() if kind == "unreachable" else server.url
+            config = config_for(server, pin_api_url=url, gateway_url=f"{url}/ipfs")
+            provider = AsyncPinProvider(config)
+
+        async def fail():
+            if kind == "closed":
+                await provider.aclose()
+            elif kind == "disk gone":
+                shutil.rmtree(memory_folder / "failing")
+                provider.is_gone = True
+
+        yield SimpleNamespace(provider=provider, fail=fail)
+        with suppress(OSError):
+            await provider.aclose()
+
+
+@pytest.mark.parametrize("place", ["first", "second"])
+@pytest.mark.parametrize("failing", FAILURES, indirect=True)
+async def test_a_mirror_goes_on_when_either_fails(failing, memory_folder, folder, tmp_path, place):
+    sound = local(memory_folder / "sound")
+    members = [failing.provider, sound] if place == "first" else [sound, failing.provider]
+    client = AsyncClient(AsyncMirror(*members))
+    before = (await client.upload(b"before")).cid
+    await failing.fail()
+    await client.test_connection()
+    value = (await client.store({"a": 1}, name="value", keyvalues={"k": "v"})).cid
+    pieces = (LARGE[at : at + 100_000] for at in range(0, len(LARGE), 100_000))
+    stream = await client.upload(pieces)
+    top = (await client.upload(folder)).cid
+    assert (stream.cid, stream.size) == (compute_cid(LARGE), len(LARGE))
+    assert (await client.download(before)).read() == b"before"
+    assert await client.retrieve(value) == {"a": 1}
+    assert (await client.download(stream.cid, to=tmp_path / "large")).read() == LARGE
+    assert on_disk(await client.download_folder(top, tmp_path / "down")) == TREE
+    assert {each.name for each in await client.entries(top)} == {"a.txt", "empty", "sub"}
+    assert (await client.stat(stream.cid)).size == len(LARGE)
+    async with await client.open(stream.cid) as file:
+        file.seek(2_000_000)
+        assert await file.read(5) == LARGE[2_000_000:2_000_005]
+    assert (await client.pin(before, name="again", wait=1)).name == "again"
+    assert (await client.update(value, name="new")).name == "new"
+    assert {pin.cid for pin in await client.pins()} == {before, value, stream.cid, top}
+    (pin,) = await client.pins(keyvalues={"k": "v"})
+    assert (pin.cid, pin.name) == (value, "new")
+    assert await client.revoke(value)
+    assert len(await AsyncClient(sound).pins()) == 3
+    with suppress(OSError):
+        await client.provider.aclose()
+    with pytest.raises(ClientClosedError):
+        await AsyncClient(sound).pins()
+
+
+async def test_both_of_a_mirror_have_the_content(memory_folder, node, folder, tmp_path):
+    members = [local(memory_folder / "one"), AsyncPinProvider(node.config)]
+    seen = []
+    client = AsyncClient(AsyncMirror(*members))
+    cids = [
+        (await client.upload(LARGE, progress=lambda *done: seen.append(done))).cid,
+        (await client.upload(iter([SMALL, SMALL]))).cid,
+        (await client.upload(folder)).cid,
+        (await client.store({"mirror": 1})).cid,
+    ]
+    assert seen[-1] == (len(LARGE), len(LARGE))
+    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
+    for member in map(AsyncClient, members):
+        assert {*cids} <= {pin.cid for pin in await member.pins()}
+        assert (await member.download(cids[0])).read() == LARGE
+        assert (await member.download(cids[1])).read() == 2 * SMALL
+        assert on_disk(await member.download_folder(cids[2], tmp_path / "down")) == TREE
+        shutil.rmtree(tmp_path / "down")
+    assert await client.revoke(cids[0])
+    for member in map(AsyncClient, members):
+        assert await member.pins(cid=cids[0]) == []
+    with pytest.raises(NotFoundError):
+        await client.revoke(cids[0])
+    await client.provider.aclose()
+
+
+async def test_a_mirror_copies_and_takes_archives(memory_folder, folder, tmp_path):
+    members = [local(memory_folder / "one"), local(memory_folder / "two")]
+    client = AsyncClient(AsyncMirror(*members))
+    async with AsyncClient.init(path=memory_folder / "three") as other:
+        cid = (await other.upload(folder)).cid
+        assert (await other.copy(cid, to=client)).how == "archive"
+        for member in map(AsyncClient, members):
+            assert [pin.cid for pin in await member.pins()] == [cid]
+        large = (await client.upload(LARGE)).cid
+        await client.copy(large, to=other)
+        assert (await other.download(large)).read() == LARGE
+    await client.provider.aclose()
+
+
+async def test_different_cids_of_a_mirror_are_an_error(memory_folder):
+    members = [local(memory_folder / "one"), local(memory_folder / "two", cid_version=0)]
+    client = AsyncClient(AsyncMirror(*members))
+    with pytest.raises(VerificationError, match="different CIDs"):
+        await client.upload(SMALL)
+    await client.provider.aclose()
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+async def test_if_both_of_a_mirror_fail_the_first_error_is_raised(server, order):
+    url = closed_port_url()
+    refusing = AsyncPinProvider(config_for(server))
+    unreachable = AsyncPinProvider(config_for(server, pin_api_url=url, gateway_url=f"{url}/ipfs"))
+    members = ((refusing, ProviderError), (unreachable, NetworkError))
+    error = members[order[0]][1]
+    client = AsyncClient(AsyncMirror(*(members[number][0] for number in order)))
+    cid = compute_cid(SMALL)
+    for call in (
+        lambda: client.store([1]),
+        lambda: client.upload(SMALL),
+        lambda: client.upload(iter([SMALL])),
+        lambda: client.download(cid),
+        client.pins,
+        lambda: client.pin(cid),
+        lambda: client.revoke(cid),
+        client.test_connection,
+    ):
+        with pytest.raises(error):
+            await call()
+    await client.provider.aclose()
+
+
+async def test_options_of_a_mirror_are_those_of_both(memory_folder):
+    members = [local(memory_folder / "one"), local(memory_folder / "two")]
+    client = AsyncClient(AsyncMirror(*members))
+    copy = client.with_options(cid_version=0)
+    cid = (await copy.upload(SMALL)).cid
+    assert cid.startswith("Qm")
+    for member in map(AsyncClient, members):
+        assert [pin.cid for pin in await member.pins()] == [cid]
+    with pytest.raises(ConfigError, match="path belongs to the repository"):
+        client.with_options(path=memory_folder / "three")
+    await client.provider.aclose()
+    with pytest.raises(ClientClosedError):
+        await copy.upload(SMALL)
+
+
+async def test_a_mirror_below_one_that_changes_content(memory_folder, folder, tmp_path):
+    members = [local(memory_folder / "one"), local(memory_folder / "two")]
+    client = AsyncClient(AsyncXORProvider(AsyncMirror(*members), KEY))
+    cid = (await client.upload(LARGE)).cid
+    top = (await client.upload(folder)).cid
+    await members[0].aclose()
+    assert (await client.download(cid)).read() == LARGE
+    assert on_disk(await client.download_folder(top, tmp_path / "down")) == TREE
+    assert plain((await AsyncClient(members[1]).download(cid)).read()) == LARGE
+    await client.provider.aclose()
+
+
+# Classes of other people, which have the methods of the contract
+
+
+class AsyncForeign:
+    """The contract over a dictionary; `stat` and `pin` besides, and names that we use as well."""
+
+    require = "a word of its own"
+
+    def __init__(self):
+        self.content = {}
+        self.calls = []
+
+    async def put_json(self, text, *, name):
+        return await self._put(text.encode())
+
+    async def put_file(self, source, *, name, progress=None):
+        return await self._put(b"".join(source.chunks()))
+
+    async def _put(self, data):
+        cid = compute_cid(data)
+        self.content[cid] = data
+        return cid
+
+    async def get_json(self, cid):
+        return self.content[cid].decode()
+
+    async def get_file(self, cid, *, to=None, progress=None):
+        return SimpleNamespace(read=lambda: self.content[cid])
+
+    async def delete(self, cid):
+        del self.content[cid]
+
+    async def test_authentication(self):
+        self.calls.append("test_authentication")
+
+    async def aclose(self):
+        self.calls.append("close")
+
+    async def stat(self, cid):
+        return Entry(name="", cid=cid, kind="file", size=len(self.content[cid]))
+
+    # Names of ours with other meanings
+
+    def put(self, key):
+        raise AssertionError("this is no method of a provider")
+
+    call = refusal = stored = place_at = check_open = release = import_content = put
+
+
+async def test_a_foreign_provider_is_used_by_the_methods_of_the_contract():
+    provider = AsyncForeign()
+    client = AsyncClient(provider)
+    assert client.provider is provider
+    record = await client.upload(SMALL)
+    assert record == type(record)(cid=record.cid, timestamp=record.timestamp, size=len(SMALL))
+    assert (await client.download(record.cid)).read() == SMALL
+    assert (await client.stat(record.cid)).size == len(SMALL)
+    assert await client.retrieve((await client.store([1])).cid) == "[1]"
+    assert await client.revoke(record.cid)
+    assert await client.test_connection()
+    for call in (client.pins, lambda: client.update(record.cid, name="x")):
+        with pytest.raises(UnsupportedError, match=r"^(Async)?Foreign can"):
+            await call()
+    for call in (
+        lambda: client.upload(SMALL, keyvalues={"a": 1}),
+        lambda: client.download(record.cid, max_bytes=5),
+        lambda: client.download_folder(record.cid, "nowhere"),
+        lambda: client.open(record.cid),
+    ):
+        with pytest.raises(UnsupportedError, match=r"^(Async)?Foreign "):
+            await call()
+    with pytest.raises(UnsupportedError):
+        client.with_options(verify=False)
+    assert provider.calls == ["test_authentication"]
+
+
+async def test_a_foreign_provider_with_the_primitive_is_used_by_it():
+    class AsyncModern(AsyncForeign):
+        async def add(self, content, info, call, progress):
+            self.calls.append((call.operation, info.keyvalues))
+            return Added(cid=await self._put(b"".join(content.chunks())))
+
+    provider = AsyncModern()
+    record = await AsyncClient(provider).upload(SMALL, keyvalues={"a": 1})
+    assert provider.calls == [("upload", {"a": 1})]
+    assert provider.content[record.cid] == SMALL
+
+
+async def test_copies_to_and_from_a_foreign_provider(tmp_path):
+    foreign = AsyncClient(AsyncForeign())
+    provider = AsyncXORProvider(local(tmp_path), KEY)
+    client = AsyncClient(provider)
+    cid = (await client.upload(SMALL)).cid
+    assert (await client.copy(cid, to=foreign)).how == "upload"
+    assert plain((await foreign.download(cid)).read()) == SMALL
+    with pytest.raises(UnsupportedError, match="Foreign cannot give content block by block"):
+        await foreign.copy((await foreign.upload(b"other")).cid, to=client)
+    await provider.aclose()
