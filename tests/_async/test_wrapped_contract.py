@@ -1,6 +1,7 @@
 """Providers over other providers: those of the examples keep the contract of all providers."""
 
 import pytest
+from examples.logging_provider import AsyncLoggingProvider
 from examples.mirror_provider import AsyncMirror
 from examples.xor_provider import AsyncXORProvider
 
@@ -36,6 +37,14 @@ class OverAnother(SmallerFiles):
     @pytest.fixture
     async def provider(self, inner):
         provider = AsyncXORProvider(inner, KEY)
+        yield provider
+        await provider.aclose()
+
+
+class TestLogging(OverAnother, AsyncProviderTests):
+    @pytest.fixture
+    async def provider(self, memory_folder):
+        provider = AsyncLoggingProvider(AsyncLocalProvider(ClientConfig(path=memory_folder)))
         yield provider
         await provider.aclose()
 

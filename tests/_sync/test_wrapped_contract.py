@@ -3,6 +3,7 @@
 """Providers over other providers: those of the examples keep the contract of all providers."""
 
 import pytest
+from examples.logging_provider import LoggingProvider
 from examples.mirror_provider import Mirror
 from examples.xor_provider import XORProvider
 
@@ -38,6 +39,14 @@ class OverAnother(SmallerFiles):
     @pytest.fixture
     def provider(self, inner):
         provider = XORProvider(inner, KEY)
+        yield provider
+        provider.close()
+
+
+class TestLogging(OverAnother, ProviderTests):
+    @pytest.fixture
+    def provider(self, memory_folder):
+        provider = LoggingProvider(LocalProvider(ClientConfig(path=memory_folder)))
         yield provider
         provider.close()
 
