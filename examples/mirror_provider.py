@@ -98,6 +98,9 @@ class Mirror(hp.BaseProvider):
     def pin(self, cid: str, info: hp.PinInfo) -> hp.Pin:
         return self._all(lambda member: member.pin(cid, info))[0]
 
+    def check_pin(self, pin: hp.Pin) -> hp.Pin:
+        return self._first(lambda member: member.check_pin(pin))
+
     def copy_with(self, config: ClientConfig) -> Self:
         changes = changed_fields(self.config, config)
         copies = (each.with_config(each.config.with_options(**changes)) for each in self._members)
@@ -193,6 +196,9 @@ class AsyncMirror(hp.AsyncBaseProvider):
 
     async def pin(self, cid: str, info: hp.PinInfo) -> hp.Pin:
         return (await self._all(lambda member: member.pin(cid, info)))[0]
+
+    async def check_pin(self, pin: hp.Pin) -> hp.Pin:
+        return await self._first(lambda member: member.check_pin(pin))
 
     def copy_with(self, config: ClientConfig) -> Self:
         changes = changed_fields(self.config, config)

@@ -1,8 +1,7 @@
 """Store content XOR a key, after a random prefix: how a provider that encrypts is built.
 
-XOR is no encryption: whoever knows a part of a file learns the key. The rest is what it takes: the
-same bytes are sent again after a broken connection, and by a process that continues an upload, and
-sizes, progress and positions are the plain ones.
+XOR is no encryption. The rest is what it takes: every attempt, and every process that continues an
+upload, sends the same bytes; sizes, progress and positions are the plain ones.
 """
 
 import hashlib
@@ -38,10 +37,8 @@ class Key:
         prefix = file.read(PREFIX)
         if len(prefix) < PREFIX:
             raise MalformedError("this was not stored by XORProvider")
-        position = 0
-        while chunk := file.read(1 << 20):
-            yield self.xor(chunk, prefix, position)
-            position += len(chunk)
+        while chunk := file.read(256 * PAD):
+            yield self.xor(chunk, prefix, 0)
 
 
 class XORSource(hp.WrappingSource):
@@ -61,8 +58,9 @@ class XORSource(hp.WrappingSource):
         return self._prefix + self._key.name.encode()
 
     def restore(self, state: bytes) -> bool:
-        self._prefix = state[:PREFIX]
-        return state[PREFIX:] == self._key.name.encode()
+        is_ours = state[PREFIX:] == self._key.name.encode()
+        self._prefix = state[:PREFIX] if is_ours else self._prefix
+        return is_ours
 
 
 def plain_size(size: int) -> int:
@@ -83,10 +81,10 @@ class XORReader(hp.WrappingReader):
     def form(self) -> str:
         return f"{self.inner.form}xor {self._key.name};"
 
-    def read(self, reference: hp.Reference, sink: hp.Sink, call: hp.Call, **options: Any) -> str:
+    def read(self, reference: hp.Reference, sink: hp.Sink, call: hp.Call, **more: Any) -> str:
         sink.add_finish(finish := hp.Finish(self._key.plain, plain_size))
-        options["progress"] = finish.progress(options.get("progress"))
-        return self.inner.read(reference, sink, call, **options)
+        more["progress"] = finish.progress(more.get("progress"))
+        return self.inner.read(reference, sink, call, **more)
 
     def open(self, reference: hp.Reference, call: hp.Call) -> hp.Ranges:
         file = self.inner.open(reference, call)
@@ -131,12 +129,10 @@ class AsyncXORReader(hp.AsyncWrappingReader):
     def form(self) -> str:
         return f"{self.inner.form}xor {self._key.name};"
 
-    async def read(
-        self, reference: hp.Reference, sink: hp.Sink, call: hp.Call, **options: Any
-    ) -> str:
+    async def read(self, reference: hp.Reference, sink: hp.Sink, call: hp.Call, **more: Any) -> str:
         sink.add_finish(finish := hp.Finish(self._key.plain, plain_size))
-        options["progress"] = finish.progress(options.get("progress"))
-        return await self.inner.read(reference, sink, call, **options)
+        more["progress"] = finish.progress(more.get("progress"))
+        return await self.inner.read(reference, sink, call, **more)
 
     async def open(self, reference: hp.Reference, call: hp.Call) -> hp.AsyncRanges:
         file = await self.inner.open(reference, call)

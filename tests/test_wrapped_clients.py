@@ -1,5 +1,6 @@
 """Providers that change content, below fsspec and the commands, and in processes that end."""
 
+import ast
 import json
 import signal
 import subprocess
@@ -68,6 +69,18 @@ def folder(tmp_path):
 
 def plain(stored):
     return Key(KEY).xor(stored[PREFIX:], stored[:PREFIX], 0)
+
+
+@pytest.mark.parametrize(("name", "limit"), [("logging", 20), ("xor", 120), ("mirror", 120)])
+def test_the_examples_are_short_for_each_colour(pytestconfig, name, limit):
+    text = (pytestconfig.rootpath / f"examples/{name}_provider.py").read_text()
+    classes = [node for node in ast.parse(text).body if isinstance(node, ast.ClassDef)]
+    lines = {node.name: node.end_lineno - node.lineno + 3 for node in classes}  # two are empty
+    both = [each for each in lines if f"Async{each}" in lines]
+    everything = len(text.splitlines())
+    assert both
+    assert everything - sum(lines[each] for each in both) <= limit
+    assert everything - sum(lines[f"Async{each}"] for each in both) <= limit
 
 
 def test_a_file_system_has_plain_content_and_sizes(installed, tmp_path, folder, monkeypatch):

@@ -5,6 +5,7 @@ import logging
 import os
 import shutil
 from contextlib import suppress
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -365,6 +366,7 @@ async def test_folders_have_plain_files_and_sizes(client, inner, folder, tmp_pat
     )
     assert on_disk(to) == TREE
     assert seen[-1] == (SIZE, SIZE)
+    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
     with pytest.raises(TooLargeError):
         await client.download_folder(record.cid, tmp_path / "more", max_bytes=SIZE - 1)
     await AsyncClient(inner).download_folder(record.cid, tmp_path / "stored")
@@ -852,6 +854,25 @@ async def test_a_mirror_copies_and_takes_archives(memory_folder, folder, tmp_pat
         large = (await client.upload(LARGE)).cid
         await client.copy(large, to=other)
         assert (await other.download(large)).read() == LARGE
+    await client.provider.aclose()
+
+
+class AsyncQueueing(AsyncWrappingProvider):
+    """Says only later that it has pinned something."""
+
+    async def pin(self, cid, info):
+        return replace(await super().pin(cid, info), state="queued")
+
+    async def check_pin(self, pin):
+        return replace(pin, state="pinned")
+
+
+async def test_a_pin_of_a_mirror_that_takes_a_while_is_waited_for(memory_folder):
+    members = [AsyncQueueing(local(memory_folder / name)) for name in ("one", "two")]
+    client = AsyncClient(AsyncMirror(*members))
+    cid = (await client.upload(SMALL)).cid
+    assert (await client.pin(cid)).state == "queued"
+    assert (await client.pin(cid, wait=60)).state == "pinned"
     await client.provider.aclose()
 
 

@@ -7,6 +7,7 @@ import logging
 import os
 import shutil
 from contextlib import suppress
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -365,6 +366,7 @@ def test_folders_have_plain_files_and_sizes(client, inner, folder, tmp_path):
     )
     assert on_disk(to) == TREE
     assert seen[-1] == (SIZE, SIZE)
+    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
     with pytest.raises(TooLargeError):
         client.download_folder(record.cid, tmp_path / "more", max_bytes=SIZE - 1)
     Client(inner).download_folder(record.cid, tmp_path / "stored")
@@ -850,6 +852,25 @@ def test_a_mirror_copies_and_takes_archives(memory_folder, folder, tmp_path):
         large = (client.upload(LARGE)).cid
         client.copy(large, to=other)
         assert (other.download(large)).read() == LARGE
+    client.provider.close()
+
+
+class Queueing(WrappingProvider):
+    """Says only later that it has pinned something."""
+
+    def pin(self, cid, info):
+        return replace(super().pin(cid, info), state="queued")
+
+    def check_pin(self, pin):
+        return replace(pin, state="pinned")
+
+
+def test_a_pin_of_a_mirror_that_takes_a_while_is_waited_for(memory_folder):
+    members = [Queueing(local(memory_folder / name)) for name in ("one", "two")]
+    client = Client(Mirror(*members))
+    cid = (client.upload(SMALL)).cid
+    assert (client.pin(cid)).state == "queued"
+    assert (client.pin(cid, wait=60)).state == "pinned"
     client.provider.close()
 
 
