@@ -716,7 +716,7 @@ class AsyncClient(AsyncCloses):
             >>> copied.how
             'archive'
         """
-        from holdfast._async.copying.places import find_pin  # noqa: PLC0415
+        from holdfast._async.copying.uploading import find_pin  # noqa: PLC0415
         from holdfast._async.providers.base import ignore  # noqa: PLC0415
 
         self._check_open()

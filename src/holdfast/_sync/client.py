@@ -710,7 +710,7 @@ class Client(Closes):
             >>> copied.how
             'archive'
         """
-        from holdfast._sync.copying.places import find_pin  # noqa: PLC0415
+        from holdfast._sync.copying.uploading import find_pin  # noqa: PLC0415
         from holdfast._sync.providers.base import ignore  # noqa: PLC0415
 
         self._check_open()

@@ -5,8 +5,13 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import asdict, replace
 from typing import Any, Final
 
-from holdfast._async.copying.places import addresses_of, find_pin, has_content
-from holdfast._async.copying.uploading import AsyncUploading, needs_name
+from holdfast._async.copying.uploading import (
+    AsyncUploading,
+    addresses_of,
+    find_pin,
+    has_content,
+    needs_name,
+)
 from holdfast._async.pin_waiting import wait_for_pin
 from holdfast._async.providers.base import AsyncBaseProvider
 from holdfast._async.runtime import run_blocking

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from holdfast import arguments
-from holdfast._async.copying.places import find_pin
 from holdfast._async.folder_download import FolderOptions, download_folder
 from holdfast._async.providers.base import AsyncBaseProvider
 from holdfast._async.providers.foreign import as_provider
@@ -20,6 +19,7 @@ from holdfast.content.profiles import PROFILES, Profile, candidates_for
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.layouts import Layouts
 from holdfast.errors import (
+    ClientError,
     ConfigError,
     MalformedError,
     NotAFileError,
@@ -31,7 +31,7 @@ from holdfast.files.folder_source import AMBIGUOUS, FolderSource
 from holdfast.files.folder_target.names import is_refusal
 from holdfast.files.importing import import_content
 from holdfast.files.sources import Progress, open_source
-from holdfast.records import Added, PinInfo
+from holdfast.records import Added, Pin, PinFilter, PinInfo
 
 Kind: TypeAlias = Literal["file", "folder"]
 LayoutSearch: TypeAlias = Callable[[CID], tuple[Profile, ...]]
@@ -183,3 +183,27 @@ def _folder_layouts(folder: FolderSource, cid: CID) -> tuple[Profile, ...]:
     if cid.hash_code != SHA2_256:
         return ()
     return tuple(each for each in candidates_for(cid) if import_content(folder, each).cid == cid)
+
+
+async def find_pin(provider: AsyncBaseProvider, cid: str) -> Pin | None:
+    """Return the pin of `cid` at `provider`; None if there is none, or it cannot be asked."""
+    if not provider.supports("find_pins"):
+        return None
+    async for pin in provider.find_pins(PinFilter(cid=cid), limit=1):
+        return pin
+    return None
+
+
+def has_content(pin: Pin) -> bool:
+    """Return whether a provider has the content of `pin`, perhaps not at all of its nodes yet."""
+    return pin.state == "pinned" or "pinned" in (pin.peers or {}).values()
+
+
+async def addresses_of(provider: AsyncBaseProvider) -> list[str]:
+    """Return the public addresses of `provider` on the network; none if it does not say them."""
+    if not provider.supports("addresses"):
+        return []
+    try:
+        return await provider.addresses()
+    except ClientError:  # they are hints, and a token may lack the permission to ask
+        return []

@@ -6,7 +6,6 @@
 
     copier      one copy: asks the target, chooses the method, sets the name and key-values
     uploading   for targets without archives: as a file or folder that has the same CID there
-    places      what a journal calls a provider, and whether others can fetch its content
 
 The journal itself is in `holdfast.files.copy_journal`.
 """

@@ -7,8 +7,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from typing import Any, Final
 
-from holdfast._sync.copying.places import addresses_of, find_pin, has_content
-from holdfast._sync.copying.uploading import Uploading, needs_name
+from holdfast._sync.copying.uploading import (
+    Uploading,
+    addresses_of,
+    find_pin,
+    has_content,
+    needs_name,
+)
 from holdfast._sync.pin_waiting import wait_for_pin
 from holdfast._sync.providers.base import BaseProvider
 from holdfast._sync.runtime import run_blocking
