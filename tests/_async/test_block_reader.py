@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from holdfast._async.providers.local import AsyncRepositoryReader
 from holdfast._async.reads.reader import AsyncBlockReader
-from holdfast._async.reads.repository_reader import AsyncRepositoryReader
 from holdfast.calls import Call
 from holdfast.content.blocks import MAX_BLOCK, missing_block
 from holdfast.content.car import CarReader

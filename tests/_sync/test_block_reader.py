@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from holdfast._sync.providers.local import RepositoryReader
 from holdfast._sync.reads.reader import BlockReader
-from holdfast._sync.reads.repository_reader import RepositoryReader
 from holdfast.calls import Call
 from holdfast.content.blocks import MAX_BLOCK, missing_block
 from holdfast.content.car import CarReader

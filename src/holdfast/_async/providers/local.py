@@ -1,21 +1,24 @@
 """The embedded provider: a repository on this machine's disk, without account or network."""
 
 import os
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Final, Self
 
 from holdfast._async.providers.base import AsyncBaseProvider, Content
-from holdfast._async.reads.repository_reader import AsyncRepositoryReader
+from holdfast._async.reads.blocks import AsyncBlocks
+from holdfast._async.reads.reader import AsyncReader
 from holdfast._async.runtime import run_blocking, run_interruptible
 from holdfast.calls import Call
 from holdfast.config import ClientConfig
 from holdfast.config.fields import fields_bound_to
 from holdfast.config.locations import data_folder
+from holdfast.content.blocks import BlockCache
 from holdfast.content.cid import CID
 from holdfast.content.media_types import told_type
 from holdfast.content.reference import Reference
+from holdfast.content.unixfs.walks import Item, Walk
 from holdfast.errors import ConfigError, NotFoundError, UnprovenError
 from holdfast.files.archive_sources import ArchiveSource
 from holdfast.files.copy_journal import Place
@@ -25,6 +28,67 @@ from holdfast.hints import advise
 from holdfast.records import Added, Pin, PinFilter, PinInfo, merged_keyvalues
 from holdfast.repository import PinQuery, Repository
 from holdfast.repository.pin_queries import pin_pages
+
+LOOKS: Final = 4  # queries in one job, each for about 1 MiB of blocks
+
+
+class AsyncRepositoryBlocks(AsyncBlocks):
+    """The blocks in a repository. Each job reads, verifies and writes a few MiB."""
+
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
+
+    async def advance(
+        self,
+        walk: Walk[Item],
+        known: BlockCache,  # noqa: ARG002 - the repository needs no cache
+        take: Callable[[list[Item]], object],
+    ) -> None:
+        """Feed `walk` a few MiB of blocks."""
+        await run_blocking(self._feed, walk, take)
+
+    def _feed(self, walk: Walk[Item], take: Callable[[list[Item]], object]) -> None:
+        for _ in range(LOOKS):
+            if walk.need is None:
+                break
+            take(self._repository.advance(walk))
+
+    async def find(self, reference: Reference, call: Call) -> CID:  # noqa: ARG002 - takes no time
+        """Return the CID that `reference` leads to; `NotFoundError` if it is not in the store."""
+        return await run_blocking(self._find, reference)
+
+    def _find(self, reference: Reference) -> CID:
+        if not self._repository.has(reference.cid):
+            words = "is not in this store: it was stored elsewhere, or revoked and removed"
+            error = NotFoundError(f"{reference.cid} {words}")
+            raise advise(error, "`pins` lists what is here", "`holdfast list` shows what is here")
+        return self._repository.resolve(reference.cid, reference.path)
+
+    async def media_type(self, cid: CID) -> str:
+        """Return the media type that was stored with the pin of `cid`, "" if it has none."""
+        pin = await run_blocking(self._repository.find_pin, cid)
+        return "" if pin is None else pin.type
+
+
+class AsyncRepositoryReader(AsyncReader):
+    """Reads content from `repository`.
+
+    Args:
+        repository: The repository.
+        total: How many seconds the reading of one range of an open file may take.
+    """
+
+    def __init__(self, repository: Repository, *, total: float | None = None) -> None:
+        super().__init__(total=total)
+        self._blocks = AsyncRepositoryBlocks(repository)
+
+    def blocks(
+        self,
+        reference: Reference,  # noqa: ARG002 - the repository has all blocks
+        call: Call,  # noqa: ARG002
+    ) -> AsyncRepositoryBlocks:
+        """Return the blocks of the repository."""
+        return self._blocks
 
 
 class AsyncLocalProvider(AsyncBaseProvider):
