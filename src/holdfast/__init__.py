@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from holdfast import errors
     from holdfast._async.client import AsyncClient
     from holdfast._async.content_file import AsyncContentFile
+    from holdfast._async.contract import AsyncStorageProvider
     from holdfast._async.providers.base import AsyncBaseProvider
     from holdfast._async.providers.cluster import AsyncClusterProvider
     from holdfast._async.providers.kubo import AsyncKuboProvider
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from holdfast._async.workers import AsyncOutcomes
     from holdfast._sync.client import Client
     from holdfast._sync.content_file import ContentFile
+    from holdfast._sync.contract import StorageProvider
     from holdfast._sync.providers.base import BaseProvider
     from holdfast._sync.providers.cluster import ClusterProvider
     from holdfast._sync.providers.kubo import KuboProvider
@@ -39,7 +41,6 @@ if TYPE_CHECKING:
     from holdfast._sync.workers import Outcomes
     from holdfast.config import ClientConfig, Retries, Timeouts
     from holdfast.config.settings_files import connections
-    from holdfast.contract import AsyncStorageProvider, StorageProvider
     from holdfast.events import Event
     from holdfast.files.blob import Blob
     from holdfast.files.local_cids import compute_cid, verify
@@ -118,7 +119,7 @@ _LAZY = {
     "AsyncPSAProvider": "holdfast._async.providers.psa",
     "AsyncPinProvider": "holdfast._async.providers.pinning",
     "AsyncPinataProvider": "holdfast._async.providers.pinata",
-    "AsyncStorageProvider": "holdfast.contract",
+    "AsyncStorageProvider": "holdfast._async.contract",
     "BaseProvider": "holdfast._sync.providers.base",
     "Blob": "holdfast.files.blob",
     "BlockReader": "holdfast._sync.reads.reader",
@@ -142,7 +143,7 @@ _LAZY = {
     "PinProvider": "holdfast._sync.providers.pinning",
     "PinataProvider": "holdfast._sync.providers.pinata",
     "Retries": "holdfast.config",
-    "StorageProvider": "holdfast.contract",
+    "StorageProvider": "holdfast._sync.contract",
     "StoreOptions": "holdfast.records",
     "Timeouts": "holdfast.config",
     "compute_cid": "holdfast.files.local_cids",

@@ -7,6 +7,7 @@ of `StorageProvider` works too. Every provider should pass the tests in
 """
 
 from holdfast._async.content_file import AsyncRanges
+from holdfast._async.contract import AsyncStorageProvider
 from holdfast._async.providers.base import AsyncBaseProvider, Content
 from holdfast._async.providers.wrapping import AsyncWrappingProvider
 from holdfast._async.reads.reader import (
@@ -16,13 +17,13 @@ from holdfast._async.reads.reader import (
     AsyncWrappingReader,
 )
 from holdfast._sync.content_file import Ranges
+from holdfast._sync.contract import StorageProvider
 from holdfast._sync.providers.base import BaseProvider
 from holdfast._sync.providers.wrapping import WrappingProvider
 from holdfast._sync.reads.reader import BlockReader, EntryPages, Reader, WrappingReader
 from holdfast.calls import Call
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
-from holdfast.contract import AsyncStorageProvider, StorageProvider
 from holdfast.files.archive_sources import ArchiveSource
 from holdfast.files.folder_source import FolderSource, plain_progress
 from holdfast.files.sinks import BytesReader, Finish, Sink, spool

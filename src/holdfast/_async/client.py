@@ -10,6 +10,7 @@ from weakref import WeakSet
 
 from holdfast import arguments
 from holdfast._async.content_file import AsyncContentFile
+from holdfast._async.contract import AsyncStorageProvider
 from holdfast._async.opening import AsyncCloses, opens
 from holdfast._async.pin_waiting import AsyncPinStream, wait_for_pin
 from holdfast._async.runtime import run_blocking
@@ -18,7 +19,6 @@ from holdfast._async.workers import AsyncItems, AsyncOutcomes, AsyncWorkGroup
 from holdfast.config import ClientConfig, ConfigFields
 from holdfast.config.wrapping import takes_secrets
 from holdfast.content.reference import Reference
-from holdfast.contract import AsyncStorageProvider
 from holdfast.errors import ClientClosedError
 from holdfast.files.blob import Blob
 from holdfast.files.folder_source import FolderSource

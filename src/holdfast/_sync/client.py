@@ -12,6 +12,7 @@ from weakref import WeakSet
 
 from holdfast import arguments
 from holdfast._sync.content_file import ContentFile
+from holdfast._sync.contract import StorageProvider
 from holdfast._sync.opening import Closes, opens
 from holdfast._sync.pin_waiting import PinStream, wait_for_pin
 from holdfast._sync.runtime import run_blocking
@@ -20,7 +21,6 @@ from holdfast._sync.workers import Items, Outcomes, WorkGroup
 from holdfast.config import ClientConfig, ConfigFields
 from holdfast.config.wrapping import takes_secrets
 from holdfast.content.reference import Reference
-from holdfast.contract import StorageProvider
 from holdfast.errors import ClientClosedError
 from holdfast.files.blob import Blob
 from holdfast.files.folder_source import FolderSource

@@ -27,6 +27,7 @@ from typing import (  # noqa: UP035
 )
 
 from holdfast._async.content_file import AsyncContentFile
+from holdfast._async.contract import AsyncStorageProvider
 from holdfast._async.dag_export import AsyncDagExport
 from holdfast._async.reads.reader import AsyncReader
 from holdfast._async.reads.state import commit, on_disk
@@ -42,7 +43,6 @@ from holdfast.content.cid import CID
 from holdfast.content.profiles import Profile, profile_for
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.files import FileImporter, Part
-from holdfast.contract import AsyncStorageProvider
 from holdfast.errors import ClientClosedError, ConfigError, UnsupportedError
 from holdfast.files.archive_sources import ArchiveSource
 from holdfast.files.blob import Blob

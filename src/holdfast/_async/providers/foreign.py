@@ -3,11 +3,11 @@
 import os
 from typing import Any
 
+from holdfast._async.contract import AsyncStorageProvider
 from holdfast._async.providers.base import AsyncBaseProvider, Content, Lifetime
 from holdfast._async.reads.reader import AsyncReader
 from holdfast.calls import Call
 from holdfast.config import ClientConfig
-from holdfast.contract import AsyncStorageProvider
 from holdfast.errors import UnsupportedError
 from holdfast.files.archive_sources import ArchiveSource
 from holdfast.files.blob import Blob

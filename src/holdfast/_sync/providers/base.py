@@ -27,6 +27,7 @@ from typing import (  # noqa: UP035
 )
 
 from holdfast._sync.content_file import ContentFile
+from holdfast._sync.contract import StorageProvider
 from holdfast._sync.dag_export import DagExport
 from holdfast._sync.reads.reader import Reader
 from holdfast._sync.reads.state import commit, on_disk
@@ -42,7 +43,6 @@ from holdfast.content.cid import CID
 from holdfast.content.profiles import Profile, profile_for
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.files import FileImporter, Part
-from holdfast.contract import StorageProvider
 from holdfast.errors import ClientClosedError, ConfigError, UnsupportedError
 from holdfast.files.archive_sources import ArchiveSource
 from holdfast.files.blob import Blob

@@ -5,11 +5,11 @@
 import os
 from typing import Any
 
+from holdfast._sync.contract import StorageProvider
 from holdfast._sync.providers.base import BaseProvider, Content, Lifetime
 from holdfast._sync.reads.reader import Reader
 from holdfast.calls import Call
 from holdfast.config import ClientConfig
-from holdfast.contract import StorageProvider
 from holdfast.errors import UnsupportedError
 from holdfast.files.archive_sources import ArchiveSource
 from holdfast.files.blob import Blob
