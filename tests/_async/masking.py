@@ -1,29 +1,23 @@
 """A reader around another that removes the mask from files."""
 
-from holdfast._async.reads.reader import AsyncReader
+from holdfast.provider import AsyncWrappingReader
 from tests.masks import FINISH, FORM
 
 
-class AsyncMaskingReader(AsyncReader):
+class AsyncMaskingReader(AsyncWrappingReader):
     def __init__(self, inner, finish=FINISH, form=FORM):
-        super().__init__()
-        self._inner = inner
+        super().__init__(inner)
         self._finish = finish
-        self.is_remote = inner.is_remote
-        self.form = inner.form + form
+        self._form = form
 
-    def blocks(self, reference, call):
-        return self._inner.blocks(reference, call)
+    @property
+    def form(self):
+        return self.inner.form + self._form
 
-    async def archive(self, reference, scope, call):
-        return await self._inner.archive(reference, scope, call)
-
-    async def read(self, reference, sink, call, *, progress=None, blocks=None, verify=None):
+    async def read(self, reference, sink, call, *, progress=None, **options):
         sink.add_finish(self._finish)
         progress = self._finish.progress(progress)
-        return await self._inner.read(
-            reference, sink, call, progress=progress, blocks=blocks, verify=verify
-        )
+        return await self.inner.read(reference, sink, call, progress=progress, **options)
 
 
 def unmasking(client, finish=FINISH, form=FORM):

@@ -2,30 +2,24 @@
 # by scripts/generate_sync.py. Change the original instead.
 """A reader around another that removes the mask from files."""
 
-from holdfast._sync.reads.reader import Reader
+from holdfast.provider import WrappingReader
 from tests.masks import FINISH, FORM
 
 
-class MaskingReader(Reader):
+class MaskingReader(WrappingReader):
     def __init__(self, inner, finish=FINISH, form=FORM):
-        super().__init__()
-        self._inner = inner
+        super().__init__(inner)
         self._finish = finish
-        self.is_remote = inner.is_remote
-        self.form = inner.form + form
+        self._form = form
 
-    def blocks(self, reference, call):
-        return self._inner.blocks(reference, call)
+    @property
+    def form(self):
+        return self.inner.form + self._form
 
-    def archive(self, reference, scope, call):
-        return self._inner.archive(reference, scope, call)
-
-    def read(self, reference, sink, call, *, progress=None, blocks=None, verify=None):
+    def read(self, reference, sink, call, *, progress=None, **options):
         sink.add_finish(self._finish)
         progress = self._finish.progress(progress)
-        return self._inner.read(
-            reference, sink, call, progress=progress, blocks=blocks, verify=verify
-        )
+        return self.inner.read(reference, sink, call, progress=progress, **options)
 
 
 def unmasking(client, finish=FINISH, form=FORM):

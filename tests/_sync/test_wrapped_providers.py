@@ -376,6 +376,18 @@ def test_folders_have_plain_files_and_sizes(client, inner, folder, tmp_path):
     assert len({*prefixes}) == len(prefixes) == 3
 
 
+def test_links_in_folders_stay_as_they_are(client, inner, folder, tmp_path):
+    (folder / "link").symlink_to("sub/b.bin")
+    cid = (client.upload(folder)).cid
+    to = client.download_folder(cid, tmp_path / "down", symlinks=True)
+    assert on_disk(to) == TREE | {"link": "sub/b.bin"}
+    assert (client.stat(f"{cid}/link")).size == len("sub/b.bin")
+    entries = {each.name: each for each in client.entries(cid, details=True)}
+    assert (entries["link"].kind, entries["link"].size) == ("symlink", len("sub/b.bin"))
+    stored = Client(inner).download_folder(cid, tmp_path / "stored", symlinks=True)
+    assert on_disk(stored)["link"] == "sub/b.bin"
+
+
 @everywhere
 def test_a_folder_of_many_small_files(client, tmp_path):
     """So many that a gateway is asked for an archive."""
