@@ -35,7 +35,7 @@ from holdfast.errors import (
     UnsupportedError,
     VerificationError,
 )
-from holdfast.protocol import pinata_uploads
+from holdfast.protocol import pinata
 from holdfast.provider import AsyncBaseProvider, AsyncWrappingProvider, AsyncWrappingReader
 from holdfast.records import Added, Entry
 from holdfast.testing import Scripted, ScriptedServer, forward_to
@@ -96,11 +96,7 @@ def local(folder, **fields):
     return AsyncLocalProvider(ClientConfig(path=folder, **fields))
 
 
-OPERATIONS = [
-    name
-    for name, method in vars(AsyncBaseProvider).items()
-    if "refusal" in getattr(method, "__dict__", {})
-]
+OPERATIONS = [name for name, method in vars(AsyncBaseProvider).items() if hasattr(method, "mark")]
 
 
 # One that logs
@@ -602,7 +598,7 @@ async def test_a_stream_that_was_read_is_not_sent_again(shaky):
 def between(node, monkeypatch, tmp_path):
     """A proxy of a node, for resumable uploads in small pieces."""
     monkeypatch.setattr("holdfast._async.providers.pinata.LARGEST_FORM", LARGEST)
-    monkeypatch.setattr(pinata_uploads, "PIECE_SIZE", PIECE)
+    monkeypatch.setattr(pinata, "PIECE_SIZE", PIECE)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     between = Between(node)
     with between.server:

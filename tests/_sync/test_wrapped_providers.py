@@ -37,7 +37,7 @@ from holdfast.errors import (
     UnsupportedError,
     VerificationError,
 )
-from holdfast.protocol import pinata_uploads
+from holdfast.protocol import pinata
 from holdfast.provider import BaseProvider, WrappingProvider, WrappingReader
 from holdfast.records import Added, Entry
 from holdfast.testing import Scripted, ScriptedServer, forward_to
@@ -98,11 +98,7 @@ def local(folder, **fields):
     return LocalProvider(ClientConfig(path=folder, **fields))
 
 
-OPERATIONS = [
-    name
-    for name, method in vars(BaseProvider).items()
-    if "refusal" in getattr(method, "__dict__", {})
-]
+OPERATIONS = [name for name, method in vars(BaseProvider).items() if hasattr(method, "mark")]
 
 
 # One that logs
@@ -602,7 +598,7 @@ def test_a_stream_that_was_read_is_not_sent_again(shaky):
 def between(node, monkeypatch, tmp_path):
     """A proxy of a node, for resumable uploads in small pieces."""
     monkeypatch.setattr("holdfast._sync.providers.pinata.LARGEST_FORM", LARGEST)
-    monkeypatch.setattr(pinata_uploads, "PIECE_SIZE", PIECE)
+    monkeypatch.setattr(pinata, "PIECE_SIZE", PIECE)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     between = Between(node)
     with between.server:

@@ -31,7 +31,7 @@ class AsyncForeignProvider(AsyncBaseProvider):
         # Its other methods may have names of ours and do something else.
         contract = {*vars(AsyncStorageProvider), "check_pin"}
         for name, method in vars(AsyncBaseProvider).items():
-            is_ours = name in contract or "refusal" in getattr(method, "__dict__", ())
+            is_ours = name in contract or hasattr(method, "mark")
             if is_ours and name not in vars(AsyncForeignProvider) and self.supports(name):
                 setattr(self, name, getattr(foreign, name))
 

@@ -33,7 +33,7 @@ class ForeignProvider(BaseProvider):
         # Its other methods may have names of ours and do something else.
         contract = {*vars(StorageProvider), "check_pin"}
         for name, method in vars(BaseProvider).items():
-            is_ours = name in contract or "refusal" in getattr(method, "__dict__", ())
+            is_ours = name in contract or hasattr(method, "mark")
             if is_ours and name not in vars(ForeignProvider) and self.supports(name):
                 setattr(self, name, getattr(foreign, name))
 
