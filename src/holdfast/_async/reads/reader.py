@@ -325,7 +325,8 @@ class AsyncWrappingReader(AsyncReader):
     """A reader that forwards everything to `inner`. A subclass overrides what it changes.
 
     To change content, override `read`, `open`, `stat` and `pages`. Copies and exports use the
-    blocks, which stay as they are.
+    blocks, which stay as they are. The inner reader reads with blocks of its own: a reader of other
+    blocks is no wrapper, but a subclass of `AsyncReader`.
 
     Attributes:
         inner: The reader that does the work.
