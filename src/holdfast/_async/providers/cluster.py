@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from holdfast._async.pin_waiting import AsyncPauses
 from holdfast._async.providers.base import Content, ignore
-from holdfast._async.providers.http import AsyncListingProvider, read_lines
+from holdfast._async.providers.http import AsyncServiceProvider, read_lines
 from holdfast._async.runtime import now, run_interruptible
 from holdfast._async.session import AsyncSession, Attempt, read_whole
 from holdfast.calls import Call, Clock
@@ -152,7 +152,7 @@ def _check_gateways(config: ClientConfig) -> None:
         )
 
 
-class AsyncClusterProvider(AsyncListingProvider):
+class AsyncClusterProvider(AsyncServiceProvider):
     """Stores content in an IPFS Cluster, under the CIDs that `compute_cid` gives.
 
     `pin_api_url` is the address of a peer's REST API, by default ``http://127.0.0.1:9094``, or of
@@ -181,6 +181,7 @@ class AsyncClusterProvider(AsyncListingProvider):
     """
 
     takes = (Source, FolderSource, ArchiveSource)
+    _api: ClusterAPI
     _unreachable: frozenset[str] = frozenset()
 
     def __init__(self, config: ClientConfig, *, session: AsyncSession | None = None) -> None:
@@ -275,14 +276,6 @@ class AsyncClusterProvider(AsyncListingProvider):
     def _usable(self, states: PeerStates) -> list[str]:
         """Return the peers for a repeated write: without those that could not be asked lately."""
         return [peer for peer in states.usable if peer not in self._unreachable]
-
-    async def unpin(self, cid: str, call: Call, /) -> None:
-        """Unpin `cid`."""
-        await self.run(self._api.unpin(cid), call)
-
-    async def check_credentials(self, call: Call, /) -> None:
-        """Return if a peer accepts the token."""
-        await self.run(self._api.check_credentials(), call)
 
     async def pin(self, cid: str, info: PinInfo) -> Pin:
         """Pin `cid`, whose content the peers then fetch from the network."""

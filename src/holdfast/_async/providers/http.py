@@ -1,7 +1,6 @@
 """The base classes of providers that write through an HTTP API and read through gateways."""
 
-from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, AsyncContextManager, ClassVar, Self, TypeVar  # noqa: UP035
 from urllib.parse import urlsplit
@@ -106,8 +105,29 @@ class AsyncHTTPProvider(AsyncBaseProvider):
         await self._session.transport.aclose()
 
 
-class AsyncListingProvider(AsyncHTTPProvider, ABC):
-    """Lists pins as a stream. `AsyncPinStream` limits its time, `ListSize` its length."""
+class AsyncServiceProvider(AsyncHTTPProvider):
+    """Finds, changes and removes pins. `_api` builds the requests, and reads the replies.
+
+    `AsyncPinStream` limits the time of a list, `ListSize` its length.
+    """
+
+    _api: Any  # a `PinAPI`, or one with more
+
+    async def unpin(self, cid: str, call: Call, /) -> None:
+        """Unpin `cid`."""
+        await self.run(self._api.unpin(cid), call)
+
+    async def check_credentials(self, call: Call, /) -> None:
+        """Return if the service accepts the token."""
+        await self.run(self._api.check_credentials(), call)
+
+    async def update_pin(
+        self, cid: str, *, name: str | None, keyvalues: Mapping[str, Any] | None
+    ) -> Pin:
+        """Change the name, the key-values or both of the pin of `cid`."""
+        async with self.call("update", cid) as call:
+            pin: Pin = await self.run(self._api.update(cid, name, keyvalues), call)
+            return pin
 
     async def list_pins(self, *, name: str | None = None, limit: int | None = None) -> list[Pin]:
         """Return what is pinned, in the order in which the service sends it."""
@@ -118,23 +138,20 @@ class AsyncListingProvider(AsyncHTTPProvider, ABC):
         find = partial(self.stream_pins, wanted, limit)
         return AsyncPinStream(find, total=self.config.timeouts.total)
 
-    @abstractmethod
-    def stream_pins(
+    async def stream_pins(
         self, wanted: PinFilter, limit: int | None, clock: Clock
     ) -> AsyncGenerator[Pin]:
-        """Yield at most `limit` pins that match `wanted`; all requests share the `clock`."""
-
-    def list_call(self, clock: Clock, cid: str | None = None) -> AsyncContextManager[Call]:
-        """Make a call for a part of a list. Nothing is held while the caller works on a pin."""
-        return self._session.call("pins", cid, clock=clock)
-
-    async def read_pages(self, pages: PinPages, clock: Clock) -> AsyncGenerator[Pin]:
-        """Yield the pins of all pages."""
+        """Yield at most `limit` pins that match `wanted`, page by page; they share the `clock`."""
+        pages: PinPages = self._api.pages(wanted, limit=limit)
         while pages.wanted:
             async with self.list_call(clock) as call:
                 page = pages.read(await self.fetch(pages.request(), call))
             for pin in page:
                 yield pin
+
+    def list_call(self, clock: Clock, cid: str | None = None) -> AsyncContextManager[Call]:
+        """Make a call for a part of a list. Nothing is held while the caller works on a pin."""
+        return self._session.call("pins", cid, clock=clock)
 
 
 async def read_lines(response: "AsyncResponse", lines: PinLines[Row]) -> AsyncGenerator[Row]:

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from holdfast._async.pin_waiting import AsyncPinStream
 from holdfast._async.providers.base import AsyncBaseProvider, Content, ignore
-from holdfast._async.providers.http import AsyncListingProvider, read_lines
+from holdfast._async.providers.http import AsyncServiceProvider, read_lines
 from holdfast._async.reads.archive_feed import AsyncArchiveFeed
 from holdfast._async.reads.blocks import AsyncBlocks, AsyncGivenBlocks
 from holdfast._async.reads.reader import AsyncReader
@@ -156,7 +156,7 @@ class AsyncKuboReader(AsyncReader):
             return None
 
 
-class AsyncKuboProvider(AsyncListingProvider):
+class AsyncKuboProvider(AsyncServiceProvider):
     """Stores content on a Kubo node under the CIDs that `compute_cid` gives.
 
     `pin_api_url` is the address of Kubo's RPC API, by default ``http://127.0.0.1:5001``.
@@ -175,6 +175,7 @@ class AsyncKuboProvider(AsyncListingProvider):
     """
 
     takes = (Source, FolderSource, ArchiveSource)
+    _api: KuboAPI
 
     def make_reader(self, config: ClientConfig) -> AsyncReader:
         """Return a reader of the gateways that are configured, else of the RPC API."""
@@ -251,10 +252,6 @@ class AsyncKuboProvider(AsyncListingProvider):
         progress(archives[-1].done, content.size)  # Kubo may reply before the last report
         return added
 
-    async def unpin(self, cid: str, call: Call, /) -> None:
-        """Unpin `cid`."""
-        await self.run(self._api.unpin(cid), call)
-
     async def check_credentials(self, call: Call, /) -> None:
         """Return if Kubo is new enough, and accepts the token for what this provider does."""
         reads = READ_COMMANDS if self.config.gateway_url is None else ()
@@ -272,13 +269,6 @@ class AsyncKuboProvider(AsyncListingProvider):
         """Return the public addresses of the node on the network."""
         async with self.call("addresses") as call:
             return await self.run(self._api.addresses(), call)
-
-    async def update_pin(
-        self, cid: str, *, name: str | None, keyvalues: Mapping[str, Any] | None
-    ) -> Pin:
-        """Change the name of the pin of `cid`."""
-        async with self.call("update", cid) as call:
-            return await self.run(self._api.update(cid, name, keyvalues), call)
 
     def find_pins(self, wanted: PinFilter, *, limit: int | None = None) -> AsyncPinStream:
         """Yield the pins that match `wanted`, in no order, as Kubo sends them."""

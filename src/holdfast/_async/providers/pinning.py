@@ -1,13 +1,10 @@
 """The provider of the spec: writes through a pinning HTTP API, reads through IPFS gateways."""
 
-from collections.abc import AsyncGenerator, Mapping
-from typing import Any
-
 from holdfast._async.providers.base import Content
-from holdfast._async.providers.http import AsyncListingProvider
+from holdfast._async.providers.http import AsyncServiceProvider
 from holdfast._async.runtime import compute, run_blocking
 from holdfast._async.session import AsyncSession
-from holdfast.calls import Call, Clock
+from holdfast.calls import Call
 from holdfast.config import ClientConfig
 from holdfast.config.client_config import missing_token
 from holdfast.config.secret import Secret
@@ -19,10 +16,10 @@ from holdfast.files.sources import Progress, Source
 from holdfast.protocol.multipart import FormFile, FormFolder
 from holdfast.protocol.pin_api import PinAPI
 from holdfast.protocol.pinning import PinningAPI
-from holdfast.records import Added, Pin, PinFilter, PinInfo
+from holdfast.records import Added, Pin, PinInfo
 
 
-class AsyncPinProvider(AsyncListingProvider):
+class AsyncPinProvider(AsyncServiceProvider):
     """Pins by HTTP with a token, and reads through gateways that never see it.
 
     Example:
@@ -33,6 +30,7 @@ class AsyncPinProvider(AsyncListingProvider):
     """
 
     takes = (Source, FolderSource)
+    _api: PinAPI
 
     def __init__(self, config: ClientConfig, *, session: AsyncSession | None = None) -> None:
         if config.provider_token is None:
@@ -97,27 +95,6 @@ class AsyncPinProvider(AsyncListingProvider):
             cid = Reference.parse(added.cid).cid
             await run_blocking(self._layout.compare_folder, hashed, cid)
         return added
-
-    async def unpin(self, cid: str, call: Call, /) -> None:
-        """Unpin `cid`."""
-        await self.run(self._api.unpin(cid), call)
-
-    async def check_credentials(self, call: Call, /) -> None:
-        """Return if the service accepts the token."""
-        await self.run(self._api.check_credentials(), call)
-
-    def stream_pins(
-        self, wanted: PinFilter, limit: int | None, clock: Clock
-    ) -> AsyncGenerator[Pin]:
-        """Yield the pins that match `wanted`, newest first, fetched page by page."""
-        return self.read_pages(self._api.pages(wanted, limit=limit), clock)
-
-    async def update_pin(
-        self, cid: str, *, name: str | None, keyvalues: Mapping[str, Any] | None
-    ) -> Pin:
-        """Change the name, the key-values or both of the pin of `cid`."""
-        async with self.call("update", cid) as call:
-            return await self.run(self._api.update(cid, name, keyvalues), call)
 
     async def pin(self, cid: str, info: PinInfo) -> Pin:
         """Ask the service to fetch and pin `cid`, unless it is pinned already."""

@@ -1,21 +1,20 @@
 """The provider for services with the IPFS Pinning Services API, which pin existing content only."""
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from holdfast._async.providers.http import AsyncListingProvider
+from holdfast._async.providers.http import AsyncServiceProvider
 from holdfast._async.session import AsyncSession
-from holdfast.calls import Call, Clock
 from holdfast.config import ClientConfig
 from holdfast.config.client_config import missing_token
 from holdfast.errors import ConfigError
 from holdfast.protocol.psa import MAX_ORIGINS, PSAAPI
-from holdfast.records import Pin, PinFilter, PinInfo
+from holdfast.records import Pin, PinInfo
 
 OPTIONS: Final = frozenset({"origins"})
 
 
-class AsyncPSAProvider(AsyncListingProvider):
+class AsyncPSAProvider(AsyncServiceProvider):
     """Pins content by its CID at a service with the IPFS Pinning Services API.
 
     `pin_api_url` is the address of that API, such as ``https://api.pinata.cloud/psa``. It has no
@@ -41,20 +40,14 @@ class AsyncPSAProvider(AsyncListingProvider):
         'https://ipfs.io/ipfs/bafkqaaa'
     """
 
+    _api: PSAAPI
+
     def __init__(self, config: ClientConfig, *, session: AsyncSession | None = None) -> None:
         if config.provider_token is None:
             raise missing_token(config)
         origins = read_origins(config.provider_options)
         super().__init__(config, session=session)
         self._api = PSAAPI(config.api_url, config.provider_token, origins)
-
-    async def unpin(self, cid: str, call: Call, /) -> None:
-        """Delete all requests for `cid`."""
-        await self.run(self._api.unpin(cid), call)
-
-    async def check_credentials(self, call: Call, /) -> None:
-        """Return if the service accepts the token."""
-        await self.run(self._api.check_credentials(), call)
 
     async def pin(self, cid: str, info: PinInfo) -> Pin:
         """Ask the service to fetch and pin `cid`, unless it was asked already."""
@@ -69,22 +62,6 @@ class AsyncPSAProvider(AsyncListingProvider):
         """Return a pin by `pin` as it is now; raise ProviderError if the service has failed."""
         async with self.call("pin", pin.cid) as call:
             return await self.run(self._api.check_pin(pin), call)
-
-    async def update_pin(
-        self, cid: str, *, name: str | None, keyvalues: Mapping[str, Any] | None
-    ) -> Pin:
-        """Change the name, the key-values or both of the pin of `cid`."""
-        async with self.call("update", cid) as call:
-            return await self.run(self._api.update(cid, name, keyvalues), call)
-
-    def stream_pins(
-        self, wanted: PinFilter, limit: int | None, clock: Clock
-    ) -> AsyncGenerator[Pin]:
-        """Yield the pins that match `wanted`, newest first, fetched page by page.
-
-        Requests that have failed are left out.
-        """
-        return self.read_pages(self._api.pages(wanted, limit=limit), clock)
 
 
 def read_origins(options: Mapping[str, Any]) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from holdfast._sync.pin_waiting import Pauses
 from holdfast._sync.providers.base import Content, ignore
-from holdfast._sync.providers.http import ListingProvider, read_lines
+from holdfast._sync.providers.http import ServiceProvider, read_lines
 from holdfast._sync.runtime import now, run_interruptible
 from holdfast._sync.session import Attempt, Session, read_whole
 from holdfast.calls import Call, Clock
@@ -152,7 +152,7 @@ def _check_gateways(config: ClientConfig) -> None:
         )
 
 
-class ClusterProvider(ListingProvider):
+class ClusterProvider(ServiceProvider):
     """Stores content in an IPFS Cluster, under the CIDs that `compute_cid` gives.
 
     `pin_api_url` is the address of a peer's REST API, by default ``http://127.0.0.1:9094``, or of
@@ -181,6 +181,7 @@ class ClusterProvider(ListingProvider):
     """
 
     takes = (Source, FolderSource, ArchiveSource)
+    _api: ClusterAPI
     _unreachable: frozenset[str] = frozenset()
 
     def __init__(self, config: ClientConfig, *, session: Session | None = None) -> None:
@@ -273,14 +274,6 @@ class ClusterProvider(ListingProvider):
     def _usable(self, states: PeerStates) -> list[str]:
         """Return the peers for a repeated write: without those that could not be asked lately."""
         return [peer for peer in states.usable if peer not in self._unreachable]
-
-    def unpin(self, cid: str, call: Call, /) -> None:
-        """Unpin `cid`."""
-        self.run(self._api.unpin(cid), call)
-
-    def check_credentials(self, call: Call, /) -> None:
-        """Return if a peer accepts the token."""
-        self.run(self._api.check_credentials(), call)
 
     def pin(self, cid: str, info: PinInfo) -> Pin:
         """Pin `cid`, whose content the peers then fetch from the network."""

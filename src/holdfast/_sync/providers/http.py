@@ -2,8 +2,7 @@
 # by scripts/generate_sync.py. Change the original instead.
 """The base classes of providers that write through an HTTP API and read through gateways."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, ContextManager, Self, TypeVar  # noqa: UP035
 from urllib.parse import urlsplit
@@ -108,8 +107,27 @@ class HTTPProvider(BaseProvider):
         self._session.transport.close()
 
 
-class ListingProvider(HTTPProvider, ABC):
-    """Lists pins as a stream. `PinStream` limits its time, `ListSize` its length."""
+class ServiceProvider(HTTPProvider):
+    """Finds, changes and removes pins. `_api` builds the requests, and reads the replies.
+
+    `PinStream` limits the time of a list, `ListSize` its length.
+    """
+
+    _api: Any  # a `PinAPI`, or one with more
+
+    def unpin(self, cid: str, call: Call, /) -> None:
+        """Unpin `cid`."""
+        self.run(self._api.unpin(cid), call)
+
+    def check_credentials(self, call: Call, /) -> None:
+        """Return if the service accepts the token."""
+        self.run(self._api.check_credentials(), call)
+
+    def update_pin(self, cid: str, *, name: str | None, keyvalues: Mapping[str, Any] | None) -> Pin:
+        """Change the name, the key-values or both of the pin of `cid`."""
+        with self.call("update", cid) as call:
+            pin: Pin = self.run(self._api.update(cid, name, keyvalues), call)
+            return pin
 
     def list_pins(self, *, name: str | None = None, limit: int | None = None) -> list[Pin]:
         """Return what is pinned, in the order in which the service sends it."""
@@ -120,21 +138,18 @@ class ListingProvider(HTTPProvider, ABC):
         find = partial(self.stream_pins, wanted, limit)
         return PinStream(find, total=self.config.timeouts.total)
 
-    @abstractmethod
     def stream_pins(self, wanted: PinFilter, limit: int | None, clock: Clock) -> Generator[Pin]:
-        """Yield at most `limit` pins that match `wanted`; all requests share the `clock`."""
-
-    def list_call(self, clock: Clock, cid: str | None = None) -> ContextManager[Call]:
-        """Make a call for a part of a list. Nothing is held while the caller works on a pin."""
-        return self._session.call("pins", cid, clock=clock)
-
-    def read_pages(self, pages: PinPages, clock: Clock) -> Generator[Pin]:
-        """Yield the pins of all pages."""
+        """Yield at most `limit` pins that match `wanted`, page by page; they share the `clock`."""
+        pages: PinPages = self._api.pages(wanted, limit=limit)
         while pages.wanted:
             with self.list_call(clock) as call:
                 page = pages.read(self.fetch(pages.request(), call))
             for pin in page:
                 yield pin
+
+    def list_call(self, clock: Clock, cid: str | None = None) -> ContextManager[Call]:
+        """Make a call for a part of a list. Nothing is held while the caller works on a pin."""
+        return self._session.call("pins", cid, clock=clock)
 
 
 def read_lines(response: "Response", lines: PinLines[Row]) -> Generator[Row]:

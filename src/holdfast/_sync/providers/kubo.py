@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from holdfast._sync.pin_waiting import PinStream
 from holdfast._sync.providers.base import BaseProvider, Content, ignore
-from holdfast._sync.providers.http import ListingProvider, read_lines
+from holdfast._sync.providers.http import ServiceProvider, read_lines
 from holdfast._sync.reads.archive_feed import ArchiveFeed
 from holdfast._sync.reads.blocks import Blocks, GivenBlocks
 from holdfast._sync.reads.reader import Reader
@@ -154,7 +154,7 @@ class KuboReader(Reader):
             return None
 
 
-class KuboProvider(ListingProvider):
+class KuboProvider(ServiceProvider):
     """Stores content on a Kubo node under the CIDs that `compute_cid` gives.
 
     `pin_api_url` is the address of Kubo's RPC API, by default ``http://127.0.0.1:5001``.
@@ -173,6 +173,7 @@ class KuboProvider(ListingProvider):
     """
 
     takes = (Source, FolderSource, ArchiveSource)
+    _api: KuboAPI
 
     def make_reader(self, config: ClientConfig) -> Reader:
         """Return a reader of the gateways that are configured, else of the RPC API."""
@@ -239,10 +240,6 @@ class KuboProvider(ListingProvider):
         progress(archives[-1].done, content.size)  # Kubo may reply before the last report
         return added
 
-    def unpin(self, cid: str, call: Call, /) -> None:
-        """Unpin `cid`."""
-        self.run(self._api.unpin(cid), call)
-
     def check_credentials(self, call: Call, /) -> None:
         """Return if Kubo is new enough, and accepts the token for what this provider does."""
         reads = READ_COMMANDS if self.config.gateway_url is None else ()
@@ -260,11 +257,6 @@ class KuboProvider(ListingProvider):
         """Return the public addresses of the node on the network."""
         with self.call("addresses") as call:
             return self.run(self._api.addresses(), call)
-
-    def update_pin(self, cid: str, *, name: str | None, keyvalues: Mapping[str, Any] | None) -> Pin:
-        """Change the name of the pin of `cid`."""
-        with self.call("update", cid) as call:
-            return self.run(self._api.update(cid, name, keyvalues), call)
 
     def find_pins(self, wanted: PinFilter, *, limit: int | None = None) -> PinStream:
         """Yield the pins that match `wanted`, in no order, as Kubo sends them."""

@@ -2,14 +2,11 @@
 # by scripts/generate_sync.py. Change the original instead.
 """The provider of the spec: writes through a pinning HTTP API, reads through IPFS gateways."""
 
-from collections.abc import Generator, Mapping
-from typing import Any
-
 from holdfast._sync.providers.base import Content
-from holdfast._sync.providers.http import ListingProvider
+from holdfast._sync.providers.http import ServiceProvider
 from holdfast._sync.runtime import compute, run_blocking
 from holdfast._sync.session import Session
-from holdfast.calls import Call, Clock
+from holdfast.calls import Call
 from holdfast.config import ClientConfig
 from holdfast.config.client_config import missing_token
 from holdfast.config.secret import Secret
@@ -21,10 +18,10 @@ from holdfast.files.sources import Progress, Source
 from holdfast.protocol.multipart import FormFile, FormFolder
 from holdfast.protocol.pin_api import PinAPI
 from holdfast.protocol.pinning import PinningAPI
-from holdfast.records import Added, Pin, PinFilter, PinInfo
+from holdfast.records import Added, Pin, PinInfo
 
 
-class PinProvider(ListingProvider):
+class PinProvider(ServiceProvider):
     """Pins by HTTP with a token, and reads through gateways that never see it.
 
     Example:
@@ -35,6 +32,7 @@ class PinProvider(ListingProvider):
     """
 
     takes = (Source, FolderSource)
+    _api: PinAPI
 
     def __init__(self, config: ClientConfig, *, session: Session | None = None) -> None:
         if config.provider_token is None:
@@ -95,23 +93,6 @@ class PinProvider(ListingProvider):
             cid = Reference.parse(added.cid).cid
             run_blocking(self._layout.compare_folder, hashed, cid)
         return added
-
-    def unpin(self, cid: str, call: Call, /) -> None:
-        """Unpin `cid`."""
-        self.run(self._api.unpin(cid), call)
-
-    def check_credentials(self, call: Call, /) -> None:
-        """Return if the service accepts the token."""
-        self.run(self._api.check_credentials(), call)
-
-    def stream_pins(self, wanted: PinFilter, limit: int | None, clock: Clock) -> Generator[Pin]:
-        """Yield the pins that match `wanted`, newest first, fetched page by page."""
-        return self.read_pages(self._api.pages(wanted, limit=limit), clock)
-
-    def update_pin(self, cid: str, *, name: str | None, keyvalues: Mapping[str, Any] | None) -> Pin:
-        """Change the name, the key-values or both of the pin of `cid`."""
-        with self.call("update", cid) as call:
-            return self.run(self._api.update(cid, name, keyvalues), call)
 
     def pin(self, cid: str, info: PinInfo) -> Pin:
         """Ask the service to fetch and pin `cid`, unless it is pinned already."""

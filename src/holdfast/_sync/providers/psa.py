@@ -2,22 +2,21 @@
 # by scripts/generate_sync.py. Change the original instead.
 """The provider for services with the IPFS Pinning Services API, which pin existing content only."""
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from holdfast._sync.providers.http import ListingProvider
+from holdfast._sync.providers.http import ServiceProvider
 from holdfast._sync.session import Session
-from holdfast.calls import Call, Clock
 from holdfast.config import ClientConfig
 from holdfast.config.client_config import missing_token
 from holdfast.errors import ConfigError
 from holdfast.protocol.psa import MAX_ORIGINS, PSAAPI
-from holdfast.records import Pin, PinFilter, PinInfo
+from holdfast.records import Pin, PinInfo
 
 OPTIONS: Final = frozenset({"origins"})
 
 
-class PSAProvider(ListingProvider):
+class PSAProvider(ServiceProvider):
     """Pins content by its CID at a service with the IPFS Pinning Services API.
 
     `pin_api_url` is the address of that API, such as ``https://api.pinata.cloud/psa``. It has no
@@ -43,20 +42,14 @@ class PSAProvider(ListingProvider):
         'https://ipfs.io/ipfs/bafkqaaa'
     """
 
+    _api: PSAAPI
+
     def __init__(self, config: ClientConfig, *, session: Session | None = None) -> None:
         if config.provider_token is None:
             raise missing_token(config)
         origins = read_origins(config.provider_options)
         super().__init__(config, session=session)
         self._api = PSAAPI(config.api_url, config.provider_token, origins)
-
-    def unpin(self, cid: str, call: Call, /) -> None:
-        """Delete all requests for `cid`."""
-        self.run(self._api.unpin(cid), call)
-
-    def check_credentials(self, call: Call, /) -> None:
-        """Return if the service accepts the token."""
-        self.run(self._api.check_credentials(), call)
 
     def pin(self, cid: str, info: PinInfo) -> Pin:
         """Ask the service to fetch and pin `cid`, unless it was asked already."""
@@ -71,18 +64,6 @@ class PSAProvider(ListingProvider):
         """Return a pin by `pin` as it is now; raise ProviderError if the service has failed."""
         with self.call("pin", pin.cid) as call:
             return self.run(self._api.check_pin(pin), call)
-
-    def update_pin(self, cid: str, *, name: str | None, keyvalues: Mapping[str, Any] | None) -> Pin:
-        """Change the name, the key-values or both of the pin of `cid`."""
-        with self.call("update", cid) as call:
-            return self.run(self._api.update(cid, name, keyvalues), call)
-
-    def stream_pins(self, wanted: PinFilter, limit: int | None, clock: Clock) -> Generator[Pin]:
-        """Yield the pins that match `wanted`, newest first, fetched page by page.
-
-        Requests that have failed are left out.
-        """
-        return self.read_pages(self._api.pages(wanted, limit=limit), clock)
 
 
 def read_origins(options: Mapping[str, Any]) -> tuple[str, ...]:
