@@ -154,11 +154,13 @@ class AsyncSession:
 
         `once` makes one attempt; by default, that is `fetch_once`.
         """
-        once = once or self.fetch_once
-        first: list[Attempt] = [await once(request, call)]
-        if isinstance(first[0], Reply) and first[0].status not in request.retried:
-            self.succeeded()
-            return first[0]
+        first: list[Attempt] = []
+        if once is None:
+            once = self.fetch_once
+            first.append(await once(request, call))
+            if isinstance(first[0], Reply) and first[0].status not in request.retried:
+                self.succeeded()
+                return first[0]
         is_lost = False  # whether an attempt sent all of the request and got no reply
 
         async def attempt() -> Attempt:

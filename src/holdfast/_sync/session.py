@@ -156,11 +156,13 @@ class Session:
 
         `once` makes one attempt; by default, that is `fetch_once`.
         """
-        once = once or self.fetch_once
-        first: list[Attempt] = [once(request, call)]
-        if isinstance(first[0], Reply) and first[0].status not in request.retried:
-            self.succeeded()
-            return first[0]
+        first: list[Attempt] = []
+        if once is None:
+            once = self.fetch_once
+            first.append(once(request, call))
+            if isinstance(first[0], Reply) and first[0].status not in request.retried:
+                self.succeeded()
+                return first[0]
         is_lost = False  # whether an attempt sent all of the request and got no reply
 
         def attempt() -> Attempt:
