@@ -58,12 +58,7 @@ class _LimitedCall:
 
     __slots__ = ("_arguments", "_call", "_clock", "_held", "_locks", "_token")
 
-    def __init__(
-        self,
-        locks: _Locks,
-        clock: Clock | None,
-        **arguments: Any,
-    ) -> None:
+    def __init__(self, locks: _Locks, clock: Clock | None, *arguments: Any) -> None:
         self._locks = locks
         self._clock = clock
         self._arguments = arguments
@@ -77,7 +72,10 @@ class _LimitedCall:
             if self._clock is not None:
                 self._clock.postponed += now() - arrived
         self._token = _calling.set(calling | self._locks.alone if calling else self._locks.alone)
-        self._call = Call(clock=self._clock, **self._arguments)
+        operation, cid, total, hook, provider = self._arguments
+        self._call = Call(
+            operation, cid=cid, total=total, hook=hook, clock=self._clock, provider=provider
+        )
         return self._call
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -141,14 +139,10 @@ class Session:
         upload from a file that this client reads, for example) does not wait: it might wait for
         itself.
         """
+        config = self._config
+        seconds = config.timeouts.total if total else None
         return _LimitedCall(
-            self._locks,
-            clock,
-            operation=operation,
-            cid=cid,
-            total=self._config.timeouts.total if total else None,
-            hook=self._config.on_event,
-            provider=self.provider,
+            self._locks, clock, operation, cid, seconds, config.on_event, self.provider
         )
 
     def fetch(self, request: Request, call: Call, once: Once | None = None) -> Reply:

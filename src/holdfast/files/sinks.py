@@ -155,7 +155,12 @@ class Sink:
 
     def check_limit(self, size: int) -> None:
         """Raise TooLargeError if the content from `size` verified bytes exceeds `max_bytes`."""
-        check_limit(self.content_size(size), self._max_bytes)
+        if self._max_bytes is not None:
+            self.check_content(self.content_size(size) if self.finishes else size, self._max_bytes)
+
+    def check_content(self, size: int, limit: int) -> None:
+        """Raise TooLargeError if content of `size` bytes exceeds `limit`."""
+        check_limit(size, limit)
 
     def finish(self: Self) -> Iterator[bool]:
         """Fill `final` with what the finishes make; yield True after some MiB."""
@@ -202,15 +207,12 @@ class MemorySink(Sink):
 class TextSink(MemorySink):
     """A JSON document in memory."""
 
-    def check_limit(self, size: int) -> None:
+    def check_content(self, size: int, limit: int) -> None:
         """Raise SerializationError if the document is too large."""
-        try:
-            super().check_limit(size)
-        except TooLargeError as error:
+        if size > limit:
             raise SerializationError(
-                f"the document is larger than max_json_bytes ({error.limit}); "
-                "raise that, or use download"
-            ) from None
+                f"the document is larger than max_json_bytes ({limit}); raise that, or use download"
+            )
 
 
 class RangeSink(Sink):

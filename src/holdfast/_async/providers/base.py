@@ -478,7 +478,8 @@ class AsyncBaseProvider(AsyncStorageProvider, ABC):
         async with self.call("retrieve", cid) as call:
             sink = TextSink(self.config.max_json_bytes)
             await self.reader.read(Reference.parse(cid), sink, call)
-            return json_text.from_content((await commit(sink)).data)
+            content = await commit(sink) if sink.finishes else sink
+            return json_text.from_content(content.data)
 
     async def get_file(
         self,

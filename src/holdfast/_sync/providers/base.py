@@ -470,7 +470,8 @@ class BaseProvider(StorageProvider, ABC):
         with self.call("retrieve", cid) as call:
             sink = TextSink(self.config.max_json_bytes)
             self.reader.read(Reference.parse(cid), sink, call)
-            return json_text.from_content((commit(sink)).data)
+            content = commit(sink) if sink.finishes else sink
+            return json_text.from_content(content.data)
 
     def get_file(
         self,
