@@ -148,17 +148,21 @@ class AsyncSession:
 
         `once` makes one attempt; by default, that is `fetch_once`.
         """
-        first: list[Attempt] = []
-        if once is None:
-            once = self.fetch_once
-            first.append(await once(request, call))
-            if isinstance(first[0], Reply) and first[0].status not in request.retried:
-                self.succeeded()
-                return first[0]
+        if once is not None:
+            return await self._fetch(request, call, once)
+        outcome = await self.fetch_once(request, call)
+        if isinstance(outcome, Reply) and outcome.status not in request.retried:
+            self.succeeded()
+            return outcome
+        return await self._fetch(request, call, self.fetch_once, outcome)
+
+    async def _fetch(self, request: Request, call: Call, once: Once, *outcomes: Attempt) -> Reply:
+        """Make attempts until one succeeds or nothing helps. The first has perhaps its outcome."""
+        known = [*outcomes]
         is_lost = False  # whether an attempt sent all of the request and got no reply
 
         async def attempt() -> Attempt:
-            return first.pop() if first else await once(request, call)
+            return known.pop() if known else await once(request, call)
 
         def reason(outcome: Attempt) -> Retry | None:
             nonlocal is_lost

@@ -150,17 +150,21 @@ class Session:
 
         `once` makes one attempt; by default, that is `fetch_once`.
         """
-        first: list[Attempt] = []
-        if once is None:
-            once = self.fetch_once
-            first.append(once(request, call))
-            if isinstance(first[0], Reply) and first[0].status not in request.retried:
-                self.succeeded()
-                return first[0]
+        if once is not None:
+            return self._fetch(request, call, once)
+        outcome = self.fetch_once(request, call)
+        if isinstance(outcome, Reply) and outcome.status not in request.retried:
+            self.succeeded()
+            return outcome
+        return self._fetch(request, call, self.fetch_once, outcome)
+
+    def _fetch(self, request: Request, call: Call, once: Once, *outcomes: Attempt) -> Reply:
+        """Make attempts until one succeeds or nothing helps. The first has perhaps its outcome."""
+        known = [*outcomes]
         is_lost = False  # whether an attempt sent all of the request and got no reply
 
         def attempt() -> Attempt:
-            return first.pop() if first else once(request, call)
+            return known.pop() if known else once(request, call)
 
         def reason(outcome: Attempt) -> Retry | None:
             nonlocal is_lost
