@@ -34,6 +34,22 @@ if has_room(8 << 30):
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 
+# Generated tests that `make test` runs: of what is written by hand in both colours, or differs
+# between tasks and threads. The others test the same logic a second time, and are slow tests.
+BOTH_COLOURS = {
+    *("transport", "plain_exchange", "connection", "lifecycle", "many", "open", "upload"),
+    *("faults_lifecycle", "faults_replies", "faults_transport", "resilience", "provider_contract"),
+}
+
+
+def pytest_collection_modifyitems(items):
+    """Leave the generated tests of logic that is the same in both colours to the slow run."""
+    for item in items:
+        name = item.path.stem.removeprefix("test_")
+        if item.path.parent.name == "_sync" and name not in BOTH_COLOURS:
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session):
     """Collect without the garbage collector, which would look at all of it again and again."""
