@@ -1,6 +1,6 @@
 """Tests of what every async provider must do.
 
-A provider that lacks a capability, or raises `UnsupportedError`, skips its tests.
+A provider that lacks an operation, or raises `UnsupportedError`, skips its tests.
 """
 
 import filecmp

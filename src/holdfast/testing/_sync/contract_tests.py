@@ -2,7 +2,7 @@
 # by scripts/generate_sync.py. Change the original instead.
 """Tests of what every blocking provider must do.
 
-A provider that lacks a capability, or raises `UnsupportedError`, skips its tests.
+A provider that lacks an operation, or raises `UnsupportedError`, skips its tests.
 """
 
 import filecmp
