@@ -279,7 +279,7 @@ class AsyncOldProvider:
         return f"old://{cid}"
 
 
-async def test_a_provider_of_the_old_signatures_works_and_has_what_it_has_methods_for():
+async def test_a_provider_of_the_old_signatures_works_and_has_what_it_has_methods_for(tmp_path):
     client = AsyncClient(AsyncOldProvider())
     assert (await client.upload(b"hello", name="a.txt")).size == 5
     assert (await client.store([1])).cid == HELLO_CID
@@ -289,6 +289,8 @@ async def test_a_provider_of_the_old_signatures_works_and_has_what_it_has_method
     assert client.url(HELLO_CID) == f"old://{HELLO_CID}"
     with pytest.raises(UnsupportedError, match="OldProvider cannot open files in parts; use"):
         await client.open(HELLO_CID)
+    with pytest.raises(UnsupportedError, match="OldProvider cannot store directories; upload the"):
+        await client.upload(tmp_path)
 
 
 # Another API of a pinning service

@@ -281,7 +281,7 @@ class OldProvider:
         return f"old://{cid}"
 
 
-def test_a_provider_of_the_old_signatures_works_and_has_what_it_has_methods_for():
+def test_a_provider_of_the_old_signatures_works_and_has_what_it_has_methods_for(tmp_path):
     client = Client(OldProvider())
     assert (client.upload(b"hello", name="a.txt")).size == 5
     assert (client.store([1])).cid == HELLO_CID
@@ -291,6 +291,8 @@ def test_a_provider_of_the_old_signatures_works_and_has_what_it_has_methods_for(
     assert client.url(HELLO_CID) == f"old://{HELLO_CID}"
     with pytest.raises(UnsupportedError, match="OldProvider cannot open files in parts; use"):
         client.open(HELLO_CID)
+    with pytest.raises(UnsupportedError, match="OldProvider cannot store directories; upload the"):
+        client.upload(tmp_path)
 
 
 # Another API of a pinning service

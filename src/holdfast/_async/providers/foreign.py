@@ -56,7 +56,9 @@ class AsyncForeignProvider(AsyncBaseProvider):
         if self.supports("add"):
             return await super().put(content, info, progress)
         if isinstance(content, FolderSource):
-            return await self.add_directory(content, info, progress=progress)
+            return await self.require("add_directory").add_directory(
+                content, info, progress=progress
+            )
         if info.keyvalues:
             raise UnsupportedError(f"{self.title} keeps no key-values; leave keyvalues out")
         if isinstance(content, ArchiveSource):

@@ -58,7 +58,7 @@ class ForeignProvider(BaseProvider):
         if self.supports("add"):
             return super().put(content, info, progress)
         if isinstance(content, FolderSource):
-            return self.add_directory(content, info, progress=progress)
+            return self.require("add_directory").add_directory(content, info, progress=progress)
         if info.keyvalues:
             raise UnsupportedError(f"{self.title} keeps no key-values; leave keyvalues out")
         if isinstance(content, ArchiveSource):
