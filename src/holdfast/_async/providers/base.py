@@ -304,7 +304,7 @@ class AsyncBaseProvider(AsyncStorageProvider, ABC):
     def refusal(self, operation: str) -> UnsupportedError:
         """Return the error for an operation that the provider lacks, with the alternative."""
         mark: Operation = getattr(AsyncBaseProvider, operation).mark
-        is_read_only = mark.takes is not None and not self.supports("add")
+        is_read_only = mark.takes is not None and not self.supports("put_file")
         return UnsupportedError(f"{self.title} {CANNOT_STORE if is_read_only else mark.refusal}")
 
     # Where the provider is

@@ -300,7 +300,7 @@ class BaseProvider(StorageProvider, ABC):
     def refusal(self, operation: str) -> UnsupportedError:
         """Return the error for an operation that the provider lacks, with the alternative."""
         mark: Operation = getattr(BaseProvider, operation).mark
-        is_read_only = mark.takes is not None and not self.supports("add")
+        is_read_only = mark.takes is not None and not self.supports("put_file")
         return UnsupportedError(f"{self.title} {CANNOT_STORE if is_read_only else mark.refusal}")
 
     # Where the provider is
