@@ -417,6 +417,8 @@ class TestDirectoryProvider(DirectoryTests):
 """
 PINS = """
 class PinsProvider(MemoryProvider):
+    takes = (Source,)
+
     def __init__(self):
         super().__init__()
         self._pins = {}

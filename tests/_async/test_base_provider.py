@@ -6,6 +6,7 @@ from holdfast import (
     AsyncBaseProvider,
     AsyncBlockReader,
     AsyncClient,
+    AsyncLocalProvider,
     AsyncPinProvider,
     ClientConfig,
 )
@@ -140,6 +141,24 @@ async def test_closing_that_failed_is_tried_again_and_then_done():
     assert provider.releases == 2
 
 
+async def test_a_place_is_the_same_wherever_the_program_runs(tmp_path, monkeypatch):
+    places = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        places.append(AsyncDictProvider(ClientConfig(path="store")).place())
+    assert places[0] != places[1]
+    path = tmp_path / "two" / "store"
+    stores = [
+        AsyncLocalProvider(ClientConfig(path=each, provider_options=options))
+        for each, options in (("store", {}), (path, {"a": 1}))
+    ]
+    assert stores[0].place().is_same(stores[1].place())
+    assert not places[0].is_same(places[1])
+    for store in stores:
+        await store.aclose()
+
+
 async def test_what_a_subclass_must_write_is_seen_when_it_is_made():
     class Half(AsyncDictProvider):
         unpin = AsyncBaseProvider.unpin
@@ -197,8 +216,9 @@ async def test_what_is_not_overridden_is_not_supported_and_raises(operation):
 
 
 async def test_what_is_overridden_is_supported():
-    with pytest.raises(UnsupportedError, match="cannot list what it keeps"):
-        await AsyncClient(AsyncDictProvider()).pins()
+    for wanted in ({}, {"cid": HELLO_CID}):
+        with pytest.raises(UnsupportedError, match="cannot list what it keeps"):
+            await AsyncClient(AsyncDictProvider()).pins(**wanted)
     provider = AsyncListingProvider()
     assert provider.supports("list_pins")
     assert not provider.supports("find_pins")

@@ -22,6 +22,7 @@ from holdfast import (
     ClientConfig,
     compute_cid,
 )
+from holdfast.content.cid import CID
 from holdfast.errors import (
     ClientClosedError,
     ConfigError,
@@ -168,7 +169,7 @@ async def test_a_wrapper_supports_what_its_inner_provider_does(inner):
             with pytest.raises(UnsupportedError):
                 provider.require(name)
     xor = AsyncXORProvider(AsyncLoggingProvider(inner), KEY)
-    without = dict.fromkeys(("import_archive", "import_car"), False)
+    without = dict.fromkeys(("import_archive", "import_car", "signed_upload_url"), False)
     assert {name: xor.supports(name) for name in OPERATIONS} == supported | without
     assert not xor.supports("no such thing")
 
@@ -216,6 +217,68 @@ async def test_what_a_wrapper_was_given_is_closed_exactly_once(tmp_path):
     for each in (client, copy, AsyncClient(provider), AsyncClient(inner)):
         with pytest.raises(ClientClosedError):
             await each.store([3])
+
+
+class AsyncSecretNames(AsyncWrappingProvider):
+    """Changes the names of pins, and shows the plain ones."""
+
+    async def add(self, content, info, call, progress):
+        return await super().add(content, replace(info, name=info.name[::-1]), call, progress)
+
+    async def find_pins(self, wanted, *, limit=None):
+        async for pin in super().find_pins(replace(wanted, name=None), limit=limit):
+            yield replace(pin, name=pin.name[::-1])
+
+    list_pins = AsyncBaseProvider.list_pins
+
+
+async def test_copies_move_the_names_that_are_stored(inner, tmp_path):
+    here = AsyncClient(AsyncSecretNames(AsyncXORProvider(inner, KEY)))
+    record = await here.upload(SMALL, name="plain")
+    other = await here.upload(LARGE, name="words")
+    assert {pin.name for pin in await here.pins()} == {"plain", "words"}
+    there = AsyncLocalProvider(ClientConfig(path=tmp_path / "there"))
+    async with AsyncClient(AsyncSecretNames(AsyncXORProvider(there, KEY))) as to:
+        await here.copy(record.cid, to=to)
+        async for outcome in here.copy_pins(to=to):
+            outcome.result()
+    assert {pin.cid: pin.name for pin in await there.list_pins()} == {
+        record.cid: "nialp",
+        other.cid: "sdrow",
+    }
+    await there.aclose()
+
+
+async def test_nobody_uploads_past_one_that_changes_content(node):
+    inner = AsyncPinataProvider(node.config.with_options(provider="pinata"))
+    provider = AsyncXORProvider(inner, KEY)
+    assert inner.supports("signed_upload_url")
+    assert not provider.supports("signed_upload_url")
+    assert AsyncLoggingProvider(inner).supports("signed_upload_url")
+    with pytest.raises(UnsupportedError, match="makes no signed links"):
+        await AsyncClient(provider).signed_upload_url(expires=60)
+    with pytest.raises(UnsupportedError, match="makes no signed links"):
+        await provider.signed_upload_url(expires=60, max_bytes=None, types=())
+    await provider.aclose()
+
+
+async def test_a_block_of_the_provider_itself(inner):
+    provider = AsyncLoggingProvider(inner)
+    cid = CID.parse((await AsyncClient(provider).upload(SMALL)).cid)
+    assert await provider.own_block(cid) == SMALL
+    for missing in (CID.of_raw(b"kept by nobody"), replace(cid, codec=0x70)):
+        with pytest.raises(NotFoundError):
+            await provider.own_block(missing)
+
+
+async def test_what_is_stored_depends_on_what_add_takes(inner):
+    class AsyncArchives(AsyncXORProvider):
+        async def import_archive(self, cid, pieces, info):
+            raise AssertionError("it takes no archives")
+
+    assert not AsyncArchives(inner, KEY).supports("import_archive")
+    with pytest.raises(UnsupportedError, match="has no operation 'fly'"):
+        inner.require("fly")
 
 
 async def test_an_inner_provider_that_is_closed_closes_its_wrappers(inner):
@@ -1021,6 +1084,8 @@ async def test_a_foreign_provider_is_used_by_the_methods_of_the_contract():
 
 async def test_a_foreign_provider_with_the_primitive_is_used_by_it():
     class AsyncModern(AsyncForeign):
+        takes = ()  # says that its `add` is ours; what it takes, it decides itself
+
         async def add(self, content, info, call, progress):
             self.calls.append((call.operation, info.keyvalues))
             return Added(cid=await self._put(b"".join(content.chunks())))
@@ -1029,6 +1094,20 @@ async def test_a_foreign_provider_with_the_primitive_is_used_by_it():
     record = await AsyncClient(provider).upload(SMALL, keyvalues={"a": 1})
     assert provider.calls == [("upload", {"a": 1})]
     assert provider.content[record.cid] == SMALL
+
+
+async def test_an_add_with_another_meaning_is_not_called():
+    class AsyncLibrary(AsyncForeign):
+        def add(self, path):
+            raise AssertionError("this is no method of a provider")
+
+    provider = AsyncLibrary()
+    record = await AsyncClient(provider).upload(SMALL)
+    assert provider.content[record.cid] == SMALL
+    with pytest.raises(
+        TypeError, match=r"a wrapper needs an (Async)?BaseProvider, not (Async)?Lib"
+    ):
+        AsyncLoggingProvider(provider)
 
 
 async def test_copies_to_and_from_a_foreign_provider(tmp_path):

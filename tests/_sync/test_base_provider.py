@@ -9,6 +9,7 @@ from holdfast import (
     BlockReader,
     Client,
     ClientConfig,
+    LocalProvider,
     PinProvider,
 )
 from holdfast.content.cid import CID
@@ -142,6 +143,24 @@ def test_closing_that_failed_is_tried_again_and_then_done():
     assert provider.releases == 2
 
 
+def test_a_place_is_the_same_wherever_the_program_runs(tmp_path, monkeypatch):
+    places = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        places.append(DictProvider(ClientConfig(path="store")).place())
+    assert places[0] != places[1]
+    path = tmp_path / "two" / "store"
+    stores = [
+        LocalProvider(ClientConfig(path=each, provider_options=options))
+        for each, options in (("store", {}), (path, {"a": 1}))
+    ]
+    assert stores[0].place().is_same(stores[1].place())
+    assert not places[0].is_same(places[1])
+    for store in stores:
+        store.close()
+
+
 def test_what_a_subclass_must_write_is_seen_when_it_is_made():
     class Half(DictProvider):
         unpin = BaseProvider.unpin
@@ -199,8 +218,9 @@ def test_what_is_not_overridden_is_not_supported_and_raises(operation):
 
 
 def test_what_is_overridden_is_supported():
-    with pytest.raises(UnsupportedError, match="cannot list what it keeps"):
-        Client(DictProvider()).pins()
+    for wanted in ({}, {"cid": HELLO_CID}):
+        with pytest.raises(UnsupportedError, match="cannot list what it keeps"):
+            Client(DictProvider()).pins(**wanted)
     provider = ListingProvider()
     assert provider.supports("list_pins")
     assert not provider.supports("find_pins")

@@ -24,6 +24,7 @@ from holdfast import (
     PinProvider,
     compute_cid,
 )
+from holdfast.content.cid import CID
 from holdfast.errors import (
     ClientClosedError,
     ConfigError,
@@ -170,7 +171,7 @@ def test_a_wrapper_supports_what_its_inner_provider_does(inner):
             with pytest.raises(UnsupportedError):
                 provider.require(name)
     xor = XORProvider(LoggingProvider(inner), KEY)
-    without = dict.fromkeys(("import_archive", "import_car"), False)
+    without = dict.fromkeys(("import_archive", "import_car", "signed_upload_url"), False)
     assert {name: xor.supports(name) for name in OPERATIONS} == supported | without
     assert not xor.supports("no such thing")
 
@@ -218,6 +219,68 @@ def test_what_a_wrapper_was_given_is_closed_exactly_once(tmp_path):
     for each in (client, copy, Client(provider), Client(inner)):
         with pytest.raises(ClientClosedError):
             each.store([3])
+
+
+class SecretNames(WrappingProvider):
+    """Changes the names of pins, and shows the plain ones."""
+
+    def add(self, content, info, call, progress):
+        return super().add(content, replace(info, name=info.name[::-1]), call, progress)
+
+    def find_pins(self, wanted, *, limit=None):
+        for pin in super().find_pins(replace(wanted, name=None), limit=limit):
+            yield replace(pin, name=pin.name[::-1])
+
+    list_pins = BaseProvider.list_pins
+
+
+def test_copies_move_the_names_that_are_stored(inner, tmp_path):
+    here = Client(SecretNames(XORProvider(inner, KEY)))
+    record = here.upload(SMALL, name="plain")
+    other = here.upload(LARGE, name="words")
+    assert {pin.name for pin in here.pins()} == {"plain", "words"}
+    there = LocalProvider(ClientConfig(path=tmp_path / "there"))
+    with Client(SecretNames(XORProvider(there, KEY))) as to:
+        here.copy(record.cid, to=to)
+        for outcome in here.copy_pins(to=to):
+            outcome.result()
+    assert {pin.cid: pin.name for pin in there.list_pins()} == {
+        record.cid: "nialp",
+        other.cid: "sdrow",
+    }
+    there.close()
+
+
+def test_nobody_uploads_past_one_that_changes_content(node):
+    inner = PinataProvider(node.config.with_options(provider="pinata"))
+    provider = XORProvider(inner, KEY)
+    assert inner.supports("signed_upload_url")
+    assert not provider.supports("signed_upload_url")
+    assert LoggingProvider(inner).supports("signed_upload_url")
+    with pytest.raises(UnsupportedError, match="makes no signed links"):
+        Client(provider).signed_upload_url(expires=60)
+    with pytest.raises(UnsupportedError, match="makes no signed links"):
+        provider.signed_upload_url(expires=60, max_bytes=None, types=())
+    provider.close()
+
+
+def test_a_block_of_the_provider_itself(inner):
+    provider = LoggingProvider(inner)
+    cid = CID.parse((Client(provider).upload(SMALL)).cid)
+    assert provider.own_block(cid) == SMALL
+    for missing in (CID.of_raw(b"kept by nobody"), replace(cid, codec=0x70)):
+        with pytest.raises(NotFoundError):
+            provider.own_block(missing)
+
+
+def test_what_is_stored_depends_on_what_add_takes(inner):
+    class Archives(XORProvider):
+        def import_archive(self, cid, pieces, info):
+            raise AssertionError("it takes no archives")
+
+    assert not Archives(inner, KEY).supports("import_archive")
+    with pytest.raises(UnsupportedError, match="has no operation 'fly'"):
+        inner.require("fly")
 
 
 def test_an_inner_provider_that_is_closed_closes_its_wrappers(inner):
@@ -1019,6 +1082,8 @@ def test_a_foreign_provider_is_used_by_the_methods_of_the_contract():
 
 def test_a_foreign_provider_with_the_primitive_is_used_by_it():
     class Modern(Foreign):
+        takes = ()  # says that its `add` is ours; what it takes, it decides itself
+
         def add(self, content, info, call, progress):
             self.calls.append((call.operation, info.keyvalues))
             return Added(cid=self._put(b"".join(content.chunks())))
@@ -1027,6 +1092,20 @@ def test_a_foreign_provider_with_the_primitive_is_used_by_it():
     record = Client(provider).upload(SMALL, keyvalues={"a": 1})
     assert provider.calls == [("upload", {"a": 1})]
     assert provider.content[record.cid] == SMALL
+
+
+def test_an_add_with_another_meaning_is_not_called():
+    class Library(Foreign):
+        def add(self, path):
+            raise AssertionError("this is no method of a provider")
+
+    provider = Library()
+    record = Client(provider).upload(SMALL)
+    assert provider.content[record.cid] == SMALL
+    with pytest.raises(
+        TypeError, match=r"a wrapper needs an (Async)?BaseProvider, not (Async)?Lib"
+    ):
+        LoggingProvider(provider)
 
 
 def test_copies_to_and_from_a_foreign_provider(tmp_path):

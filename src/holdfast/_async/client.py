@@ -633,7 +633,7 @@ class AsyncClient(AsyncCloses):
         if _is_by_name(wanted):
             provider = self._provider.require("list_pins")
             return await provider.list_pins(name=wanted.name, limit=limit)
-        pins = self._find(wanted, limit)
+        pins = _find(self._provider, wanted, limit)
         if isinstance(pins, AsyncPinStream):
             return await pins.read_all()
         return [pin async for pin in pins]
@@ -673,13 +673,7 @@ class AsyncClient(AsyncCloses):
             name=name, cid=cid, keyvalues=keyvalues, since=since, until=until
         )
         arguments.check_limit(limit)
-        return self._find(wanted, limit)
-
-    def _find(self, wanted: PinFilter, limit: int | None) -> AsyncIterator[Pin]:
-        if self._provider.supports("find_pins"):
-            return self._provider.find_pins(wanted, limit=limit)
-        provider = self._provider.require("list_pins" if _is_by_name(wanted) else "find_pins")
-        return _listed(provider, wanted.name, limit)
+        return _find(self._provider, wanted, limit)
 
     # Copies at another provider, under the same CIDs
 
@@ -723,7 +717,7 @@ class AsyncClient(AsyncCloses):
         arguments.check_progress(progress)
         copier = self._copier(to, pin_by_cid=pin_by_cid, wait=wait)
         text = Reference.parse_cid(cid)
-        pin = await find_pin(self._provider, text) or Pin(id="", cid=text, size=None)
+        pin = await find_pin(self._provider.stored, text) or Pin(id="", cid=text, size=None)
         return await copier.copy(pin, progress or ignore)
 
     def copy_pins(
@@ -777,8 +771,12 @@ class AsyncClient(AsyncCloses):
         from holdfast.files.copy_journal import CopyJournal  # noqa: PLC0415
 
         arguments.check_progress(progress)
-        wanted = {"name": name, "cid": cid, "keyvalues": keyvalues, "since": since, "until": until}
-        pins = self.iter_pins(**wanted, limit=limit)  # type: ignore[arg-type]
+        self._check_open()
+        wanted = arguments.pin_filter(
+            name=name, cid=cid, keyvalues=keyvalues, since=since, until=until
+        )
+        arguments.check_limit(limit)
+        pins = _find(self._provider.stored, wanted, limit)
         copier = self._copier(to, pin_by_cid=pin_by_cid, wait=wait)
         function = partial(_copy_one, copier, Tally(progress))
         if journal is None:
@@ -854,6 +852,17 @@ def _record(added: Added, size: int, data: T) -> ClientRecord[T]:
     return ClientRecord(
         cid=added.cid, timestamp=now_ms(), data=data, size=size, duplicate=duplicate
     )
+
+
+def _find(
+    provider: "AsyncBaseProvider", wanted: PinFilter, limit: int | None
+) -> AsyncIterator[Pin]:
+    if provider.supports("find_pins"):
+        return provider.find_pins(wanted, limit=limit)
+    provider.require("list_pins")
+    if not _is_by_name(wanted):
+        provider.require("find_pins")
+    return _listed(provider, wanted.name, limit)
 
 
 async def _listed(

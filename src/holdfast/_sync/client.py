@@ -627,7 +627,7 @@ class Client(Closes):
         if _is_by_name(wanted):
             provider = self._provider.require("list_pins")
             return provider.list_pins(name=wanted.name, limit=limit)
-        pins = self._find(wanted, limit)
+        pins = _find(self._provider, wanted, limit)
         if isinstance(pins, PinStream):
             return pins.read_all()
         return [pin for pin in pins]
@@ -667,13 +667,7 @@ class Client(Closes):
             name=name, cid=cid, keyvalues=keyvalues, since=since, until=until
         )
         arguments.check_limit(limit)
-        return self._find(wanted, limit)
-
-    def _find(self, wanted: PinFilter, limit: int | None) -> Iterator[Pin]:
-        if self._provider.supports("find_pins"):
-            return self._provider.find_pins(wanted, limit=limit)
-        provider = self._provider.require("list_pins" if _is_by_name(wanted) else "find_pins")
-        return _listed(provider, wanted.name, limit)
+        return _find(self._provider, wanted, limit)
 
     # Copies at another provider, under the same CIDs
 
@@ -717,7 +711,7 @@ class Client(Closes):
         arguments.check_progress(progress)
         copier = self._copier(to, pin_by_cid=pin_by_cid, wait=wait)
         text = Reference.parse_cid(cid)
-        pin = find_pin(self._provider, text) or Pin(id="", cid=text, size=None)
+        pin = find_pin(self._provider.stored, text) or Pin(id="", cid=text, size=None)
         return copier.copy(pin, progress or ignore)
 
     def copy_pins(
@@ -771,8 +765,12 @@ class Client(Closes):
         from holdfast.files.copy_journal import CopyJournal  # noqa: PLC0415
 
         arguments.check_progress(progress)
-        wanted = {"name": name, "cid": cid, "keyvalues": keyvalues, "since": since, "until": until}
-        pins = self.iter_pins(**wanted, limit=limit)  # type: ignore[arg-type]
+        self._check_open()
+        wanted = arguments.pin_filter(
+            name=name, cid=cid, keyvalues=keyvalues, since=since, until=until
+        )
+        arguments.check_limit(limit)
+        pins = _find(self._provider.stored, wanted, limit)
         copier = self._copier(to, pin_by_cid=pin_by_cid, wait=wait)
         function = partial(_copy_one, copier, Tally(progress))
         if journal is None:
@@ -848,6 +846,15 @@ def _record(added: Added, size: int, data: T) -> ClientRecord[T]:
     return ClientRecord(
         cid=added.cid, timestamp=now_ms(), data=data, size=size, duplicate=duplicate
     )
+
+
+def _find(provider: "BaseProvider", wanted: PinFilter, limit: int | None) -> Iterator[Pin]:
+    if provider.supports("find_pins"):
+        return provider.find_pins(wanted, limit=limit)
+    provider.require("list_pins")
+    if not _is_by_name(wanted):
+        provider.require("find_pins")
+    return _listed(provider, wanted.name, limit)
 
 
 def _listed(provider: "BaseProvider", name: str | None, limit: int | None) -> Iterator[Pin]:

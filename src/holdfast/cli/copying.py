@@ -92,7 +92,7 @@ def copy(
         run.connect(source, "--from", is_source=True) as client,
         run.connect(to, "--to") as target,
     ):
-        if as_provider(client.provider).place() == as_provider(target.provider).place():
+        if as_provider(client.provider).place().is_same(as_provider(target.provider).place()):
             raise _same_place(source, to)
         if dry_run:
             _show_missing(run, client, target, cids, wanted)

@@ -37,6 +37,10 @@ class Place(NamedTuple):
     token: Secret | None = None
     folder: str = ""
 
+    def is_same(self, other: "Place") -> bool:
+        """Return whether both are one place. Two local stores are if they have one folder."""
+        return self.folder == other.folder if self.folder and other.folder else self == other
+
     def fingerprint(self, salt: str) -> str:
         """Return enough of a slow hash to notice another token, and too little to find this one."""
         if self.token is None:

@@ -268,7 +268,7 @@ class AsyncBaseProvider(AsyncStorageProvider, ABC):
         """Return a link for uploads, which works for `expires` seconds; no types are all types."""
         raise NotImplementedError
 
-    @optional("cannot import archives; upload the files")
+    @Operation("cannot import archives; upload the files", takes=ArchiveSource, is_missing=True)
     async def import_car(self, pieces: Iterable[bytes]) -> list[str]:
         """Import an archive and pin its roots; return their CIDs."""
         raise NotImplementedError
@@ -288,7 +288,10 @@ class AsyncBaseProvider(AsyncStorageProvider, ABC):
             (True, False)
         """
         method = getattr(type(self), operation, None)
-        mark: Operation | None = getattr(method, "mark", None)
+        own: Operation | None = getattr(method, "mark", None)
+        mark: Operation | None = getattr(getattr(AsyncBaseProvider, operation, None), "mark", own)
+        if mark is None or mark.takes is None or mark.is_missing:
+            mark = own  # what is stored depends on `add` alone, whoever overrides the rest
         if mark is None:  # it has no such method, or one of its own
             return method is not None
         if mark.is_missing or mark.takes not in (None, *self.takes):
@@ -303,7 +306,9 @@ class AsyncBaseProvider(AsyncStorageProvider, ABC):
 
     def refusal(self, operation: str) -> UnsupportedError:
         """Return the error for an operation that the provider lacks, with the alternative."""
-        mark: Operation = getattr(AsyncBaseProvider, operation).mark
+        mark = getattr(getattr(AsyncBaseProvider, operation, None), "mark", None)
+        if mark is None:
+            return UnsupportedError(f"{self.title} has no operation {operation!r}")
         is_read_only = mark.takes is not None and not self.supports("put_file")
         return UnsupportedError(f"{self.title} {CANNOT_STORE if is_read_only else mark.refusal}")
 
@@ -319,7 +324,8 @@ class AsyncBaseProvider(AsyncStorageProvider, ABC):
 
         Two providers at one place, with the same account, have the same content.
         """
-        return self.place_at(self.config.path, self.config.pin_api_url)
+        path = self.config.path
+        return self.place_at(path and os.path.realpath(path), self.config.pin_api_url)
 
     def place_at(self, *address: object, folder: str = "") -> Place:
         """Return the place of this provider at `address`."""
@@ -594,9 +600,14 @@ class AsyncBaseProvider(AsyncStorageProvider, ABC):
     async def aclose(self) -> None:
         """Close the provider. A second time does nothing."""
         self._lifetime.closed = True
-        if not self._lifetime.released:
+        if self._lifetime.released:
+            return
+        self._lifetime.released = True
+        try:
             await self.release()
-            self._lifetime.released = True
+        except BaseException:
+            self._lifetime.released = False  # the next call tries again
+            raise
 
 
 def ignore(_done: int, _total: int | None) -> None:

@@ -15,7 +15,7 @@ from holdfast._async.runtime import run_blocking, run_interruptible
 from holdfast._async.session import AsyncSession, read_whole
 from holdfast.calls import NEVER, Call, Clock, Deadline
 from holdfast.config import ClientConfig
-from holdfast.content.blocks import MAX_BLOCK, check_block
+from holdfast.content.blocks import MAX_BLOCK, check_block, inline_block
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.layouts import WriteCheck, not_what_was_sent
@@ -76,7 +76,13 @@ class AsyncKuboNode:
         if cid == EMPTY:  # nodes do not send it to each other
             return b""
         timeouts = self.config.timeouts
-        call = Call("block", cid=str(cid), total=timeouts.total, hook=self.config.on_event)
+        call = Call(
+            "block",
+            cid=str(cid),
+            total=timeouts.total,
+            hook=self.config.on_event,
+            provider=self.session.provider,
+        )
         request = self.api.block_request(cid, self.patience(timeouts.read, timeouts.total))
         return await self.read_block(request, call)
 
@@ -310,6 +316,9 @@ class AsyncKuboProvider(AsyncServiceProvider):
 
     async def own_block(self, cid: CID) -> bytes:
         """Return a block that the node has."""
+        inline = b"" if cid == EMPTY else inline_block(cid)
+        if inline is not None:
+            return inline
         async with self.call("block", str(cid)) as call:
             block = await self._node.read_block(self._api.block_request(cid, None), call)
         check_block(cid, block)

@@ -243,6 +243,8 @@ class AsyncLocalProvider(AsyncBaseProvider):
     async def own_block(self, cid: CID) -> bytes:
         """Return a block of the store."""
         async with self.call("block", str(cid)):
+            if not await run_blocking(self.repository.has, cid):
+                raise NotFoundError(f"{cid} is not in this store")
             return await run_blocking(self.repository.block, cid)
 
     def place(self) -> Place:

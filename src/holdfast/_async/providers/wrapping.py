@@ -38,6 +38,8 @@ class AsyncWrappingProvider(AsyncBaseProvider):
     takes: tuple[type, ...] = (Source, FolderSource, ArchiveSource)
 
     def __init__(self, inner: AsyncBaseProvider) -> None:
+        if not isinstance(inner, AsyncBaseProvider):
+            raise TypeError(f"a wrapper needs an AsyncBaseProvider, not {type(inner).__name__}")
         self.inner = inner
         self._lifetime = Lifetime()
 
@@ -53,7 +55,13 @@ class AsyncWrappingProvider(AsyncBaseProvider):
 
     def supports(self, operation: str) -> bool:
         """Return whether the inner provider has the operation, and this one its content."""
-        return super().supports(operation) and self.inner.supports(operation)
+        # Whoever has such a link uploads plain content to the inner provider.
+        is_unsafe = operation == "signed_upload_url" and self._changes_content
+        return not is_unsafe and super().supports(operation) and self.inner.supports(operation)
+
+    @property
+    def _changes_content(self) -> bool:
+        return self.reader.form != self.inner.reader.form
 
     def forward(self, name: str, /, *args: Any, **options: Any) -> Any:
         """Call the method `name` of the inner provider. Every call that is forwarded comes here."""
@@ -76,7 +84,6 @@ class AsyncWrappingProvider(AsyncBaseProvider):
     addresses = forwarded(AsyncBaseProvider.addresses)
     own_block = forwarded(AsyncBaseProvider.own_block)
     signed_url = forwarded(AsyncBaseProvider.signed_url)
-    signed_upload_url = forwarded(AsyncBaseProvider.signed_upload_url)
     export_car = forwarded(AsyncBaseProvider.export_car)
 
     @Operation("cannot import archives; upload the files", takes=ArchiveSource)
@@ -85,6 +92,15 @@ class AsyncWrappingProvider(AsyncBaseProvider):
         cids: list[str] = await self.require("import_car").forward("import_car", pieces)
         return cids
 
+    async def signed_upload_url(
+        self, *, expires: int, max_bytes: int | None, types: tuple[str, ...]
+    ) -> str:
+        """Return a link for uploads, unless this wrapper changes content."""
+        provider = self.require("signed_upload_url")
+        options = {"expires": expires, "max_bytes": max_bytes, "types": types}
+        link: str = await provider.forward("signed_upload_url", **options)
+        return link
+
     @property
     def stored(self) -> AsyncBaseProvider:
         """The inner provider's, if this wrapper's reader has a form of its own: it is passed over.
@@ -92,7 +108,7 @@ class AsyncWrappingProvider(AsyncBaseProvider):
         Another wrapper, such as one that logs, is around it as well.
         """
         stored = self.inner.stored
-        return stored if self.reader.form != self.inner.reader.form else self._over(stored)
+        return stored if self._changes_content else self._over(stored)
 
     def with_config(self, config: ClientConfig) -> Self:
         """Return a copy over a copy of the inner provider with `config`, which shares all of it."""

@@ -129,7 +129,8 @@ class Uploading:
     def _with_layout(self, profile: Profile) -> BaseProvider:
         """Return the target with the CID version, and the profile if it has one, of a layout."""
         target = self._target
-        if not target.supports("with_config"):
+        is_ours = not hasattr(target, "foreign") or hasattr(target.foreign, "config")
+        if not is_ours or not target.supports("with_config"):
             return target
         name = profile.name if profile.name in PROFILES else None
         changes: dict[str, Any] = {"cid_version": profile.cid_version, "profile": name}

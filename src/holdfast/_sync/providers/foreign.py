@@ -50,8 +50,12 @@ class ForeignProvider(BaseProvider):
         return type(self.foreign).__name__
 
     def supports(self, operation: str) -> bool:
-        """Return whether the foreign provider has a method of this name."""
-        return callable(getattr(self.foreign, operation, None))
+        """Return whether the foreign provider has a method of this name.
+
+        Its `add` is ours only if its class says what that takes.
+        """
+        is_ours = operation != "add" or hasattr(type(self.foreign), "takes")
+        return is_ours and callable(getattr(self.foreign, operation, None))
 
     def put(self, content: Content, info: PinInfo, progress: Progress | None = None) -> Added:
         """Store `content` by the method for it; by `add`, if the foreign provider has that."""

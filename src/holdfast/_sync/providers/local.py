@@ -239,6 +239,8 @@ class LocalProvider(BaseProvider):
     def own_block(self, cid: CID) -> bytes:
         """Return a block of the store."""
         with self.call("block", str(cid)):
+            if not run_blocking(self.repository.has, cid):
+                raise NotFoundError(f"{cid} is not in this store")
             return run_blocking(self.repository.block, cid)
 
     def place(self) -> Place:

@@ -40,6 +40,8 @@ class WrappingProvider(BaseProvider):
     takes: tuple[type, ...] = (Source, FolderSource, ArchiveSource)
 
     def __init__(self, inner: BaseProvider) -> None:
+        if not isinstance(inner, BaseProvider):
+            raise TypeError(f"a wrapper needs an BaseProvider, not {type(inner).__name__}")
         self.inner = inner
         self._lifetime = Lifetime()
 
@@ -55,7 +57,13 @@ class WrappingProvider(BaseProvider):
 
     def supports(self, operation: str) -> bool:
         """Return whether the inner provider has the operation, and this one its content."""
-        return super().supports(operation) and self.inner.supports(operation)
+        # Whoever has such a link uploads plain content to the inner provider.
+        is_unsafe = operation == "signed_upload_url" and self._changes_content
+        return not is_unsafe and super().supports(operation) and self.inner.supports(operation)
+
+    @property
+    def _changes_content(self) -> bool:
+        return self.reader.form != self.inner.reader.form
 
     def forward(self, name: str, /, *args: Any, **options: Any) -> Any:
         """Call the method `name` of the inner provider. Every call that is forwarded comes here."""
@@ -78,7 +86,6 @@ class WrappingProvider(BaseProvider):
     addresses = forwarded(BaseProvider.addresses)
     own_block = forwarded(BaseProvider.own_block)
     signed_url = forwarded(BaseProvider.signed_url)
-    signed_upload_url = forwarded(BaseProvider.signed_upload_url)
     export_car = forwarded(BaseProvider.export_car)
 
     @Operation("cannot import archives; upload the files", takes=ArchiveSource)
@@ -87,6 +94,15 @@ class WrappingProvider(BaseProvider):
         cids: list[str] = self.require("import_car").forward("import_car", pieces)
         return cids
 
+    def signed_upload_url(
+        self, *, expires: int, max_bytes: int | None, types: tuple[str, ...]
+    ) -> str:
+        """Return a link for uploads, unless this wrapper changes content."""
+        provider = self.require("signed_upload_url")
+        options = {"expires": expires, "max_bytes": max_bytes, "types": types}
+        link: str = provider.forward("signed_upload_url", **options)
+        return link
+
     @property
     def stored(self) -> BaseProvider:
         """The inner provider's, if this wrapper's reader has a form of its own: it is passed over.
@@ -94,7 +110,7 @@ class WrappingProvider(BaseProvider):
         Another wrapper, such as one that logs, is around it as well.
         """
         stored = self.inner.stored
-        return stored if self.reader.form != self.inner.reader.form else self._over(stored)
+        return stored if self._changes_content else self._over(stored)
 
     def with_config(self, config: ClientConfig) -> Self:
         """Return a copy over a copy of the inner provider with `config`, which shares all of it."""

@@ -461,7 +461,9 @@ class AsyncContractTests(Contract):
         for number in "12":
             info = PinInfo(name=salt, keyvalues={"salt": salt, "number": number})
             with supported():
-                cids.append((await provider.put(Source.of_json(unique_json()), info)).cid)
+                cids.append(
+                    (await as_provider(provider).put(Source.of_json(unique_json()), info)).cid
+                )
         check_pins(await find(provider, keyvalues={"salt": salt}), cids, "by a key-value")
         wanted = {"salt": salt, "number": "2"}
         check_pins(await find(provider, keyvalues=wanted), cids[1:], "by two key-values")
@@ -485,8 +487,8 @@ class AsyncContractTests(Contract):
     async def test_known_content_gets_the_name_that_is_given(self, provider: Any) -> None:
         require(as_provider(provider), "add", "find_pins")
         text = unique_json()
-        cid = (await provider.put(Source.of_json(text), PinInfo(name="first"))).cid
-        added = await provider.put(Source.of_json(text), PinInfo(name="second"))
+        cid = (await as_provider(provider).put(Source.of_json(text), PinInfo(name="first"))).cid
+        added = await as_provider(provider).put(Source.of_json(text), PinInfo(name="second"))
         if not self.is_known(provider, cid, added.cid):
             pins = [*await find(provider, cid=cid), *await find(provider, cid=added.cid)]
             assert [pin.name for pin in pins] == ["first", "second"]
@@ -494,7 +496,7 @@ class AsyncContractTests(Contract):
         assert added.duplicate in {True, None}, "known content was added as new"
         (pin,) = await find(provider, cid=cid)
         assert pin.name == "first", "nothing was given to change it"
-        await provider.put(Source.of_json(text), PinInfo(name="third", given=True))
+        await as_provider(provider).put(Source.of_json(text), PinInfo(name="third", given=True))
         (pin,) = await find(provider, cid=cid)
         assert pin.name == "third"
         await provider.delete(cid)
@@ -504,15 +506,19 @@ class AsyncContractTests(Contract):
         text = unique_json()
         with supported():
             cid = (
-                await provider.put(Source.of_json(text), PinInfo(name="x", keyvalues={"a": "1"}))
+                await as_provider(provider).put(
+                    Source.of_json(text), PinInfo(name="x", keyvalues={"a": "1"})
+                )
             ).cid
-        added = await provider.put(Source.of_json(text), PinInfo(name="y"))
+        added = await as_provider(provider).put(Source.of_json(text), PinInfo(name="y"))
         known = self.is_known(provider, cid, added.cid)
         (pin,) = await find(provider, cid=cid)
         assert pin.keyvalues == {"a": "1"}, "nothing was given to change it"
         if not known:
             return
-        await provider.put(Source.of_json(text), PinInfo(name="z", keyvalues={"b": "2"}))
+        await as_provider(provider).put(
+            Source.of_json(text), PinInfo(name="z", keyvalues={"b": "2"})
+        )
         (pin,) = await find(provider, cid=cid)
         assert (pin.name, pin.keyvalues) == ("x", {"a": "1", "b": "2"})
         await provider.delete(cid)
@@ -531,7 +537,7 @@ class AsyncContractTests(Contract):
         require(as_provider(provider), "add", "find_pins", "update_pin")
         info = PinInfo(name="first", keyvalues={"a": "1", "b": "2"}, given=True)
         with supported():
-            cid = (await provider.put(Source.of_json(unique_json()), info)).cid
+            cid = (await as_provider(provider).put(Source.of_json(unique_json()), info)).cid
         pin = await provider.update_pin(cid, name=None, keyvalues={"a": None, "c": "3"})
         assert (pin.name, pin.keyvalues) == ("first", {"b": "2", "c": "3"})
         (found,) = await find(provider, cid=cid)

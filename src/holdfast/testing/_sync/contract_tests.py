@@ -455,7 +455,7 @@ class ContractTests(Contract):
         for number in "12":
             info = PinInfo(name=salt, keyvalues={"salt": salt, "number": number})
             with supported():
-                cids.append((provider.put(Source.of_json(unique_json()), info)).cid)
+                cids.append((as_provider(provider).put(Source.of_json(unique_json()), info)).cid)
         check_pins(find(provider, keyvalues={"salt": salt}), cids, "by a key-value")
         wanted = {"salt": salt, "number": "2"}
         check_pins(find(provider, keyvalues=wanted), cids[1:], "by two key-values")
@@ -479,8 +479,8 @@ class ContractTests(Contract):
     def test_known_content_gets_the_name_that_is_given(self, provider: Any) -> None:
         require(as_provider(provider), "add", "find_pins")
         text = unique_json()
-        cid = (provider.put(Source.of_json(text), PinInfo(name="first"))).cid
-        added = provider.put(Source.of_json(text), PinInfo(name="second"))
+        cid = (as_provider(provider).put(Source.of_json(text), PinInfo(name="first"))).cid
+        added = as_provider(provider).put(Source.of_json(text), PinInfo(name="second"))
         if not self.is_known(provider, cid, added.cid):
             pins = [*find(provider, cid=cid), *find(provider, cid=added.cid)]
             assert [pin.name for pin in pins] == ["first", "second"]
@@ -488,7 +488,7 @@ class ContractTests(Contract):
         assert added.duplicate in {True, None}, "known content was added as new"
         (pin,) = find(provider, cid=cid)
         assert pin.name == "first", "nothing was given to change it"
-        provider.put(Source.of_json(text), PinInfo(name="third", given=True))
+        as_provider(provider).put(Source.of_json(text), PinInfo(name="third", given=True))
         (pin,) = find(provider, cid=cid)
         assert pin.name == "third"
         provider.delete(cid)
@@ -497,14 +497,18 @@ class ContractTests(Contract):
         require(as_provider(provider), "add", "find_pins")
         text = unique_json()
         with supported():
-            cid = (provider.put(Source.of_json(text), PinInfo(name="x", keyvalues={"a": "1"}))).cid
-        added = provider.put(Source.of_json(text), PinInfo(name="y"))
+            cid = (
+                as_provider(provider).put(
+                    Source.of_json(text), PinInfo(name="x", keyvalues={"a": "1"})
+                )
+            ).cid
+        added = as_provider(provider).put(Source.of_json(text), PinInfo(name="y"))
         known = self.is_known(provider, cid, added.cid)
         (pin,) = find(provider, cid=cid)
         assert pin.keyvalues == {"a": "1"}, "nothing was given to change it"
         if not known:
             return
-        provider.put(Source.of_json(text), PinInfo(name="z", keyvalues={"b": "2"}))
+        as_provider(provider).put(Source.of_json(text), PinInfo(name="z", keyvalues={"b": "2"}))
         (pin,) = find(provider, cid=cid)
         assert (pin.name, pin.keyvalues) == ("x", {"a": "1", "b": "2"})
         provider.delete(cid)
@@ -523,7 +527,7 @@ class ContractTests(Contract):
         require(as_provider(provider), "add", "find_pins", "update_pin")
         info = PinInfo(name="first", keyvalues={"a": "1", "b": "2"}, given=True)
         with supported():
-            cid = (provider.put(Source.of_json(unique_json()), info)).cid
+            cid = (as_provider(provider).put(Source.of_json(unique_json()), info)).cid
         pin = provider.update_pin(cid, name=None, keyvalues={"a": None, "c": "3"})
         assert (pin.name, pin.keyvalues) == ("first", {"b": "2", "c": "3"})
         (found,) = find(provider, cid=cid)
