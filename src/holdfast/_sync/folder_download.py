@@ -539,7 +539,9 @@ def download_folder(
             _fill(source, work, options, tally)
             keep = False
         except BaseException as error:
-            keep = not _is_final(error)
+            # A finish that refuses one file says nothing about the others.
+            is_finish = bool(work.form) and isinstance(error, MalformedError)
+            keep = is_finish or not _is_final(error)
             if keep and run_blocking(work.has_progress):
                 error.add_note(f"call again to continue; what is verified is kept in {work.path}")
             raise

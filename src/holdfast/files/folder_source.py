@@ -161,7 +161,7 @@ class FolderSource:
     hidden: int = 0
     include_hidden: bool = False
     source_of: Callable[[Source], Source] | None = None
-    _states: dict[str, list[bytes]] = field(default_factory=dict, repr=False)
+    _states: dict[str, tuple[int, list[bytes]]] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, given: str | os.PathLike[str], *, include_hidden: bool = False) -> "FolderSource":
@@ -215,7 +215,11 @@ class FolderSource:
                 error.filename = str(path)
             raise
         if self.source_of is not None:
-            source = _MappedFile(self.source_of(source), self._states, entry.path)
+            try:
+                source = _MappedFile(self.source_of(source), self._states, entry.path)
+            except BaseException:
+                source.close()
+                raise
         if source.size != entry.size:
             source.close()
             raise changed_while_read(str(path), "was written to")
@@ -234,16 +238,20 @@ class FolderSource:
 class _MappedFile(WrappingSource):
     """A file of a mapped folder. It gets the states that it had when it was closed before."""
 
-    def __init__(self, inner: Source, saved: dict[str, list[bytes]], path: str) -> None:
+    def __init__(self, inner: Source, saved: dict[str, tuple[int, list[bytes]]], path: str) -> None:
         super().__init__(inner)
         self._saved = saved
         self._path = path
-        if path in saved and not inner.restore_states(saved[path]):
+        if path in saved and not inner.restore_states(saved[path][1]):
             raise ValueError(f"{type(inner).__name__}.restore refuses its own state")
 
     def close(self) -> None:
         """Save the states, and close the file."""
-        self._saved[self._path] = self.inner.states(self.inner.bytes_read)
+        end = self.inner.bytes_read
+        if (
+            end >= self._saved.get(self._path, (0, []))[0]
+        ):  # an earlier reading may have got further
+            self._saved[self._path] = end, self.inner.states(end)
         super().close()
 
 

@@ -153,7 +153,7 @@ class ContentImporter:
         self._root = tree.root()
 
     def _import_file(self, source: Source) -> Generator[int, None, Part]:
-        if self._emit is None and source.file is not None:
+        if self._emit is None and source.file is not None and not source.leaf_ends:
             tree = Tree(self._profile)
             for leaf in leaves_on_disk(source, self._profile, self._threads):
                 tree.add(leaf)

@@ -129,6 +129,7 @@ class Journal:
         lines = b"".join(map(format_line, values))
         with self._lock, PendingFile(self.path, mode=0o600) as pending:
             pending.write(lines)
+            os.fchmod(pending.fileno(), 0o600)  # whatever the file had that it replaces
             if os.name == "nt":  # cannot replace an open file: here the lock is free for a moment
                 self.close()
                 pending.commit()
@@ -149,7 +150,8 @@ class Journal:
             if remove:
                 with contextlib.suppress(OSError):  # Windows removes no open file: it stays, empty
                     os.ftruncate(descriptor, 0)
-                    self.path.unlink()
+                    if os.path.samestat(os.fstat(descriptor), self.path.stat()):
+                        self.path.unlink()
             os.close(descriptor)
 
     def __del__(self) -> None:

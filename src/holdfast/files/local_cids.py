@@ -152,7 +152,7 @@ def _roots(
     if isinstance(content, FolderSource):
         for each in profiles:
             yield import_content(content, each, progress=progress).cid
-    elif content.file is None:
+    elif content.file is None or content.leaf_ends:
         layouts = Layouts(profiles, content.leaf_ends)  # in one pass: it may not be readable twice
         for chunk in _chunks(content, progress):
             layouts.update(chunk)

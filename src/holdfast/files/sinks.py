@@ -51,7 +51,8 @@ class Finish:
         make: Reads the verified bytes and yields the content. It runs on a worker thread when all
             bytes are verified. If it fails, nothing is written to the target, and the verified
             bytes are saved like those of an interrupted download.
-        size: Returns the bytes of the content that is made from so many verified bytes.
+        size: Returns the bytes of the content that is made from so many verified bytes. Limits and
+            progress use it before there is any content; `make` says how many there are at the end.
 
     Example:
         >>> without_prefix = Finish(lambda file: [file.read(3)[3:], file.read(9)], lambda n: n - 3)
@@ -127,7 +128,9 @@ class Sink:
 
     def restart(self) -> None:
         """Remove what was written, and the finishes, so that the sink can be filled again."""
-        self.finishes = ()
+        if self.final is not None:
+            self.final.discard()
+        self.final, self.finishes, self.verified = None, (), 0
         self.truncate(0)
 
     def commit(self) -> None:
@@ -192,12 +195,14 @@ class MemorySink(Sink):
 
     def write(self, data: bytes) -> None:
         """Append `data`."""
-        self.check_limit(len(self.data) + len(data))
+        self.check_limit(self.size + len(data))
         self.data += data
+        self.size = len(self.data)
 
     def truncate(self, size: int) -> None:
         """Remove what was written, apart from the first `size` bytes."""
         del self.data[size:]
+        self.size = len(self.data)
 
     def read_all(self) -> BytesReader:
         """Return all bytes that were written."""
@@ -459,7 +464,9 @@ def check_limit(size: int, max_bytes: int | None) -> None:
         )
 
 
-def spool(source: Source, limit: int | None = None) -> Source:
+def spool(
+    source: Source, limit: int | None = None, stopped: Callable[[], bool] = lambda: False
+) -> Source:
     """Return a seekable source of the bytes of `source`; raise OSError if they exceed `limit`.
 
     A few bytes are kept in memory, more in a temporary file without a name.
@@ -467,6 +474,8 @@ def spool(source: Source, limit: int | None = None) -> Source:
     sink = SpoolSink()
     try:
         for chunk in source.chunks():
+            if stopped():
+                raise InterruptedError("nobody needs the bytes any more")
             sink.write(chunk)
             if limit is not None and sink.size > limit:
                 raise OSError(f"the source has more than {limit:,} bytes, which are too many")

@@ -9,6 +9,7 @@ import inspect
 import io
 import os
 import stat
+import sys
 import threading
 from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -70,8 +71,9 @@ class PiecesFile:
             position -= skipped
 
     def read(self, size: int) -> bytes:
-        """Return the next `size` bytes, fewer at the end."""
+        """Return the next `size` bytes, fewer at the end; all of them if it is negative."""
         parts: list[memoryview] = []
+        size = sys.maxsize if size < 0 else size
         while size:
             if not self._rest:
                 piece = next(self._iterator, None)
@@ -303,13 +305,14 @@ class WrappingSource(Source):
     def state(self, end: int) -> bytes:  # noqa: ARG002 - for subclasses
         """Return what `restore` needs in another process to make the bytes up to `end`, or more.
 
-        The state is saved before these bytes are sent.
+        The state is saved before these bytes are sent. By default it is the name of the class, so
+        that no other wrapper continues the upload.
         """
-        return b""
+        return type(self).__qualname__.encode()
 
     def restore(self, state: bytes) -> bool:
         """Use the state of an earlier process; return False if the bytes would differ."""
-        return not state
+        return state == type(self).__qualname__.encode()
 
     def _begin(self, start: int) -> None:
         self._pieces = filter(None, self.wrap(start))
@@ -327,7 +330,8 @@ class WrappingSource(Source):
 
     def restore_states(self, states: Sequence[bytes]) -> bool:
         """Pass each wrapper its state; return False if it cannot give the same bytes as before."""
-        return bool(states) and self.restore(states[0]) and self.inner.restore_states(states[1:])
+        # The inner ones first: a nonce must not be used again for other bytes.
+        return bool(states) and self.inner.restore_states(states[1:]) and self.restore(states[0])
 
 
 def open_source(given: Uploadable) -> Source:

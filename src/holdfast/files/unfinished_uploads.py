@@ -108,13 +108,18 @@ class SavedUpload:
 
     def save(self, state: UnfinishedUpload) -> None:
         """Save the state, durably. If that is impossible, the upload itself still works."""
-        self.state = state
-        if self._journal is not None:
+        before, self.state = self.state, state
+        journal = self._journal
+        if journal is not None:
             try:
-                self._journal.compact([{"kind": KIND, **asdict(state)}])
+                journal.compact([{"kind": KIND, **asdict(state)}])
                 self.is_on_disk = True
             except OSError as error:
                 logger.warning("the upload cannot be continued by a later process: %s", error)
+                if before is not None and before.states != state.states:
+                    # With the old state, a later process would send other bytes.
+                    self._journal, self.is_on_disk = None, False
+                    journal.close(remove=True)
 
     def remove(self) -> None:
         """Remove the state, and release the lock: the upload is complete, or is to begin anew."""
@@ -170,10 +175,14 @@ class UnfinishedUploads:
             return SavedUpload()
         saved = self._lock(key) or SavedUpload()
         state = saved.state
-        if state is not None and (
-            state.source != source or state.has_expired or not restore(state.wrapper_states())
-        ):
-            saved.state, saved.is_on_disk = None, False
+        try:
+            if state is not None and (
+                state.source != source or state.has_expired or not restore(state.wrapper_states())
+            ):
+                saved.state, saved.is_on_disk = None, False
+        except BaseException:
+            saved.close()
+            raise
         return saved
 
     def listed(self) -> list[tuple[str, UnfinishedUpload]]:

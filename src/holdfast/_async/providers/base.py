@@ -2,6 +2,7 @@
 
 import copy
 import os
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import (
     AsyncIterable,
@@ -49,7 +50,7 @@ from holdfast.files.blob import Blob
 from holdfast.files.copy_journal import Place
 from holdfast.files.folder_source import FolderSource
 from holdfast.files.importing import ContentImporter, import_content
-from holdfast.files.sinks import SpoolSink, TargetSink, TextSink
+from holdfast.files.sinks import SpoolSink, TargetSink, TextSink, spool
 from holdfast.files.sources import Progress, Source
 from holdfast.protocol import json_text
 from holdfast.protocol.gateway import Gateway
@@ -430,6 +431,15 @@ class AsyncBaseProvider(AsyncStorageProvider, ABC):
         if content.json is not None and put_block is None:
             return await compute(len(content.json), import_content, content.json, self._profile)
         return await self.import_file(content, put_block, progress)
+
+    async def spool(self, source: Source, limit: int | None = None) -> Source:
+        """Return a seekable source of the bytes of `source`, which can be read only once."""
+        stop = threading.Event()
+        try:
+            return await run_interruptible(spool, source, limit, stop.is_set)
+        except BaseException:
+            stop.set()  # a cancelled call does not wait for its thread
+            raise
 
     async def import_file(self, source: Source, put_block: Emit | None, progress: Progress) -> Part:
         """Cut the bytes of `source` into blocks by the configured profile; return the root.

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from holdfast._async.pin_waiting import AsyncPauses
 from holdfast._async.providers.base import Content, ignore
 from holdfast._async.providers.http import AsyncServiceProvider, read_lines
-from holdfast._async.runtime import now, run_interruptible
+from holdfast._async.runtime import now
 from holdfast._async.session import AsyncSession, Attempt, read_whole
 from holdfast.calls import Call, Clock
 from holdfast.config import ClientConfig
@@ -26,7 +26,6 @@ from holdfast.errors import (
 )
 from holdfast.files.archive_sources import ArchiveSource, BuiltArchive
 from holdfast.files.folder_source import FolderSource
-from holdfast.files.sinks import spool
 from holdfast.files.sources import Progress, Source
 from holdfast.protocol.cluster import (
     ASKED_AT_ONCE,
@@ -206,7 +205,7 @@ class AsyncClusterProvider(AsyncServiceProvider):
         if isinstance(content, ArchiveSource):
             return await self._add_archive(content, info, call)
         if isinstance(content, Source) and not content.rewindable:
-            with await run_interruptible(spool, content) as spooled:
+            with await self.spool(content) as spooled:
                 return await self.add(spooled, info, call, progress)
         cid = (await self.import_content(content, None, ignore)).cid
         archive = BuiltArchive(content, self._profile, cid)

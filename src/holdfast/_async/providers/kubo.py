@@ -11,7 +11,7 @@ from holdfast._async.providers.http import AsyncServiceProvider, read_lines
 from holdfast._async.reads.archive_feed import AsyncArchiveFeed
 from holdfast._async.reads.blocks import AsyncBlocks, AsyncGivenBlocks
 from holdfast._async.reads.reader import AsyncReader
-from holdfast._async.runtime import run_blocking, run_interruptible
+from holdfast._async.runtime import run_blocking
 from holdfast._async.session import AsyncSession, read_whole
 from holdfast.calls import NEVER, Call, Clock, Deadline
 from holdfast.config import ClientConfig
@@ -23,7 +23,6 @@ from holdfast.errors import ConfigError, NetworkError, ProviderError
 from holdfast.files.archive_sources import ArchiveSource, BuiltArchive
 from holdfast.files.folder_source import FolderSource
 from holdfast.files.hashed_source import HashedSource
-from holdfast.files.sinks import spool
 from holdfast.files.sources import Progress, Source
 from holdfast.protocol.gateway import ArchiveScope
 from holdfast.protocol.http import Request
@@ -241,7 +240,7 @@ class AsyncKuboProvider(AsyncServiceProvider):
     ) -> Added:
         """Store content as an archive of its blocks, which is made while it is sent."""
         if isinstance(content, Source) and not content.rewindable:
-            with await run_interruptible(spool, content) as spooled:
+            with await self.spool(content) as spooled:
                 return await self._add_blocks(spooled, info, call, progress)
         cid = (await self.import_content(content, None, ignore)).cid
         call.cid = str(cid)

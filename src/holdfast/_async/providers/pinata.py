@@ -18,7 +18,6 @@ from holdfast.errors import UnsupportedError, VerificationError
 from holdfast.files.copy_journal import Place
 from holdfast.files.folder_source import FolderSource
 from holdfast.files.hashed_source import WrittenLayout
-from holdfast.files.sinks import spool
 from holdfast.files.sources import Progress, Source
 from holdfast.files.unfinished_uploads import SavedUpload, UnfinishedUploads
 from holdfast.hints import advise
@@ -125,7 +124,7 @@ class AsyncPinataProvider(AsyncPinProvider):
             return await self._add_sized(source, source.size, info, call, progress)
         if not self._options.spool:
             return await super().add_file(source, info, call, _limited(progress))
-        spooled = await run_interruptible(spool, source, LARGEST_FILE)
+        spooled = await self.spool(source, LARGEST_FILE)
         try:
             return await self._add_sized(spooled, spooled.size or 0, info, call, progress)
         finally:

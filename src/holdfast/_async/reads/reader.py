@@ -25,7 +25,7 @@ from holdfast._async.reads.peer import AsyncBlocksPeer
 from holdfast._async.reads.state import Output, ReadState
 from holdfast._async.reads.strategies import AsyncBodyStream
 from holdfast._async.reads.streams import closing_on_error
-from holdfast._async.runtime import now
+from holdfast._async.runtime import now, run_blocking
 from holdfast.calls import Call, Deadline
 from holdfast.content.blocks import BlockCache
 from holdfast.content.budgets import MAX_CACHED
@@ -192,6 +192,8 @@ class AsyncReader(ABC):
             blocks: Verified blocks of the file that are there already, if all of them are.
             verify: Whether the content is verified; by default as configured.
         """
+        if sink.saved_size:  # of another reader, which continues after them
+            await run_blocking(sink.truncate, 0)
         peer_blocks = self.blocks(reference, call) if blocks is None else blocks
         cid = await peer_blocks.find(reference, call)
         walk = FileWalk(cid)

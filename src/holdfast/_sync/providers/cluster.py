@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from holdfast._sync.pin_waiting import Pauses
 from holdfast._sync.providers.base import Content, ignore
 from holdfast._sync.providers.http import ServiceProvider, read_lines
-from holdfast._sync.runtime import now, run_interruptible
+from holdfast._sync.runtime import now
 from holdfast._sync.session import Attempt, Session, read_whole
 from holdfast.calls import Call, Clock
 from holdfast.config import ClientConfig
@@ -28,7 +28,6 @@ from holdfast.errors import (
 )
 from holdfast.files.archive_sources import ArchiveSource, BuiltArchive
 from holdfast.files.folder_source import FolderSource
-from holdfast.files.sinks import spool
 from holdfast.files.sources import Progress, Source
 from holdfast.protocol.cluster import (
     ASKED_AT_ONCE,
@@ -204,7 +203,7 @@ class ClusterProvider(ServiceProvider):
         if isinstance(content, ArchiveSource):
             return self._add_archive(content, info, call)
         if isinstance(content, Source) and not content.rewindable:
-            with run_interruptible(spool, content) as spooled:
+            with self.spool(content) as spooled:
                 return self.add(spooled, info, call, progress)
         cid = (self.import_content(content, None, ignore)).cid
         archive = BuiltArchive(content, self._profile, cid)

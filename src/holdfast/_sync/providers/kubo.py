@@ -13,7 +13,7 @@ from holdfast._sync.providers.http import ServiceProvider, read_lines
 from holdfast._sync.reads.archive_feed import ArchiveFeed
 from holdfast._sync.reads.blocks import Blocks, GivenBlocks
 from holdfast._sync.reads.reader import Reader
-from holdfast._sync.runtime import run_blocking, run_interruptible
+from holdfast._sync.runtime import run_blocking
 from holdfast._sync.session import Session, read_whole
 from holdfast.calls import NEVER, Call, Clock, Deadline
 from holdfast.config import ClientConfig
@@ -25,7 +25,6 @@ from holdfast.errors import ConfigError, NetworkError, ProviderError
 from holdfast.files.archive_sources import ArchiveSource, BuiltArchive
 from holdfast.files.folder_source import FolderSource
 from holdfast.files.hashed_source import HashedSource
-from holdfast.files.sinks import spool
 from holdfast.files.sources import Progress, Source
 from holdfast.protocol.gateway import ArchiveScope
 from holdfast.protocol.http import Request
@@ -229,7 +228,7 @@ class KuboProvider(ServiceProvider):
     def _add_blocks(self, content: Content, info: PinInfo, call: Call, progress: Progress) -> Added:
         """Store content as an archive of its blocks, which is made while it is sent."""
         if isinstance(content, Source) and not content.rewindable:
-            with run_interruptible(spool, content) as spooled:
+            with self.spool(content) as spooled:
                 return self._add_blocks(spooled, info, call, progress)
         cid = (self.import_content(content, None, ignore)).cid
         call.cid = str(cid)

@@ -27,7 +27,7 @@ from holdfast._sync.reads.peer import BlocksPeer
 from holdfast._sync.reads.state import Output, ReadState
 from holdfast._sync.reads.strategies import BodyStream
 from holdfast._sync.reads.streams import closing_on_error
-from holdfast._sync.runtime import now
+from holdfast._sync.runtime import now, run_blocking
 from holdfast.calls import Call, Deadline
 from holdfast.content.blocks import BlockCache
 from holdfast.content.budgets import MAX_CACHED
@@ -194,6 +194,8 @@ class Reader(ABC):
             blocks: Verified blocks of the file that are there already, if all of them are.
             verify: Whether the content is verified; by default as configured.
         """
+        if sink.saved_size:  # of another reader, which continues after them
+            run_blocking(sink.truncate, 0)
         peer_blocks = self.blocks(reference, call) if blocks is None else blocks
         cid = peer_blocks.find(reference, call)
         walk = FileWalk(cid)

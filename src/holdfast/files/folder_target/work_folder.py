@@ -318,7 +318,8 @@ class PartFile(WorkFile, Sink):
         if self._file is None:
             self._file = self._work.tree.create(self._part)
         self.saved_size = self.size = self._file.seek(0, os.SEEK_END)
-        self._count(self.size, self.size)
+        if not self._work.form:  # else only a finish says how large the content is
+            self._count(self.size, self.size)
 
     def expect(self, size: int, *, is_claim: bool = False) -> None:
         """Raise an error if a file of `size` bytes is too large for the disk or for the user."""
@@ -388,7 +389,7 @@ class PartFile(WorkFile, Sink):
     def _count(self, size: int, written: int) -> None:
         """Count the file as one of `size` bytes, of which `written` are on the disk."""
         self._known = size
-        counted = (self.content_size(size), 0) if self.finishes else (size, written)
+        counted = (self.content_size(size), 0) if self.finishes and size else (size, written)
         before, self._counted = self._counted, counted
         self._usage.add_bytes(counted[0] - before[0], counted[1] - before[1])
 
