@@ -27,15 +27,12 @@ def shows_colours(stream: TextIO) -> bool:
 
     ``NO_COLOR``, if it is not empty, and ``TERM=dumb`` turn them off.
     """
-    if os.environ.get("NO_COLOR") or not moves_cursor(stream):
-        return False
-    return sys.platform != "win32" or bool({"WT_SESSION", "TERM"} & {*os.environ})
+    return not os.environ.get("NO_COLOR") and moves_cursor(stream)
 
 
 def moves_cursor(stream: TextIO) -> bool:
     """Return whether `stream` is a terminal that can do more than write lines."""
-    is_dumb = os.environ.get("TERM") in {None, "", "dumb"} and sys.platform != "win32"
-    return stream.isatty() and not is_dumb
+    return stream.isatty() and os.environ.get("TERM") not in {None, "", "dumb"}
 
 
 CID_WIDTH: Final = 59  # characters of a CID of version 1; those of version 0 have 46

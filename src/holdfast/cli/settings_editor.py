@@ -5,7 +5,6 @@ The new text is parsed, and compared with what it must hold. If they differ, not
 
 import os
 import re
-import sys
 import time
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
@@ -22,7 +21,6 @@ from holdfast.files.locks import try_lock
 from holdfast.hints import advise
 
 PRIVATE: Final = 0o600
-LOCK: Final = ".holdfast.toml.lock"  # only on Windows, which cannot lock a folder
 SECONDS: Final = 10.0  # to wait for another command that changes the file
 PAUSE: Final = 0.05
 
@@ -110,10 +108,7 @@ def changing() -> Iterator[SettingsFile]:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    if sys.platform == "win32":
-        descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, PRIVATE)
-    else:
-        descriptor = os.open(folder, os.O_RDONLY)
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
         end = time.monotonic() + SECONDS
         with suppress(OSError):  # a file system without locks

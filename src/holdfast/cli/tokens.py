@@ -69,31 +69,19 @@ def ask(provider: str, address: str, other_ways: str = OTHER_WAYS) -> Secret:
     return token
 
 
-if sys.platform == "win32":
+def _ask(prompt: str) -> Secret:
+    """Read a line from the terminal without showing it."""
+    import termios
 
-    def _ask(prompt: str) -> Secret:
-        """Read a line from the console without showing it."""
-        from getpass import GetPassWarning, getpass
-
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", GetPassWarning)  # else it reads standard input
-            return Secret(getpass(prompt))
-
-else:
-
-    def _ask(prompt: str) -> Secret:
-        """Read a line from the terminal without showing it."""
-        import termios
-
-        with open("/dev/tty", "r+b", buffering=0) as terminal:  # noqa: PTH123
-            before = termios.tcgetattr(terminal)
-            hidden = before.copy()
-            hidden[3] &= ~termios.ECHO
-            try:
-                termios.tcsetattr(terminal, termios.TCSAFLUSH, hidden)
-                terminal.write(prompt.encode())
-                return Secret(terminal.readline().decode(errors="replace"))
-            finally:
-                with contextlib.suppress(termios.error, OSError):  # the terminal may be closed
-                    termios.tcsetattr(terminal, termios.TCSAFLUSH, before)
-                    terminal.write(b"\n")
+    with open("/dev/tty", "r+b", buffering=0) as terminal:  # noqa: PTH123
+        before = termios.tcgetattr(terminal)
+        hidden = before.copy()
+        hidden[3] &= ~termios.ECHO
+        try:
+            termios.tcsetattr(terminal, termios.TCSAFLUSH, hidden)
+            terminal.write(prompt.encode())
+            return Secret(terminal.readline().decode(errors="replace"))
+        finally:
+            with contextlib.suppress(termios.error, OSError):  # the terminal may be closed
+                termios.tcsetattr(terminal, termios.TCSAFLUSH, before)
+                terminal.write(b"\n")

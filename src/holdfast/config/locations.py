@@ -37,16 +37,13 @@ def cache_folder(chosen: str | os.PathLike[str] | None = None) -> Path | None:
     if chosen is not None:
         return Path(chosen)
     try:
-        base = _folder("XDG_CACHE_HOME", ".cache", "Caches") / "holdfast"
+        return _folder("XDG_CACHE_HOME", ".cache", "Caches") / "holdfast"
     except RuntimeError:
         return None
-    return base / "cache" if sys.platform == "win32" else base
 
 
 def _folder(variable: str, usual: str, library: str) -> Path:
     """Return the folder of this platform: on Linux from `variable`, on macOS in ``Library``."""
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
     if sys.platform == "darwin":
         return Path.home() / "Library" / library
     return Path(os.environ.get(variable) or Path.home() / usual)

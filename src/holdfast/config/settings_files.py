@@ -6,7 +6,6 @@ What may be a secret is wrapped when it is read, and no error shows it.
 import os
 import re
 import stat
-import sys
 import tomllib
 import warnings
 from collections.abc import Collection, Mapping
@@ -196,8 +195,6 @@ def _exists(file: Path) -> bool:
 
 def _reason_to_ignore(file: Path) -> str:
     """Return why a file that the user did not name is not trusted, or ""."""
-    if sys.platform == "win32":
-        return ""
     status = file.stat()
     if status.st_uid not in {os.geteuid(), 0}:
         return "it belongs to another user"
@@ -240,7 +237,7 @@ def _token_in_file(path: Secret, source: str) -> Secret:
     except (OSError, ValueError) as error:
         reason = reason_of(error)
     else:
-        if mode & stat.S_IROTH and sys.platform != "win32":
+        if mode & stat.S_IROTH:
             words = f"{source}: every user of this machine can read the file: chmod 600 protects it"
             warnings.warn(words, UserWarning, stacklevel=2)
         return token

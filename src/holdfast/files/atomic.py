@@ -101,13 +101,13 @@ class PendingFile(WorkFile):
         self._file = open_unnamed(self.target.parent, self._mode)
         if self._file is None:
             _remove_abandoned(self.target.parent)
-            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
             self._file = os.fdopen(os.open(self._path, flags, self._mode), "w+b")
             self._has_name = True
             with contextlib.suppress(OSError):  # a file system without locks
                 try_lock(self._file.fileno())
                 self._file.seek(0)
-        if mode is not None and sys.platform != "win32":
+        if mode is not None:
             os.fchmod(self._file.fileno(), mode)
 
     def copy_from(self, file: BinaryIO) -> None:
@@ -125,7 +125,7 @@ class PendingFile(WorkFile):
         os.fsync(file.fileno())
         if not self._has_name:
             self._has_name = give_name(file, self.target, self._path)
-        if close:  # Windows renames no open file
+        if close:
             file.close()
         if self._has_name:
             self._path.replace(self.target)
@@ -244,8 +244,6 @@ def sync_name(path: Path) -> None:
 
 def sync_folder(folder: Path) -> None:
     """Make a rename in `folder` durable."""
-    if os.name == "nt":
-        return  # Windows cannot open folders
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -2,8 +2,6 @@
 
 import io
 import os
-import sys
-import threading
 import weakref
 from pathlib import Path
 from typing import Any, BinaryIO, Self, cast
@@ -118,9 +116,6 @@ def _remove(path: Path, owner: int) -> None:
         path.unlink(missing_ok=True)
 
 
-_seeking = threading.Lock()
-
-
 class _SharedFile(io.RawIOBase):
     """A file that several readers share, each with its own position.
 
@@ -150,12 +145,7 @@ class _SharedFile(io.RawIOBase):
 
     def readinto(self, buffer: Any, /) -> int:
         descriptor = self._shared.fileno()
-        if sys.platform == "win32":
-            with _seeking:
-                os.lseek(descriptor, self._position, os.SEEK_SET)
-                data = os.read(descriptor, len(buffer))
-        else:
-            data = os.pread(descriptor, len(buffer), self._position)
+        data = os.pread(descriptor, len(buffer), self._position)
         buffer[: len(data)] = data
         self._position += len(data)
         return len(data)

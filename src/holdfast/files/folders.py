@@ -10,7 +10,6 @@ each folder on the way is checked with ``lstat`` before it is used.
 import errno
 import os
 import stat
-import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -40,8 +39,6 @@ def check_owner(status: os.stat_result, path: Path) -> None:
 
     It may belong to root if only root can write to it, for example a read-only store.
     """
-    if sys.platform == "win32":
-        return
     others_write = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
     if status.st_uid == os.geteuid() or (status.st_uid == 0 and not others_write):
         return

@@ -65,7 +65,7 @@ class Journal:
     def open(self) -> bool:
         """Open and lock the file; return False if another process or call has the lock."""
         for _ in range(10):  # others may replace or remove the file at the same time
-            descriptor = self._opener(os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600)
+            descriptor = self._opener(os.O_RDWR | os.O_CREAT, 0o600)
             try:
                 if not try_lock(descriptor):
                     return False
@@ -130,15 +130,10 @@ class Journal:
         with self._lock, PendingFile(self.path, mode=0o600) as pending:
             pending.write(lines)
             os.fchmod(pending.fileno(), 0o600)  # whatever the file had that it replaces
-            if os.name == "nt":  # cannot replace an open file: here the lock is free for a moment
-                self.close()
-                pending.commit()
-                self.open()
-            else:
-                try_lock(pending.fileno())
-                pending.commit(close=False)
-                self.close()
-                self._descriptor = os.dup(pending.fileno())
+            try_lock(pending.fileno())
+            pending.commit(close=False)
+            self.close()
+            self._descriptor = os.dup(pending.fileno())
             self.size = len(lines)
 
     def close(self, *, remove: bool = False) -> None:
@@ -148,7 +143,7 @@ class Journal:
             if descriptor is None:
                 return
             if remove:
-                with contextlib.suppress(OSError):  # Windows removes no open file: it stays, empty
+                with contextlib.suppress(OSError):  # it is empty, if it cannot be removed
                     os.ftruncate(descriptor, 0)
                     if os.path.samestat(os.fstat(descriptor), self.path.stat()):
                         self.path.unlink()

@@ -2,7 +2,7 @@
 
 On Linux the file has no name until it holds enough verified bytes, so bytes that are not verified
 never outlive the process. On other systems it has a temporary name until then, and a later download
-removes such files of processes that have ended. On Windows it has its final name from the start.
+removes such files of processes that have ended.
 """
 
 import contextlib
@@ -11,7 +11,6 @@ import hashlib
 import os
 import re
 import secrets
-import sys
 import time
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -86,11 +85,8 @@ class PartialFile(WorkFile):
             if place.dir_fd is not None:
                 self._file = open_unnamed(Path(OPEN_FILES, str(place.dir_fd)))
         if self._file is None or self._file.closed:
-            # Windows cannot rename an open file.
-            is_shared = os.name == "nt" and self._may_keep
-            name = self._shared_name if is_shared else self._own_name()
-            self._file = self._folder.create(name)
-            self._name = name
+            self._name = self._own_name()
+            self._file = self._folder.create(self._name)
         try:
             locked = try_lock(self._file.fileno())
         except OSError:  # a file system without locks
@@ -161,13 +157,11 @@ class PartialFile(WorkFile):
         file = self._opened()
         file.flush()
         os.fsync(file.fileno())
-        if sys.platform != "win32" and mode is not None:
+        if mode is not None:
             os.fchmod(file.fileno(), mode)
         if self._name is None:
             self._link(self._own_name())
         name = str(self._name)
-        if os.name == "nt":
-            file.close()  # Windows does not rename an open file
         try:
             self._folder.move_out(name, target)
         except OSError as error:
@@ -198,8 +192,6 @@ class PartialFile(WorkFile):
     def _remove(self) -> None:
         """Close the file, and remove its name if it has one."""
         file, name = self._opened(), self._name
-        if os.name == "nt":
-            file.close()  # Windows does not remove an open file
         if name is not None:
             self._folder.remove(name)
             self._name = None

@@ -102,9 +102,9 @@ def serve(
 @contextmanager
 def _stopped_by_hangup(server: NodeServer) -> Iterator[None]:
     """Stop the server in order when its terminal is closed (SIGHUP), then exit."""
-    hangup = getattr(signal, "SIGHUP", None)  # Windows has none
-    before = None if hangup is None else signal.getsignal(hangup)
-    if hangup is None or before is signal.SIG_IGN:  # under nohup
+    hangup = signal.SIGHUP
+    before = signal.getsignal(hangup)
+    if before is signal.SIG_IGN:  # under nohup
         yield
         return
     received = False

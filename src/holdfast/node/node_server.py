@@ -2,7 +2,6 @@
 
 import asyncio
 import errno
-import os
 import socket
 import threading
 from collections.abc import Callable
@@ -136,8 +135,7 @@ def _listen(host: str, port: int) -> socket.socket:
     # algorithm on, each reply waits 40 ms for an acknowledgement.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
-        if os.name == "posix":
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
         listener.settimeout(0)

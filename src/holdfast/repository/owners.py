@@ -156,10 +156,6 @@ class _LockedFile:
 
 
 def _release(path: Path, descriptor: int, process: int) -> None:
-    if os.name == "nt":
-        os.close(descriptor)  # Windows does not remove an open file
-        _unlink(path)
-        return
     if os.getpid() == process:  # a forked child only closes its descriptor
         _unlink(path)
     os.close(descriptor)

@@ -5,7 +5,6 @@ Some systems take two names for one file, and some links lead out of the directo
 
 import errno
 import os
-import sys
 import unicodedata
 from collections.abc import Callable
 from typing import Final, TypeAlias
@@ -126,8 +125,7 @@ class NameRules:
             return
         if self._portable:
             raise refused(path, f"{why_not}; without portable it may be possible")
-        # Windows would open a device, not make a file of its name.
-        if sys.platform == "win32" or not self._can_write(name):
+        if not self._can_write(name):
             raise refused(path, f"{why_not}, and this disk cannot have it; use another one")
 
     def new_directory(self) -> "NamesOfDirectory":

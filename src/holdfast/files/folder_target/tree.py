@@ -141,7 +141,7 @@ class TargetTree:
         for place, entry in self._below(path):
             count += 1
             is_ours = entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)
-            if is_ours and not is_done and os.name != "nt":
+            if is_ours and not is_done:
                 _sync_entry(place, entry.name)
         return count
 

@@ -200,7 +200,7 @@ class WorkFolder:
                 str(self.path / FILES),
             )
         check_target(self.target)
-        if self._mode is not None and os.name != "nt":
+        if self._mode is not None:
             (self.path / FILES).chmod(self._mode)
         with contextlib.suppress(FileNotFoundError):
             self.target.rmdir()

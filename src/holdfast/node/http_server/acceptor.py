@@ -8,6 +8,7 @@ is held without being read until another one from that address ends.
 import asyncio
 import ipaddress
 import logging
+import resource
 import socket
 from collections import Counter, deque
 from collections.abc import Callable
@@ -16,11 +17,6 @@ from functools import partial
 from typing import Any, Final
 
 from holdfast.node.http_server.http_connection import NodeProtocol
-
-try:
-    import resource
-except ImportError:  # Windows, which has no such limit
-    resource = None  # type: ignore[assignment]
 
 logger: Final = logging.getLogger("holdfast.node")
 
@@ -47,8 +43,6 @@ class ConnectionLimits:
 
     def within_descriptors(self) -> "ConnectionLimits":
         """Return limits that leave this process enough descriptors for other files."""
-        if resource is None:
-            return self
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         if soft == resource.RLIM_INFINITY:
             return self
@@ -61,8 +55,6 @@ class ConnectionLimits:
 
 def raise_descriptor_limit() -> None:
     """Raise the number of files this process may open to `WANTED_FILES`, or to the hard limit."""
-    if resource is None:
-        return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     unlimited = resource.RLIM_INFINITY
     wanted = WANTED_FILES if hard == unlimited else min(WANTED_FILES, hard)

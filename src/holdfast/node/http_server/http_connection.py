@@ -382,11 +382,7 @@ class DirectSender:
     def is_ready(self) -> bool:
         """Whether the system has taken all bytes that were written before."""
         self._cycle.send_head()
-        return (
-            os.name == "posix"
-            and not self._transport.is_closing()
-            and not self._transport.get_write_buffer_size()
-        )
+        return not self._transport.is_closing() and not self._transport.get_write_buffer_size()
 
     def open(self) -> socket.socket:
         """Return a second socket of the connection. Call it in the event loop."""
@@ -441,7 +437,7 @@ class DirectReceiver:
         The event loop receives nothing until `record`.
         """
         connection = self._connection
-        if os.name != "posix" or connection.body_left < WORTHWHILE:
+        if connection.body_left < WORTHWHILE:
             return None
         connection.flow.pause_reading()
         if connection.has_unread_body or connection.transport.is_closing():
