@@ -19,7 +19,6 @@ from holdfast.errors import ConfigError
 
 HAS_DIR_FD: Final = {os.open, os.stat, os.unlink, os.mkdir, os.rename} <= os.supports_dir_fd
 NO_FOLLOW: Final = getattr(os, "O_NOFOLLOW", 0)
-BINARY: Final = getattr(os, "O_BINARY", 0)
 DIRECTORY: Final = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
 
 # Without it, opening a pipe waits for somebody who writes into it.
@@ -58,7 +57,7 @@ def no_regular_file(path: Path) -> ConfigError:
 
 def create(place: OpenFolder, name: str, mode: int = 0o666) -> int:
     """Make the file `name`, which must not exist, in an open folder; return its descriptor."""
-    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | BINARY
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
     return os.open(place.prefix + name, flags, mode, dir_fd=place.dir_fd)
 
 
@@ -80,7 +79,7 @@ def open_file(place: OpenFolder, name: str, path: Path, flags: int, mode: int = 
     """Open a regular file in the open folder at `path`; see `Folder.open`."""
     if not NO_FOLLOW:
         _refuse_other_kinds(place, name, path)
-    flags |= NO_FOLLOW | NO_WAIT | BINARY
+    flags |= NO_FOLLOW | NO_WAIT
     try:
         descriptor = os.open(place.prefix + name, flags, mode, dir_fd=place.dir_fd)
     except OSError as error:

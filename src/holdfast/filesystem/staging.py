@@ -16,7 +16,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from holdfast.errors import NotAFileError
 from holdfast.files.folder_source import SPECIAL, open_source_folder
-from holdfast.files.folders import BINARY, NO_FOLLOW, NO_WAIT
+from holdfast.files.folders import NO_FOLLOW, NO_WAIT
 from holdfast.filesystem.base_classes import Transaction
 
 NAME: Final = "data"  # the name of the directory, for providers that keep one
@@ -122,7 +122,7 @@ class Staging:
                 what = SPECIAL.get(stat.S_IFMT(mode), "something else")
                 raise OSError(f"{source} is {what}, not a file, directory or link")
             else:
-                flags = os.O_RDONLY | BINARY | NO_FOLLOW | NO_WAIT
+                flags = os.O_RDONLY | NO_FOLLOW | NO_WAIT
                 opened = os.open(name, flags, dir_fd=folder)
                 with os.fdopen(opened, "rb") as file, target.open("wb") as copy:
                     shutil.copyfileobj(file, copy, 1 << 20)
