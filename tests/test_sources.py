@@ -16,7 +16,7 @@ from holdfast.files.folder_source import FolderSource, plain_progress
 from holdfast.files.hashed_source import HashedFolder
 from holdfast.files.importing import import_content
 from holdfast.files.sinks import spool
-from holdfast.files.sources import Source, WrappingSource, open_source
+from holdfast.files.sources import PiecesFile, Source, WrappingSource, open_source
 from tests.content import SMALL_PROFILES
 from tests.wrapping import PREFIX, PrefixedSource, size_of, unwrapped
 
@@ -360,3 +360,82 @@ def test_another_header_changes_two_blocks_of_a_large_file():
         importer.finish()
     assert len(blocks[0]) > profile.width**2
     assert len(blocks[1].keys() - blocks[0].keys()) == 2
+
+
+# What a review has found
+
+
+class Upper(WrappingSource):
+    def wrap(self, start):
+        return (chunk.upper() for chunk in self.inner.chunks(start))
+
+
+def test_a_wrapper_of_another_class_does_not_continue_an_upload():
+    with Upper(open_source(b"hello")) as source, WrappingSource(open_source(b"hello")) as other:
+        assert source.restore_states(source.states(5))
+        assert not other.restore_states(source.states(5))
+
+
+def test_a_wrapper_is_not_restored_around_another_one_that_is_not():
+    inner, outer = PrefixedSource(open_source(b"hello")), None
+    outer = PrefixedSource(inner)
+    states = outer.states(5)
+    before = outer.prefix
+    again = PrefixedSource(PrefixedSource(open_source(b"hello"), key=b"other"))
+    fresh = again.prefix
+    assert not again.restore_states(states)
+    assert (again.prefix, outer.prefix) == (fresh, before)
+
+
+class Tagged(WrappingSource):
+    """Its state grows with the bytes that were read, as that of an encrypting source does."""
+
+    def __init__(self, inner):
+        super().__init__(inner)
+        self.tags = b""
+
+    def state(self, end):
+        return max(self.tags, b"x" * end, key=len)
+
+    def restore(self, state):
+        self.tags = state
+        return True
+
+
+def test_an_interrupted_reading_of_a_mapped_file_forgets_nothing(folder):
+    mapped = folder.map(Tagged, lambda size: size)
+    entry = max(mapped.entries, key=lambda each: each.size if each.kind == "file" else 0)
+    with mapped.open(entry) as source:
+        read(source)
+    with mapped.open(entry):
+        pass  # nothing is read
+    with mapped.open(entry) as source:
+        assert len(source.inner.tags) == entry.size
+
+
+def test_the_leaf_ends_of_a_file_on_disk(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(DATA)
+    expected = import_content(SectionedSource(open_source(DATA), (16,)), UNIXFS_V1_2025).cid
+    with open_source(path) as source:
+        source.leaf_ends = (16,)
+        assert compute_cid(source) == str(expected)
+    with open_source(path) as source:
+        source.leaf_ends = (16,)
+        assert verify(source, str(expected))
+
+
+def test_spooling_ends_when_nobody_needs_it():
+    pieces = iter(lambda: bytes(1000), b"")  # without an end
+    asked = []
+
+    def stopped():
+        asked.append(1)
+        return len(asked) > 5
+
+    with pytest.raises(InterruptedError):
+        spool(open_source(pieces), None, stopped)
+
+
+def test_all_pieces_are_read_by_a_negative_size():
+    assert PiecesFile([b"a", b"bc"]).read(-1) == b"abc"

@@ -9,12 +9,13 @@ from dataclasses import replace
 import pytest
 
 from holdfast import AsyncClient
+from holdfast._async.reads.state import commit
 from holdfast.content import dag_pb
 from holdfast.content.dag_pb import Link
 from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.content.unixfs import data
 from holdfast.errors import NetworkError, ProviderError, SerializationError, TooLargeError
-from holdfast.files.sinks import SPOOL_SIZE, Finish
+from holdfast.files.sinks import SPOOL_SIZE, Finish, MemorySink
 from holdfast.testing import Scripted, ScriptedServer
 from tests._async.masking import unmasking
 from tests.disks import mount
@@ -405,3 +406,15 @@ async def test_a_disk_that_is_full_in_a_folder_keeps_what_is_finished(small_disk
             await client.download_folder(root, small_disk / "copy")
             assert len(server.requests) - before <= 2 * (len(files) - finished)
     assert on_disk(small_disk) == {"copy": None} | {f"copy/{n}": c for n, c in content.items()}
+
+
+async def test_a_sink_that_is_restarted_has_nothing_of_the_finish_before():
+    sink = MemorySink()
+    sink.add_finish(Finish(lambda _: [b"half", 5], lambda size: size))
+    sink.write(b"masked")
+    with pytest.raises(TypeError):
+        [*sink.finish()]
+    sink.restart()
+    sink.write(b"plain")
+    assert bytes((await commit(sink)).data) == b"plain"
+    assert (sink.verified, sink.final) == (0, None)

@@ -34,7 +34,7 @@ from holdfast.errors import (
     UnprovenError,
     VerificationError,
 )
-from holdfast.files.sinks import MemorySink
+from holdfast.files.sinks import MemorySink, TargetSink
 from holdfast.records import Entry
 from holdfast.repository import Repository
 from tests import bombs
@@ -236,6 +236,24 @@ def test_a_block_ahead_that_fails_is_asked_for_again():
         return blocks[each]
 
     assert read(BlockReader(get_block), cid) == data
+
+
+def test_saved_bytes_of_another_reader_are_not_taken_for_its_own(tmp_path):
+    data = os.urandom(3 << 20)
+    cid, blocks = Blocks.of_file(data, UNIXFS_V1_2025)
+    reference, cache = reference_to(cid), tmp_path / "cache"
+    for size in (2 << 20, 0):  # an interrupted download leaves verified bytes; then another one
+        sink = TargetSink(tmp_path / "copy", cache=cache, reference=reference)
+        sink.open()
+        if size:
+            sink.write(data[:size])
+            sink.verified = size
+        else:
+            assert sink.saved_size
+            reader_over(blocks).read(reference, sink, Call("download"))
+            sink.commit()
+        sink.discard()
+    assert (tmp_path / "copy").read_bytes() == data
 
 
 def test_what_is_not_a_file():
