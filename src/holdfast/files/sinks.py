@@ -202,7 +202,7 @@ class MemorySink(Sink):
     def truncate(self, size: int) -> None:
         """Remove what was written, apart from the first `size` bytes."""
         del self.data[size:]
-        self.size = len(self.data)
+        self.size: int = len(self.data)
 
     def read_all(self) -> BytesReader:
         """Return all bytes that were written."""
@@ -233,7 +233,7 @@ class RangeSink(Sink):
         if stop > len(self.data):
             raise ValueError(f"{stop} bytes are more than the {len(self.data)} of the range")
         self.data[self.size : stop] = data
-        self.size = stop
+        self.size: int = stop
 
     def truncate(self, size: int) -> None:
         """Remove what was written, apart from the first `size` bytes."""
@@ -265,7 +265,8 @@ class SpoolSink(Sink):
         if self._file is None and self.size + len(data) > SPOOL_SIZE:
             # It has no name from the start; Windows removes it when it is closed.
             file = tempfile.TemporaryFile(prefix="holdfast-")  # noqa: SIM115 - the blob closes it
-            self._file, self.is_in_memory = cast("BinaryIO", file), False
+            self._file = cast("BinaryIO", file)
+            self.is_in_memory: bool = False
             self._file.write(self._memory)
             self._memory.clear()
         if self._file is None:
@@ -282,7 +283,7 @@ class SpoolSink(Sink):
             self._file.truncate()
         else:
             del self._memory[size:]
-        self.size = size
+        self.size: int = size
 
     def commit(self) -> None:
         """End the download. All bytes are verified."""
@@ -404,8 +405,8 @@ class TargetSink(Sink):
         """Remove what was written, apart from the first `size` bytes."""
         self._flusher.drain()
         (self._partial or self._pending).truncate(size)
-        self.size = size
-        self.saved_size = min(self.saved_size, size)
+        self.size: int = size
+        self.saved_size: int = min(self.saved_size, size)
         self._flushed = min(self._flushed, size)
 
     def commit(self) -> None:

@@ -32,10 +32,7 @@ TEXT_HINT: Final = (
 )
 Progress: TypeAlias = Callable[[int, int | None], None]
 """Called with the bytes that are done, and with the total or None if that is unknown."""
-Uploadable: TypeAlias = (
-    "str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO | Blob | Iterable[bytes]"
-    " | Source"
-)
+Uploadable: TypeAlias = "str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO | Blob | Source | Iterable[bytes]"  # noqa: E501
 
 
 def size_of(pieces: Iterable[bytes]) -> int | None:
@@ -286,7 +283,7 @@ class WrappingSource(Source):
     def __init__(self, inner: Source, *, size: int | None = None) -> None:
         """Wrap `inner`. `size` is the number of bytes that `wrap` yields, if it is another one."""
         self.inner: Source = inner
-        self.leaf_ends = inner.leaf_ends
+        self.leaf_ends: tuple[int, ...] = inner.leaf_ends
         self._pieces: Iterator[bytes] = iter(())
         super().__init__(
             cast("BinaryIO", inner),  # for `close`; `_read` reads what `wrap` yields

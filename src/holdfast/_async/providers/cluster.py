@@ -179,7 +179,7 @@ class AsyncClusterProvider(AsyncServiceProvider):
         'http://127.0.0.1:8080/ipfs/bafkqaaa'
     """
 
-    takes = (Source, FolderSource, ArchiveSource)
+    takes: tuple[type, ...] = (Source, FolderSource, ArchiveSource)
     _api: ClusterAPI
     _unreachable: frozenset[str] = frozenset()
 

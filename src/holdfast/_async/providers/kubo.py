@@ -179,7 +179,7 @@ class AsyncKuboProvider(AsyncServiceProvider):
         'ipfs://bafkqaaa'
     """
 
-    takes = (Source, FolderSource, ArchiveSource)
+    takes: tuple[type, ...] = (Source, FolderSource, ArchiveSource)
     _api: KuboAPI
 
     def make_reader(self, config: ClientConfig) -> AsyncReader:

@@ -105,7 +105,7 @@ class AsyncLocalProvider(AsyncBaseProvider):
         'bafkreifgcxxk5yq54ulz3yea32gdauwi3kibcocanotryogagkcf67ku6q'
     """
 
-    takes = (Source, FolderSource, ArchiveSource)
+    takes: tuple[type, ...] = (Source, FolderSource, ArchiveSource)
     shared_fields: ClassVar[tuple[str, ...]] = fields_bound_to("repository")
     shared_by = "the repository, which is shared"
 

@@ -29,7 +29,7 @@ class AsyncPinProvider(AsyncServiceProvider):
         'https://gateway.pinata.cloud/ipfs/bafkqaaa'
     """
 
-    takes = (Source, FolderSource)
+    takes: tuple[type, ...] = (Source, FolderSource)
     _api: PinAPI
 
     def __init__(self, config: ClientConfig, *, session: AsyncSession | None = None) -> None:

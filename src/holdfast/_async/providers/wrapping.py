@@ -2,10 +2,11 @@
 
 import copy
 from collections.abc import Iterable
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from holdfast._async.providers.base import AsyncBaseProvider, Lifetime, Operation
 from holdfast._async.reads.reader import AsyncReader, forwarded
+from holdfast.calls import Call
 from holdfast.config import ClientConfig
 from holdfast.files.archive_sources import ArchiveSource
 from holdfast.files.folder_source import FolderSource
@@ -67,24 +68,31 @@ class AsyncWrappingProvider(AsyncBaseProvider):
         """Call the method `name` of the inner provider. Every call that is forwarded comes here."""
         return getattr(self.inner, name)(*args, **options)
 
-    add = forwarded(AsyncBaseProvider.add)
-    unpin = forwarded(AsyncBaseProvider.unpin)
-    check_credentials = forwarded(AsyncBaseProvider.check_credentials)
-    call = forwarded(AsyncBaseProvider.call)
-    check_open = forwarded(AsyncBaseProvider.check_open)
-    url = forwarded(AsyncBaseProvider.url)
-    place = forwarded(AsyncBaseProvider.place)
-    is_on_network = forwarded(AsyncBaseProvider.is_on_network)
-    list_pins = forwarded(AsyncBaseProvider.list_pins)
-    find_pins = forwarded(AsyncBaseProvider.find_pins)
-    update_pin = forwarded(AsyncBaseProvider.update_pin)
-    pin = forwarded(AsyncBaseProvider.pin)
-    check_pin = forwarded(AsyncBaseProvider.check_pin)
-    pin_from = forwarded(AsyncBaseProvider.pin_from)
-    addresses = forwarded(AsyncBaseProvider.addresses)
-    own_block = forwarded(AsyncBaseProvider.own_block)
-    signed_url = forwarded(AsyncBaseProvider.signed_url)
-    export_car = forwarded(AsyncBaseProvider.export_car)
+    async def unpin(self, cid: str, call: Call, /) -> None:
+        """Unpin `cid` at the inner provider."""
+        await self.forward("unpin", cid, call)
+
+    async def check_credentials(self, call: Call, /) -> None:
+        """Return if the inner provider can be used with its credentials."""
+        await self.forward("check_credentials", call)
+
+    if not TYPE_CHECKING:  # their types are those of the base class
+        add = forwarded(AsyncBaseProvider.add)
+        call = forwarded(AsyncBaseProvider.call)
+        check_open = forwarded(AsyncBaseProvider.check_open)
+        url = forwarded(AsyncBaseProvider.url)
+        place = forwarded(AsyncBaseProvider.place)
+        is_on_network = forwarded(AsyncBaseProvider.is_on_network)
+        list_pins = forwarded(AsyncBaseProvider.list_pins)
+        find_pins = forwarded(AsyncBaseProvider.find_pins)
+        update_pin = forwarded(AsyncBaseProvider.update_pin)
+        pin = forwarded(AsyncBaseProvider.pin)
+        check_pin = forwarded(AsyncBaseProvider.check_pin)
+        pin_from = forwarded(AsyncBaseProvider.pin_from)
+        addresses = forwarded(AsyncBaseProvider.addresses)
+        own_block = forwarded(AsyncBaseProvider.own_block)
+        signed_url = forwarded(AsyncBaseProvider.signed_url)
+        export_car = forwarded(AsyncBaseProvider.export_car)
 
     @Operation("cannot import archives; upload the files", takes=ArchiveSource)
     async def import_car(self, pieces: Iterable[bytes]) -> list[str]:

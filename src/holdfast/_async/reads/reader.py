@@ -357,10 +357,15 @@ class AsyncWrappingReader(AsyncReader):
         """The host of the peer."""
         return self.inner.host
 
-    blocks = forwarded(AsyncReader.blocks)
-    archive = forwarded(AsyncReader.archive)
-    body = forwarded(AsyncReader.body)
-    read = forwarded(AsyncReader.read)
-    open = forwarded(AsyncReader.open)
-    stat = forwarded(AsyncReader.stat)
-    pages = forwarded(AsyncReader.pages)
+    def blocks(self, reference: Reference, call: Call) -> AsyncBlocks:
+        """Return the verified blocks of the inner reader."""
+        blocks: AsyncBlocks = self.forward("blocks", reference, call)
+        return blocks
+
+    if not TYPE_CHECKING:  # their types are those of the base class
+        archive = forwarded(AsyncReader.archive)
+        body = forwarded(AsyncReader.body)
+        read = forwarded(AsyncReader.read)
+        open = forwarded(AsyncReader.open)
+        stat = forwarded(AsyncReader.stat)
+        pages = forwarded(AsyncReader.pages)

@@ -177,7 +177,7 @@ class KuboProvider(ServiceProvider):
         'ipfs://bafkqaaa'
     """
 
-    takes = (Source, FolderSource, ArchiveSource)
+    takes: tuple[type, ...] = (Source, FolderSource, ArchiveSource)
     _api: KuboAPI
 
     def make_reader(self, config: ClientConfig) -> Reader:

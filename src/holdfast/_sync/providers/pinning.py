@@ -31,7 +31,7 @@ class PinProvider(ServiceProvider):
         'https://gateway.pinata.cloud/ipfs/bafkqaaa'
     """
 
-    takes = (Source, FolderSource)
+    takes: tuple[type, ...] = (Source, FolderSource)
     _api: PinAPI
 
     def __init__(self, config: ClientConfig, *, session: Session | None = None) -> None:

@@ -4,10 +4,11 @@
 
 import copy
 from collections.abc import Iterable
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from holdfast._sync.providers.base import BaseProvider, Lifetime, Operation
 from holdfast._sync.reads.reader import Reader, forwarded
+from holdfast.calls import Call
 from holdfast.config import ClientConfig
 from holdfast.files.archive_sources import ArchiveSource
 from holdfast.files.folder_source import FolderSource
@@ -69,24 +70,31 @@ class WrappingProvider(BaseProvider):
         """Call the method `name` of the inner provider. Every call that is forwarded comes here."""
         return getattr(self.inner, name)(*args, **options)
 
-    add = forwarded(BaseProvider.add)
-    unpin = forwarded(BaseProvider.unpin)
-    check_credentials = forwarded(BaseProvider.check_credentials)
-    call = forwarded(BaseProvider.call)
-    check_open = forwarded(BaseProvider.check_open)
-    url = forwarded(BaseProvider.url)
-    place = forwarded(BaseProvider.place)
-    is_on_network = forwarded(BaseProvider.is_on_network)
-    list_pins = forwarded(BaseProvider.list_pins)
-    find_pins = forwarded(BaseProvider.find_pins)
-    update_pin = forwarded(BaseProvider.update_pin)
-    pin = forwarded(BaseProvider.pin)
-    check_pin = forwarded(BaseProvider.check_pin)
-    pin_from = forwarded(BaseProvider.pin_from)
-    addresses = forwarded(BaseProvider.addresses)
-    own_block = forwarded(BaseProvider.own_block)
-    signed_url = forwarded(BaseProvider.signed_url)
-    export_car = forwarded(BaseProvider.export_car)
+    def unpin(self, cid: str, call: Call, /) -> None:
+        """Unpin `cid` at the inner provider."""
+        self.forward("unpin", cid, call)
+
+    def check_credentials(self, call: Call, /) -> None:
+        """Return if the inner provider can be used with its credentials."""
+        self.forward("check_credentials", call)
+
+    if not TYPE_CHECKING:  # their types are those of the base class
+        add = forwarded(BaseProvider.add)
+        call = forwarded(BaseProvider.call)
+        check_open = forwarded(BaseProvider.check_open)
+        url = forwarded(BaseProvider.url)
+        place = forwarded(BaseProvider.place)
+        is_on_network = forwarded(BaseProvider.is_on_network)
+        list_pins = forwarded(BaseProvider.list_pins)
+        find_pins = forwarded(BaseProvider.find_pins)
+        update_pin = forwarded(BaseProvider.update_pin)
+        pin = forwarded(BaseProvider.pin)
+        check_pin = forwarded(BaseProvider.check_pin)
+        pin_from = forwarded(BaseProvider.pin_from)
+        addresses = forwarded(BaseProvider.addresses)
+        own_block = forwarded(BaseProvider.own_block)
+        signed_url = forwarded(BaseProvider.signed_url)
+        export_car = forwarded(BaseProvider.export_car)
 
     @Operation("cannot import archives; upload the files", takes=ArchiveSource)
     def import_car(self, pieces: Iterable[bytes]) -> list[str]:

@@ -346,8 +346,8 @@ class PartFile(WorkFile, Sink):
         """Remove what was written, apart from the first `size` bytes."""
         super().truncate(size)
         self._count(size, size)
-        self.size = size
-        self.saved_size = min(self.saved_size, size)
+        self.size: int = size
+        self.saved_size: int = min(self.saved_size, size)
 
     def commit(self) -> None:
         """Give the file its name. All bytes are verified."""
