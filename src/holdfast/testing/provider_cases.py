@@ -115,8 +115,7 @@ def require(provider: Any, *operations: str) -> None:
 
 def form_of(provider: Any) -> str:
     """Return what the provider makes of content, such as an encrypted form; "" for nothing."""
-    form: str = getattr(getattr(provider, "reader", None), "form", "")
-    return form
+    return str(getattr(getattr(provider, "reader", None), "form", ""))
 
 
 @contextmanager

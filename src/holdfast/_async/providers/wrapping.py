@@ -97,17 +97,15 @@ class AsyncWrappingProvider(AsyncBaseProvider):
     @Operation("cannot import archives; upload the files", takes=ArchiveSource)
     async def import_car(self, pieces: Iterable[bytes]) -> list[str]:
         """Import an archive at the inner provider, if this one takes archives."""
-        cids: list[str] = await self.require("import_car").forward("import_car", pieces)
-        return cids
+        return [*await self.require("import_car").forward("import_car", pieces)]
 
     async def signed_upload_url(
         self, *, expires: int, max_bytes: int | None, types: tuple[str, ...]
     ) -> str:
         """Return a link for uploads, unless this wrapper changes content."""
-        provider = self.require("signed_upload_url")
+        self.require("signed_upload_url")
         options = {"expires": expires, "max_bytes": max_bytes, "types": types}
-        link: str = await provider.forward("signed_upload_url", **options)
-        return link
+        return str(await self.forward("signed_upload_url", **options))
 
     @property
     def stored(self) -> AsyncBaseProvider:

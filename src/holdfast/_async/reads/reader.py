@@ -359,8 +359,7 @@ class AsyncWrappingReader(AsyncReader):
 
     def blocks(self, reference: Reference, call: Call) -> AsyncBlocks:
         """Return the verified blocks of the inner reader."""
-        blocks: AsyncBlocks = self.forward("blocks", reference, call)
-        return blocks
+        return cast("AsyncBlocks", self.forward("blocks", reference, call))
 
     if not TYPE_CHECKING:  # their types are those of the base class
         archive = forwarded(AsyncReader.archive)

@@ -91,8 +91,7 @@ class ForeignProvider(BaseProvider):
 
     def url(self, cid: str) -> str:
         """Return the provider's own link to `cid`, if it has any."""
-        link: str = self.foreign.url(cid) if self.supports("url") else f"ipfs://{cid}"
-        return link
+        return str(self.foreign.url(cid)) if self.supports("url") else f"ipfs://{cid}"
 
     def unpin(self, cid: str, _call: Call, /) -> None:
         """Unpin `cid`."""

@@ -99,17 +99,15 @@ class WrappingProvider(BaseProvider):
     @Operation("cannot import archives; upload the files", takes=ArchiveSource)
     def import_car(self, pieces: Iterable[bytes]) -> list[str]:
         """Import an archive at the inner provider, if this one takes archives."""
-        cids: list[str] = self.require("import_car").forward("import_car", pieces)
-        return cids
+        return [*self.require("import_car").forward("import_car", pieces)]
 
     def signed_upload_url(
         self, *, expires: int, max_bytes: int | None, types: tuple[str, ...]
     ) -> str:
         """Return a link for uploads, unless this wrapper changes content."""
-        provider = self.require("signed_upload_url")
+        self.require("signed_upload_url")
         options = {"expires": expires, "max_bytes": max_bytes, "types": types}
-        link: str = provider.forward("signed_upload_url", **options)
-        return link
+        return str(self.forward("signed_upload_url", **options))
 
     @property
     def stored(self) -> BaseProvider:

@@ -361,8 +361,7 @@ class WrappingReader(Reader):
 
     def blocks(self, reference: Reference, call: Call) -> Blocks:
         """Return the verified blocks of the inner reader."""
-        blocks: Blocks = self.forward("blocks", reference, call)
-        return blocks
+        return cast("Blocks", self.forward("blocks", reference, call))
 
     if not TYPE_CHECKING:  # their types are those of the base class
         archive = forwarded(Reader.archive)
