@@ -145,6 +145,8 @@ class ClusterPeer:
         """Send the process of the peer a signal, such as ``STOP``."""
         assert self._daemon is not None
         self._daemon.send_signal(signal.Signals[f"SIG{name}"])
+        if name == "STOP":  # all of its threads
+            os.waitid(os.P_PID, self._daemon.pid, os.WSTOPPED | os.WNOWAIT)
 
     def swarm_peer(self) -> dict[str, Any]:
         """Return its Kubo as one of the `Peering.Peers` of another Kubo."""
