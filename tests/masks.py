@@ -4,22 +4,16 @@ import hashlib
 import os
 
 from holdfast.files.sinks import Finish
+from tests.wrapping import PREFIX, xor
 
 KEY = b"key of the tests"
-PREFIX = 16
 PIECE = 1 << 20
-
-
-def _xor(data, mask):
-    stream = mask * -(-len(data) // len(mask))
-    number = int.from_bytes(data, "big") ^ int.from_bytes(stream[: len(data)], "big")
-    return number.to_bytes(len(data), "big")
 
 
 def masked(content, key=KEY):
     """What is stored of `content`."""
     prefix = os.urandom(PREFIX)
-    return prefix + _xor(content, _xor(prefix, key))
+    return prefix + xor(content, xor(prefix, key, 0), 0)
 
 
 def unmask(file, key=KEY):
@@ -27,9 +21,11 @@ def unmask(file, key=KEY):
     prefix = file.read(PREFIX)
     if len(prefix) < PREFIX:
         raise ValueError("this is not masked")
-    mask = _xor(prefix, key)
+    mask = xor(prefix, key, 0)
+    position = 0
     while piece := file.read(PIECE):
-        yield _xor(piece, mask)
+        yield xor(piece, mask, position)
+        position += len(piece)
 
 
 def unmasked_size(size):

@@ -285,10 +285,10 @@ class BaseProvider(StorageProvider, ABC):
             (True, False)
         """
         method = getattr(type(self), operation, None)
-        own: Operation | None = getattr(method, "mark", None)
-        mark: Operation | None = getattr(getattr(BaseProvider, operation, None), "mark", own)
-        if mark is None or mark.takes is None or mark.is_missing:
-            mark = own  # what is stored depends on `add` alone, whoever overrides the rest
+        mark: Operation | None = getattr(method, "mark", None)
+        base: Operation | None = getattr(getattr(BaseProvider, operation, None), "mark", None)
+        if base is not None and base.over == "add":
+            mark = base  # whoever overrides it, `add` and `takes` decide
         if mark is None:  # it has no such method, or one of its own
             return method is not None
         if mark.is_missing or mark.takes not in (None, *self.takes):
