@@ -1,7 +1,7 @@
 """Store content XOR a key, after a random prefix: how a provider that encrypts is built.
 
-XOR is no encryption. The rest is what it takes: every attempt, and every process that continues an
-upload, sends the same bytes; sizes, progress and positions are the plain ones.
+XOR does not protect anything, but the rest is what an encrypting provider needs. A second attempt,
+or a process that continues an upload, sends the same bytes. Sizes and progress count plain bytes.
 """
 
 import hashlib

@@ -171,7 +171,7 @@ class AsyncClient(AsyncCloses):
     async def aclose(self) -> None:
         """Close the connections of a client that `init` made. A second time does nothing.
 
-        Of `store_many` and the like, what is under way is waited for.
+        It waits until `store_many` and the like have finished the items that they work on.
         """
         self._closed = True
         try:
@@ -501,8 +501,8 @@ class AsyncClient(AsyncCloses):
     ) -> Path:
         """Download the directory at `cid` to the new folder `to`, and return its path.
 
-        The folder appears complete and verified, or not at all. After an interruption, the same
-        call continues with what is verified; until then it is in a hidden folder beside `to`.
+        The folder appears complete and verified, or not at all. Until it is complete, its files are
+        in a hidden folder beside `to`. After an interruption, the same call continues with them.
 
         Args:
             cid: A CID, a path under one, or a URL with ``/ipfs/`` in it.

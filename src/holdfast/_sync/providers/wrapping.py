@@ -111,9 +111,9 @@ class WrappingProvider(BaseProvider):
 
     @property
     def stored(self) -> BaseProvider:
-        """The inner provider's, if this wrapper's reader has a form of its own: it is passed over.
+        """The provider of the content as it is stored.
 
-        Another wrapper, such as one that logs, is around it as well.
+        A wrapper that changes content is left out. Another one, such as one that logs, stays.
         """
         stored = self.inner.stored
         return stored if self._changes_content else self._over(stored)
