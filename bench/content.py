@@ -7,7 +7,7 @@ from pathlib import Path
 
 from holdfast.content.cid import CID, RAW
 from holdfast.content.profiles import UNIXFS_V1_2025
-from holdfast.files.importing import import_content
+from holdfast.sources.importing import import_content
 
 MIB = 1 << 20
 DOCUMENT_SIZE = 1024

@@ -14,8 +14,8 @@ from holdfast.content.cid import CID, SHA2_256
 from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.content.unixfs.directories import build_directory
 from holdfast.content.unixfs.files import Part
-from holdfast.files.importing import import_content
 from holdfast.node.gateway import routes
+from holdfast.sources.importing import import_content
 
 
 class Reply(NamedTuple):

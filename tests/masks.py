@@ -3,7 +3,7 @@
 import hashlib
 import os
 
-from holdfast.files.sinks import Finish
+from holdfast.sinks.sinks import Finish
 from tests.wrapping import PREFIX, xor
 
 KEY = b"key of the tests"

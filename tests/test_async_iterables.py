@@ -8,7 +8,7 @@ import pytest
 
 from holdfast import AsyncClient, ClientConfig, compute_cid
 from holdfast.errors import NetworkError, NotFoundError, VerificationError
-from holdfast.files.sources import CHUNK_SIZE
+from holdfast.sources.sources import CHUNK_SIZE
 from tests.support import HELLO_CID, config_for, pinned, raw_cid
 
 DATA = os.urandom(3 * CHUNK_SIZE + 12345)

@@ -17,8 +17,8 @@ from holdfast.cli import output
 from holdfast.content.car import CarReader, write_car
 from holdfast.content.cid import CID
 from holdfast.content.profiles import UNIXFS_V1_2025
+from holdfast.disk.backup_file import BackupFile, BackupPins
 from holdfast.errors import MalformedError, UnsupportedError
-from holdfast.files.backup_file import BackupFile, BackupPins
 from holdfast.records import Pin
 from holdfast.repository import Repository
 from tests.commands import HOLDFAST, Commands

@@ -12,9 +12,9 @@ import pytest
 from holdfast import Client
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
-from holdfast.files.block_cache import CachedFiles, DiskBlockCache
-from holdfast.files.cache_folder import Amount, clear_cache, look_at_cache
-from holdfast.files.partial import WORTH_KEEPING, PartialFile
+from holdfast.disk.block_cache import CachedFiles, DiskBlockCache
+from holdfast.disk.cache_folder import Amount, clear_cache, look_at_cache
+from holdfast.disk.partial import WORTH_KEEPING, PartialFile
 from tests.support import raw_cid
 
 SIZE = 100_000  # bytes of a block; on disk it takes a little more
@@ -100,7 +100,7 @@ def test_a_smaller_limit_is_kept_from_the_next_block_on(tmp_path):
 
 
 def test_more_files_than_are_considered_at_once(tmp_path, monkeypatch):
-    monkeypatch.setattr("holdfast.files.block_cache.CANDIDATES", 3)
+    monkeypatch.setattr("holdfast.disk.block_cache.CANDIDATES", 3)
     fill(DiskBlockCache(tmp_path, 100 * ON_DISK), range(30))
     CachedFiles(tmp_path).evict(4 * ON_DISK)
     assert look_at_cache(tmp_path).blocks == (4, 4 * ON_DISK)
@@ -137,7 +137,7 @@ WRITER = """
 import itertools, sys
 from pathlib import Path
 from holdfast.content.cid import CID
-from holdfast.files.block_cache import DiskBlockCache
+from holdfast.disk.block_cache import DiskBlockCache
 cache = DiskBlockCache(Path(sys.argv[1]), 20 * 102_400)
 print("ready", flush=True)
 for number in itertools.count(int(sys.argv[2])):

@@ -12,8 +12,8 @@ from holdfast.content.profiles import UNIXFS_V0_2015, UNIXFS_V1_2025, Profile
 from holdfast.content.unixfs.body import BodyCutter, BodyPart, BodyProof
 from holdfast.content.unixfs.files import FileImporter
 from holdfast.content.unixfs.leaf_check import is_leaf
+from holdfast.disk.background import Background, Turns
 from holdfast.errors import VerificationError
-from holdfast.files.background import Background, Turns
 
 CONTENT = random.Random(1).randbytes(5_000_000)  # noqa: S311 - not a secret
 

@@ -358,7 +358,7 @@ from dataclasses import replace
 from pathlib import Path
 import pytest, pytest_asyncio
 from holdfast import Blob
-from holdfast.files.atomic import PendingFile
+from holdfast.disk.atomic import PendingFile
 from holdfast.content.cid import CID
 from holdfast.errors import InvalidCIDError, NotAFileError, NotFoundError, ProviderError
 from holdfast.errors import SerializationError

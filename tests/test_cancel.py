@@ -9,7 +9,7 @@ import pytest
 
 from holdfast import AsyncClient, ClientConfig
 from holdfast._async.runtime import run_blocking
-from holdfast.files.sinks import Finish
+from holdfast.sinks.sinks import Finish
 from holdfast.testing import Scripted, ScriptedServer
 from tests._async.masking import unmasking
 from tests.support import config_for, pinned, raw_cid

@@ -10,9 +10,9 @@ import pytest
 from holdfast import compute_cid
 from holdfast.cli.output import Column, write_table
 from holdfast.content.reference import Reference
-from holdfast.files.folder_target.work_folder import WorkFolder
-from holdfast.files.partial import PartialFile
-from holdfast.files.readable_size import parse_size, readable_size
+from holdfast.disk.partial import PartialFile
+from holdfast.disk.readable_size import parse_size, readable_size
+from holdfast.sinks.folder_target.work_folder import WorkFolder
 from tests.commands import BARS_AT_ONCE, Commands, install_provider, node_variables
 from tests.support import HELLO_CID, SIZES
 

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from holdfast import Client, compute_cid
-from holdfast.files.sources import TEXT_HINT
+from holdfast.sources.sources import TEXT_HINT
 from holdfast.testing import Scripted, ScriptedServer
 from tests.commands import BARS_AT_ONCE
 from tests.support import pinned, wait_until

@@ -33,7 +33,7 @@ from holdfast.errors import (
     UnprovenError,
     VerificationError,
 )
-from holdfast.files.importing import import_content
+from holdfast.sources.importing import import_content
 from tests.content import DATA, SMALL_PROFILES, Blocks
 from tests.support import HELLO_CID
 

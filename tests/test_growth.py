@@ -19,10 +19,10 @@ from holdfast.content.cid import CID
 from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.content.unixfs.directories import build_directory
 from holdfast.errors import VerificationError
-from holdfast.files.importing import import_content
 from holdfast.repository import PinQuery, Repository
 from holdfast.repository.database import schema
 from holdfast.repository.upkeep import garbage, live_blocks
+from holdfast.sources.importing import import_content
 from tests import stores
 from tests.commands import BARS_AT_ONCE, Commands
 

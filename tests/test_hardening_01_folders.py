@@ -7,11 +7,11 @@ import time
 
 import pytest
 
-import holdfast.files.folders
+import holdfast.disk.folders
 from holdfast.content.cid import CID
 from holdfast.content.profiles import UNIXFS_V1_2025
+from holdfast.disk.folders import Folder
 from holdfast.errors import ConfigError
-from holdfast.files.folders import Folder
 from holdfast.repository import Repository
 
 LARGE = b"x" * 50_000
@@ -49,7 +49,7 @@ def precious(tmp_path):
 def way(request, monkeypatch):
     """Both ways to reach a folder: the one of POSIX, and the one for systems without it."""
     if request.param == "lstat":
-        monkeypatch.setattr(holdfast.files.folders, "HAS_DIR_FD", False)
+        monkeypatch.setattr(holdfast.disk.folders, "HAS_DIR_FD", False)
     return request.param
 
 

@@ -5,11 +5,11 @@ import time
 
 import pytest
 
-import holdfast.files.folders
+import holdfast.disk.folders
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
-from holdfast.files.partial import FORGOTTEN_AFTER, WORTH_KEEPING, PartialFile
-from holdfast.files.sinks import TargetSink
+from holdfast.disk.partial import FORGOTTEN_AFTER, WORTH_KEEPING, PartialFile
+from holdfast.sinks.sinks import TargetSink
 
 REFERENCE = Reference.parse(str(CID.of_raw(b"hello")))
 DATA = b"x" * WORTH_KEEPING
@@ -20,7 +20,7 @@ OLD = time.time() - FORGOTTEN_AFTER - 3600
 def way(request, monkeypatch):
     """Both ways to reach a folder: the one of POSIX, and the one for systems without it."""
     if request.param == "lstat":
-        monkeypatch.setattr(holdfast.files.folders, "HAS_DIR_FD", False)
+        monkeypatch.setattr(holdfast.disk.folders, "HAS_DIR_FD", False)
 
 
 def interrupted(folder):

@@ -13,12 +13,12 @@ import pytest
 
 from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.content.reference import Reference
-from holdfast.files import atomic
-from holdfast.files.atomic import FORGOTTEN_AFTER, PendingFile
-from holdfast.files.blob import Blob
-from holdfast.files.partial import NAME, WORTH_KEEPING, PartialFile
-from holdfast.files.sinks import SpoolSink
+from holdfast.disk import atomic
+from holdfast.disk.atomic import FORGOTTEN_AFTER, PendingFile
+from holdfast.disk.partial import NAME, WORTH_KEEPING, PartialFile
 from holdfast.protocol.gateway import RAW_TYPE
+from holdfast.sinks.sinks import SpoolSink
+from holdfast.sources.blob import Blob
 from holdfast.testing import Scripted, ScriptedServer
 from tests.content import Blocks
 from tests.support import raw_cid, wait_until

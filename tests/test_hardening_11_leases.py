@@ -15,8 +15,8 @@ from holdfast.content.cid import CID
 from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.files import FileImporter
+from holdfast.disk.partial import PartialFile
 from holdfast.errors import ConfigError, ProviderError, VerificationError
-from holdfast.files.partial import PartialFile
 from holdfast.repository import Repository, owners
 from tests import stores
 from tests.stores import HALTED_UPLOAD, assert_full, block_files, fill, make_version_1

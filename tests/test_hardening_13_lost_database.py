@@ -13,8 +13,8 @@ import pytest
 
 from holdfast.content.cid import CID
 from holdfast.content.profiles import UNIXFS_V1_2025
+from holdfast.disk.locks import try_lock
 from holdfast.errors import ConfigError, ProviderError, VerificationError
-from holdfast.files.locks import try_lock
 from holdfast.repository import Repository
 from tests import stores
 from tests.stores import CONTENTS, assert_full, block_files, fill

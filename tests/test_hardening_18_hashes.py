@@ -18,8 +18,8 @@ from holdfast.content.hashes import FUNCTIONS, SHA2_256
 from holdfast.content.profiles import CANDIDATES, UNIXFS_V0_2015, UNIXFS_V1_2025
 from holdfast.content.unixfs.layouts import LayoutProof, WriteCheck
 from holdfast.errors import InvalidCIDError, MalformedError, UnprovenError, VerificationError
-from holdfast.files.importing import import_content
 from holdfast.repository import Repository, adding, dags
+from holdfast.sources.importing import import_content
 from tests.bombs import Dag
 from tests.commands import Commands
 from tests.content import Blocks

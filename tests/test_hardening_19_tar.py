@@ -15,10 +15,10 @@ from holdfast.content.dag_pb import Link
 from holdfast.content.profiles import KUBO_LEGACY_CIDV1, UNIXFS_V1_2025
 from holdfast.content.unixfs import data
 from holdfast.content.unixfs.directories import build_directory, build_symlink
-from holdfast.files.importing import import_content
 from holdfast.node.gateway.cached_repository import CachedRepository
 from holdfast.node.memory import Cache
 from holdfast.repository import Repository
+from holdfast.sources.importing import import_content
 from tests.content import DATA, MIB, Blocks, stream
 from tests.gateway_node import Node
 from tests.support import HELLO_CID

@@ -22,9 +22,9 @@ from holdfast.content.dag_pb import Link
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs import data
 from holdfast.errors import ClientError, MalformedError
-from holdfast.files.folder_target import limits, tree
-from holdfast.files.folder_target.names import folded, why_not_portable
-from holdfast.files.folder_target.work_folder import WorkFolder
+from holdfast.sinks.folder_target import limits, tree
+from holdfast.sinks.folder_target.names import folded, why_not_portable
+from holdfast.sinks.folder_target.work_folder import WorkFolder
 from holdfast.testing import ScriptedServer
 from tests import folder_dags
 from tests.disks import mount

@@ -29,8 +29,8 @@ from holdfast import (
 from holdfast._async import transport as async_transport
 from holdfast._sync import transport as sync_transport
 from holdfast.errors import ClientError
-from holdfast.files.sources import Uploadable
 from holdfast.protocol import transport_errors
+from holdfast.sources.sources import Uploadable
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from holdfast.files.journal import LONGEST_LINE, Journal
+from holdfast.disk.journal import LONGEST_LINE, Journal
 
 HEADER = {"kind": "example 1"}
 
@@ -16,7 +16,7 @@ HEADER = {"kind": "example 1"}
 OPEN = """
 import sys, time
 from pathlib import Path
-from holdfast.files.journal import Journal
+from holdfast.disk.journal import Journal
 
 journal = Journal("example 1", Path(sys.argv[1]))
 print(journal.open(), flush=True)

@@ -31,7 +31,7 @@ COUNT = 400
 PROGRAM = """
 import asyncio, pathlib, sys, time
 from holdfast import AsyncClient, Client
-from holdfast.files.sinks import Finish
+from holdfast.sinks.sinks import Finish
 from tests._async.masking import unmasking as async_unmasking
 from tests._sync.masking import unmasking
 from tests.masks import unmask, unmasked_size

@@ -13,7 +13,7 @@ import urllib3
 from holdfast.content.cid import CID
 from holdfast.content.profiles import KUBO_LEGACY_CIDV1, UNIXFS_V0_2015, UNIXFS_V1_2025
 from holdfast.content.unixfs.files import FileImporter
-from holdfast.files.folders import Folder, create
+from holdfast.disk.folders import Folder, create
 from holdfast.node.http_server import http_connection
 from holdfast.node.http_server.request_parser import RequestParser
 from holdfast.repository import Repository, block_files

@@ -25,10 +25,10 @@ from holdfast import (
 from holdfast.config.checks import PROFILES
 from holdfast.config.secret import Secret
 from holdfast.errors import ClientError, ConfigError, SerializationError
-from holdfast.files.sinks import SpoolSink
-from holdfast.files.sources import open_source
 from holdfast.protocol.pinata import PinataOptions
 from holdfast.registry import BUILT_IN
+from holdfast.sinks.sinks import SpoolSink
+from holdfast.sources.sources import open_source
 from tests.support import HELLO_CID, TOKEN
 
 MESSAGE = ClientMessage(recipient_id="alice", payload="hi", timestamp=17)

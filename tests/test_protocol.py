@@ -16,11 +16,11 @@ from holdfast.errors import (
     UnprovenError,
     VerificationError,
 )
-from holdfast.files.sources import Source, open_source
 from holdfast.protocol.http import Reply
 from holdfast.protocol.multipart import FileForm, FormFile
 from holdfast.protocol.peer_set import PeerSet
 from holdfast.protocol.status_errors import SPEC_ERRORS, ErrorTable, provider_error
+from holdfast.sources.sources import Source, open_source
 
 FILES = {"a.txt": b"hello", "sub/b.bin": b"", 'sub/"c".bin': b"x" * 3_000_000}
 

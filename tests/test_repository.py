@@ -23,8 +23,8 @@ from holdfast.errors import (
     UnprovenError,
     VerificationError,
 )
-from holdfast.files.importing import import_content
 from holdfast.repository import PinQuery, Repository
+from holdfast.sources.importing import import_content
 from tests.content import DATA, Blocks
 
 

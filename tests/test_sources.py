@@ -12,11 +12,11 @@ from holdfast.content.profiles import KUBO_LEGACY_CIDV1, UNIXFS_V1_2025
 from holdfast.content.unixfs.files import FileImporter
 from holdfast.content.unixfs.recognition import recognize
 from holdfast.errors import UnprovenError
-from holdfast.files.folder_source import FolderSource, plain_progress
-from holdfast.files.hashed_source import HashedFolder
-from holdfast.files.importing import import_content
-from holdfast.files.sinks import spool
-from holdfast.files.sources import PiecesFile, Source, WrappingSource, open_source
+from holdfast.sinks.sinks import spool
+from holdfast.sources.folder_source import FolderSource, plain_progress
+from holdfast.sources.hashed_source import HashedFolder
+from holdfast.sources.importing import import_content
+from holdfast.sources.sources import PiecesFile, Source, WrappingSource, open_source
 from tests.content import SMALL_PROFILES
 from tests.wrapping import PREFIX, PrefixedSource, size_of, unwrapped
 

@@ -31,7 +31,7 @@ HEADERS = 1 << 14  # bytes of all headers, and more
 CHILD = """
 import asyncio, json, os, signal, sys
 from holdfast import AsyncClient, Client
-from holdfast.files.sources import open_source
+from holdfast.sources.sources import open_source
 from tests.wrapping import PrefixedSource
 
 url, token, path, colour, point, key = sys.argv[1:]

@@ -6,7 +6,7 @@ from holdfast import compute_cid, verify
 from holdfast.content.profiles import PROFILES
 from holdfast.content.unixfs.directories import build_directory
 from holdfast.content.unixfs.files import FileImporter
-from holdfast.files.importing import import_content
+from holdfast.sources.importing import import_content
 from tests.content import (
     VECTORS,
     file_pieces,

@@ -24,8 +24,8 @@ from holdfast.content.unixfs.directories import build_directory
 from holdfast.content.unixfs.files import FileImporter
 from holdfast.content.unixfs.layouts import LayoutProof
 from holdfast.content.unixfs.walks import DirectoryWalk, FileWalk, PathWalk, feed_known
+from holdfast.disk.seen_cids import SpilledCIDs
 from holdfast.errors import MalformedError, VerificationError
-from holdfast.files.seen_cids import SpilledCIDs
 from holdfast.node.gateway.archives import ArchiveWalk, Selection
 from holdfast.node.gateway.cached_repository import CachedRepository
 from holdfast.repository import Repository

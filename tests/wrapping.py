@@ -3,7 +3,7 @@
 import hashlib
 import secrets
 
-from holdfast.files.sources import WrappingSource
+from holdfast.sources.sources import WrappingSource
 
 PREFIX = 16
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from bench.clients import Settings
 from holdfast.content.profiles import UNIXFS_V1_2025
-from holdfast.files.importing import import_content
+from holdfast.sources.importing import import_content
 
 
 class Importer:

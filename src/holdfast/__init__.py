@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from holdfast.config import ClientConfig, Retries, Timeouts
     from holdfast.config.settings_files import connections
     from holdfast.events import Event
-    from holdfast.files.blob import Blob
-    from holdfast.files.local_cids import compute_cid, verify
     from holdfast.records import (
         Added,
         ClientMessage,
@@ -56,6 +54,8 @@ if TYPE_CHECKING:
         PinInfo,
         StoreOptions,
     )
+    from holdfast.sources.blob import Blob
+    from holdfast.sources.local_cids import compute_cid, verify
 
 __all__ = [
     "Added",
@@ -121,7 +121,7 @@ _LAZY = {
     "AsyncPinataProvider": "holdfast._async.providers.pinata",
     "AsyncStorageProvider": "holdfast._async.contract",
     "BaseProvider": "holdfast._sync.providers.base",
-    "Blob": "holdfast.files.blob",
+    "Blob": "holdfast.sources.blob",
     "BlockReader": "holdfast._sync.reads.reader",
     "Client": "holdfast._sync.client",
     "ClientConfig": "holdfast.config",
@@ -146,9 +146,9 @@ _LAZY = {
     "StorageProvider": "holdfast._sync.contract",
     "StoreOptions": "holdfast.records",
     "Timeouts": "holdfast.config",
-    "compute_cid": "holdfast.files.local_cids",
+    "compute_cid": "holdfast.sources.local_cids",
     "connections": "holdfast.config.settings_files",
-    "verify": "holdfast.files.local_cids",
+    "verify": "holdfast.sources.local_cids",
 }
 
 

@@ -24,11 +24,11 @@ from holdfast._sync.reads.reader import BlockReader, EntryPages, Reader, Wrappin
 from holdfast.calls import Call
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
-from holdfast.files.archive_sources import ArchiveSource
-from holdfast.files.folder_source import FolderSource, plain_progress
-from holdfast.files.sinks import BytesReader, Finish, Sink, spool
-from holdfast.files.sources import Progress, Source, WrappingSource
 from holdfast.records import Added, Entry, Pin, PinFilter, PinInfo
+from holdfast.sinks.sinks import BytesReader, Finish, Sink, spool
+from holdfast.sources.archive_sources import ArchiveSource
+from holdfast.sources.folder_source import FolderSource, plain_progress
+from holdfast.sources.sources import Progress, Source, WrappingSource
 
 __all__ = [
     "CID",

@@ -11,6 +11,7 @@ from holdfast import AsyncClient, ClientConfig
 from holdfast.content.car import write_car
 from holdfast.content.cid import CID
 from holdfast.content.profiles import UNIXFS_V0_2015, UNIXFS_V1_2025
+from holdfast.disk.locks import try_lock
 from holdfast.errors import (
     NotAFileError,
     NotAFolderError,
@@ -18,7 +19,6 @@ from holdfast.errors import (
     ProviderError,
     VerificationError,
 )
-from holdfast.files.locks import try_lock
 from holdfast.testing import Scripted, ScriptedServer
 from tests.folder_dags import FolderDag, on_disk, serving
 from tests.gateways import kinds

@@ -14,8 +14,8 @@ from holdfast.content import dag_pb
 from holdfast.content.cid import CID
 from holdfast.content.dag_pb import Link
 from holdfast.content.unixfs import data
+from holdfast.disk import disk_space
 from holdfast.errors import TooLargeError
-from holdfast.files import disk_space
 from holdfast.testing import Scripted, ScriptedServer
 from tests._async.test_hardening_02_limits import GATEWAYS, bomb
 from tests.bombs import MIB, Dag, block_gateway

@@ -18,7 +18,7 @@ from holdfast.content.profiles import KUBO_LEGACY_CIDV1, UNIXFS_V0_2015, UNIXFS_
 from holdfast.content.unixfs.data import Kind
 from holdfast.content.unixfs.files import dag_pb_frame
 from holdfast.errors import NetworkError, NotFoundError, ProviderError, VerificationError
-from holdfast.files.sinks import MemorySink
+from holdfast.sinks.sinks import MemorySink
 from holdfast.testing import Scripted, ScriptedServer
 from tests._async.parallel import in_parallel
 from tests.gateways import ODD_LAYOUT, config_for_all, gateway, kinds, pin

@@ -13,8 +13,8 @@ import pytest
 from holdfast import AsyncClient
 from holdfast.content.cid import CID
 from holdfast.content.profiles import KUBO_LEGACY_CIDV1, UNIXFS_V0_2015
-from holdfast.files.sinks import SpoolSink
 from holdfast.protocol.gateway import CAR_TYPE, RAW_TYPE
+from holdfast.sinks.sinks import SpoolSink
 from holdfast.testing import Scripted, ScriptedServer
 from tests.content import Blocks
 from tests.support import config_for

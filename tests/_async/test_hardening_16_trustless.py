@@ -11,7 +11,7 @@ import pytest
 from holdfast import AsyncClient
 from holdfast.content.profiles import UNIXFS_V0_2015, UNIXFS_V1_2025
 from holdfast.errors import NetworkError, NotFoundError, ProviderError, VerificationError
-from holdfast.files.importing import import_content
+from holdfast.sources.importing import import_content
 from holdfast.testing import Scripted
 from tests.gateways import gateway, kind_of, kinds, pin
 from tests.support import EMPTY_FILE_V0, config_for, raw_cid

@@ -13,6 +13,7 @@ from dataclasses import replace
 import pytest
 
 from holdfast import AsyncClient, compute_cid
+from holdfast.disk.unfinished_uploads import UnfinishedUploads
 from holdfast.errors import (
     AuthenticationError,
     NetworkError,
@@ -22,10 +23,9 @@ from holdfast.errors import (
     UnsupportedError,
     VerificationError,
 )
-from holdfast.files.sources import open_source
-from holdfast.files.unfinished_uploads import UnfinishedUploads
 from holdfast.node.settings import NodeToken
 from holdfast.protocol import pinata
+from holdfast.sources.sources import open_source
 from holdfast.testing import Scripted, running_node
 from holdfast.testing.running_nodes import QUICK
 from tests.support import raw_cid

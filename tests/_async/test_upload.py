@@ -9,7 +9,7 @@ import pytest
 
 from holdfast import AsyncClient, Blob, compute_cid
 from holdfast.errors import NetworkError, ProviderError
-from holdfast.files.sources import open_source
+from holdfast.sources.sources import open_source
 from tests.faulty import changing_file, file_changes
 from tests.support import EMPTY_DIRECTORY_V0, HELLO_CID, TOKEN, config_for, pinned
 from tests.wrapping import PREFIX, PrefixedSource, unwrapped

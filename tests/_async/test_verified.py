@@ -15,7 +15,7 @@ from holdfast.errors import (
     UnprovenError,
     VerificationError,
 )
-from holdfast.files.importing import import_content
+from holdfast.sources.importing import import_content
 from tests.faulty import PLACES, flipped
 from tests.gateways import ODD_LAYOUT, config_for_all, gateway, kinds, pin
 

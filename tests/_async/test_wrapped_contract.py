@@ -12,8 +12,8 @@ from holdfast import (
     AsyncPinProvider,
     ClientConfig,
 )
-from holdfast.files.folder_source import FolderSource
 from holdfast.records import PinInfo
+from holdfast.sources.folder_source import FolderSource
 from holdfast.testing import AsyncProviderTests
 from tests.contract import SmallerFiles
 

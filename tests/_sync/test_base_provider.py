@@ -20,10 +20,10 @@ from holdfast.errors import (
     NotFoundError,
     UnsupportedError,
 )
-from holdfast.files.folder_source import FolderSource
 from holdfast.protocol.http import Request
 from holdfast.protocol.multipart import FileForm
 from holdfast.records import Added, Pin, PinFilter, PinInfo
+from holdfast.sources.folder_source import FolderSource
 from tests.support import HELLO_CID, config_for
 
 

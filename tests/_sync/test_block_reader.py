@@ -34,9 +34,9 @@ from holdfast.errors import (
     UnprovenError,
     VerificationError,
 )
-from holdfast.files.sinks import MemorySink, TargetSink
 from holdfast.records import Entry
 from holdfast.repository import Repository
+from holdfast.sinks.sinks import MemorySink, TargetSink
 from tests import bombs
 from tests._sync.reading import list_entries
 from tests.content import SMALL_PROFILES, Blocks

@@ -13,7 +13,7 @@ from holdfast import Client
 from holdfast.content.cid import CID
 from holdfast.content.profiles import UNIXFS_V0_2015, UNIXFS_V1_2025
 from holdfast.errors import NetworkError, VerificationError
-from holdfast.files.importing import import_content
+from holdfast.sources.importing import import_content
 from holdfast.testing import Scripted, ScriptedServer
 from tests.faulty import flipped
 from tests.gateways import ODD_LAYOUT, config_for_all, gateway, kind_of, kinds, pin

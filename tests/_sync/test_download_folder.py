@@ -13,6 +13,7 @@ from holdfast import Client, ClientConfig
 from holdfast.content.car import write_car
 from holdfast.content.cid import CID
 from holdfast.content.profiles import UNIXFS_V0_2015, UNIXFS_V1_2025
+from holdfast.disk.locks import try_lock
 from holdfast.errors import (
     NotAFileError,
     NotAFolderError,
@@ -20,7 +21,6 @@ from holdfast.errors import (
     ProviderError,
     VerificationError,
 )
-from holdfast.files.locks import try_lock
 from holdfast.testing import Scripted, ScriptedServer
 from tests.folder_dags import FolderDag, on_disk, serving
 from tests.gateways import kinds

@@ -17,7 +17,7 @@ from holdfast.content.dag_pb import Link
 from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.content.unixfs import data
 from holdfast.errors import NetworkError, ProviderError, SerializationError, TooLargeError
-from holdfast.files.sinks import SPOOL_SIZE, Finish, MemorySink
+from holdfast.sinks.sinks import SPOOL_SIZE, Finish, MemorySink
 from holdfast.testing import Scripted, ScriptedServer
 from tests._sync.masking import unmasking
 from tests.disks import mount

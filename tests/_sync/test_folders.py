@@ -19,9 +19,9 @@ from holdfast.errors import (
     UnsupportedError,
     VerificationError,
 )
-from holdfast.files import folder_source
-from holdfast.files.folder_source import FolderSource, names_in, open_source_folder
-from holdfast.files.importing import import_content
+from holdfast.sources import folder_source
+from holdfast.sources.folder_source import FolderSource, names_in, open_source_folder
+from holdfast.sources.importing import import_content
 from tests._sync.test_base_provider import DictProvider
 from tests.content import VECTORS, make_directory
 from tests.support import EMPTY_DIRECTORY_V0, HELLO_CID, config_for, pinned

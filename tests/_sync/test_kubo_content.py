@@ -11,8 +11,8 @@ import pytest
 from holdfast import Client, compute_cid
 from holdfast.content.car import CarReader
 from holdfast.content.profiles import PROFILES
-from holdfast.files.folder_source import FolderSource
-from holdfast.files.sources import open_source
+from holdfast.sources.folder_source import FolderSource
+from holdfast.sources.sources import open_source
 from tests.content import VECTORS, make_directory
 from tests.wrapping import PREFIX, PrefixedSource, size_of, unwrapped
 

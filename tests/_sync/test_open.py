@@ -12,7 +12,7 @@ import pytest
 from holdfast import Client
 from holdfast.content.profiles import UNIXFS_V0_2015, UNIXFS_V1_2025
 from holdfast.errors import ConfigError, NotAFileError, NotFoundError, VerificationError
-from holdfast.files.importing import import_content
+from holdfast.sources.importing import import_content
 from tests._sync.spec_only import SpecOnly
 from tests.faulty import flipped
 from tests.gateways import ODD_LAYOUT, gateway, kinds, pin

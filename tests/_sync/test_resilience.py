@@ -16,7 +16,7 @@ from holdfast._sync import session
 from holdfast._sync.transport import Transport
 from holdfast.content.profiles import KUBO_LEGACY_CIDV1, UNIXFS_V0_2015, UNIXFS_V1_2025
 from holdfast.errors import NetworkError, ProviderError, VerificationError
-from holdfast.files.importing import import_content
+from holdfast.sources.importing import import_content
 from holdfast.testing import Scripted, ScriptedServer
 from tests._sync.parallel import in_parallel
 from tests.folder_dags import FolderDag, serving

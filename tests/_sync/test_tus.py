@@ -15,6 +15,7 @@ from dataclasses import replace
 import pytest
 
 from holdfast import Client, compute_cid
+from holdfast.disk.unfinished_uploads import UnfinishedUploads
 from holdfast.errors import (
     AuthenticationError,
     NetworkError,
@@ -24,10 +25,9 @@ from holdfast.errors import (
     UnsupportedError,
     VerificationError,
 )
-from holdfast.files.sources import open_source
-from holdfast.files.unfinished_uploads import UnfinishedUploads
 from holdfast.node.settings import NodeToken
 from holdfast.protocol import pinata
+from holdfast.sources.sources import open_source
 from holdfast.testing import Scripted, running_node
 from holdfast.testing.running_nodes import QUICK
 from tests.support import raw_cid

@@ -14,8 +14,8 @@ from holdfast import (
     PinataProvider,
     PinProvider,
 )
-from holdfast.files.folder_source import FolderSource
 from holdfast.records import PinInfo
+from holdfast.sources.folder_source import FolderSource
 from holdfast.testing import ProviderTests
 from tests.contract import SmallerFiles
 

@@ -20,9 +20,6 @@ from holdfast.config import ClientConfig, ConfigFields
 from holdfast.config.wrapping import takes_secrets
 from holdfast.content.reference import Reference
 from holdfast.errors import ClientClosedError
-from holdfast.files.blob import Blob
-from holdfast.files.folder_source import FolderSource
-from holdfast.files.sources import Progress, Source
 from holdfast.protocol import json_text
 from holdfast.records import (
     Added,
@@ -36,6 +33,9 @@ from holdfast.records import (
     now_ms,
 )
 from holdfast.registry import build_async_provider
+from holdfast.sources.blob import Blob
+from holdfast.sources.folder_source import FolderSource
+from holdfast.sources.sources import Progress, Source
 
 # Imported in the methods: most programs copy nothing, and should not wait for the modules.
 if TYPE_CHECKING:
@@ -768,7 +768,7 @@ class AsyncClient(AsyncCloses):
             tides None
         """
         from holdfast._async.folder_download import Tally  # noqa: PLC0415
-        from holdfast.files.copy_journal import CopyJournal  # noqa: PLC0415
+        from holdfast.disk.copy_journal import CopyJournal  # noqa: PLC0415
 
         arguments.check_progress(progress)
         self._check_open()

@@ -11,8 +11,8 @@ from holdfast.content.car import Block
 from holdfast.content.codecs import require_codec
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.dag_walk import DagWalk
+from holdfast.disk.seen_cids import SpilledCIDs
 from holdfast.errors import NetworkError, VerificationError
-from holdfast.files.seen_cids import SpilledCIDs
 
 
 class AsyncDagExport:

@@ -9,7 +9,7 @@
 
 Blocks and files are requested by their CIDs. A gateway that serves only certain roots refuses that.
 Then they are requested by their paths below the root, and verified all the same. What is refused,
-and how it is written, is in `holdfast.files.folder_target`.
+and how it is written, is in `holdfast.sinks.folder_target`.
 """
 
 import os
@@ -38,6 +38,7 @@ from holdfast.content.unixfs.data import Kind
 from holdfast.content.unixfs.directory_nodes import DirectoryEntry, not_a_directory
 from holdfast.content.unixfs.file_nodes import file_node
 from holdfast.content.unixfs.walks import DirectoryWalk, PathWalk
+from holdfast.disk.disk_space import DiskSpace
 from holdfast.errors import (
     ClientError,
     MalformedError,
@@ -47,9 +48,11 @@ from holdfast.errors import (
     UnprovenError,
     VerificationError,
 )
-from holdfast.files.disk_space import DiskSpace
-from holdfast.files.folder_target.limits import DirectoryCount, Usage
-from holdfast.files.folder_target.names import (
+from holdfast.protocol.gateway import ArchiveScope
+from holdfast.protocol.retrying import is_transient
+from holdfast.single_line import single_line
+from holdfast.sinks.folder_target.limits import DirectoryCount, Usage
+from holdfast.sinks.folder_target.names import (
     WRITE_LINKS,
     EntryPath,
     NameRules,
@@ -57,13 +60,10 @@ from holdfast.files.folder_target.names import (
     is_refusal,
     refused,
 )
-from holdfast.files.folder_target.spool import EntrySpool
-from holdfast.files.folder_target.work_folder import PartFile, WorkFolder
-from holdfast.files.sinks import Sink
-from holdfast.files.sources import Progress
-from holdfast.protocol.gateway import ArchiveScope
-from holdfast.protocol.retrying import is_transient
-from holdfast.single_line import single_line
+from holdfast.sinks.folder_target.spool import EntrySpool
+from holdfast.sinks.folder_target.work_folder import PartFile, WorkFolder
+from holdfast.sinks.sinks import Sink
+from holdfast.sources.sources import Progress
 
 FOLDERS = frozenset({Kind.DIRECTORY, Kind.SHARD})
 FILES_AT_ONCE: Final = 8  # as many as the blocks of one file

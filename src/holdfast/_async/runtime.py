@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any, ParamSpec, Self, TypeVar, cast
 
 from holdfast.content.budgets import SMALL_BATCH
-from holdfast.files.background import DEPTH
+from holdfast.disk.background import DEPTH
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterable, Iterable
 from typing import BinaryIO, TypeAlias, cast
 
 from holdfast._async.runtime import run_interruptible, wait_for_end
-from holdfast.files.folder_source import FolderSource, open_file_or_folder
-from holdfast.files.sources import CHUNK_SIZE, Source, Uploadable, checked_piece
+from holdfast.sources.folder_source import FolderSource, open_file_or_folder
+from holdfast.sources.sources import CHUNK_SIZE, Source, Uploadable, checked_piece
 
 AsyncUploadable: TypeAlias = "Uploadable | AsyncIterable[bytes]"
 

@@ -22,9 +22,6 @@ from holdfast.config import ClientConfig, ConfigFields
 from holdfast.config.wrapping import takes_secrets
 from holdfast.content.reference import Reference
 from holdfast.errors import ClientClosedError
-from holdfast.files.blob import Blob
-from holdfast.files.folder_source import FolderSource
-from holdfast.files.sources import Progress, Source
 from holdfast.protocol import json_text
 from holdfast.records import (
     Added,
@@ -38,6 +35,9 @@ from holdfast.records import (
     now_ms,
 )
 from holdfast.registry import build_provider
+from holdfast.sources.blob import Blob
+from holdfast.sources.folder_source import FolderSource
+from holdfast.sources.sources import Progress, Source
 
 # Imported in the methods: most programs copy nothing, and should not wait for the modules.
 if TYPE_CHECKING:
@@ -762,7 +762,7 @@ class Client(Closes):
             tides None
         """
         from holdfast._sync.folder_download import Tally  # noqa: PLC0415
-        from holdfast.files.copy_journal import CopyJournal  # noqa: PLC0415
+        from holdfast.disk.copy_journal import CopyJournal  # noqa: PLC0415
 
         arguments.check_progress(progress)
         self._check_open()

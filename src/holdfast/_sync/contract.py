@@ -9,8 +9,8 @@ import os
 from abc import abstractmethod
 from typing import Any, Protocol, runtime_checkable
 
-from holdfast.files.blob import Blob
-from holdfast.files.sources import Progress, Source
+from holdfast.sources.blob import Blob
+from holdfast.sources.sources import Progress, Source
 
 
 @runtime_checkable

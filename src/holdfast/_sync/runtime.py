@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final, Generic, ParamSpec, Self, TypeVar, cast
 
-from holdfast.files.background import Background
+from holdfast.disk.background import Background
 from holdfast.forks import ForkAware
 
 P = ParamSpec("P")

@@ -11,7 +11,7 @@ from holdfast.cli.options import OUTPUT, cid_argument, not_empty, required_targe
 from holdfast.cli.run import Run, command, group
 
 if TYPE_CHECKING:
-    from holdfast.files.sources import Progress
+    from holdfast.sources.sources import Progress
 
 commands: Final = group()
 car_commands: Final = group()
@@ -38,7 +38,7 @@ def export_car(
     """Write all blocks under a CID to an archive."""
     from holdfast.content.cid import CID
     from holdfast.content.reference import Reference
-    from holdfast.files.atomic import PendingFile
+    from holdfast.disk.atomic import PendingFile
 
     to = required_target(to, output_file)
     out = run.standard_output() if to == "-" else None
@@ -68,7 +68,7 @@ def import_car(
     ],
 ) -> None:
     """Import an archive and pin its roots; write their CIDs."""
-    from holdfast.files.sources import open_source
+    from holdfast.sources.sources import open_source
 
     given: Any = run.standard_input() if file == "-" else Path(file)
     with (

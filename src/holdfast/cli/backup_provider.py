@@ -6,8 +6,8 @@ from threading import Lock
 from holdfast import BaseProvider, BlockReader, ClientConfig
 from holdfast.calls import Call
 from holdfast.content.cid import CID
+from holdfast.disk.backup_file import BackupFile
 from holdfast.errors import UnsupportedError
-from holdfast.files.backup_file import BackupFile
 from holdfast.records import Pin, PinFilter
 
 

@@ -20,7 +20,7 @@ from holdfast.hints import advise
 
 if TYPE_CHECKING:
     from holdfast import Client
-    from holdfast.files.backup_file import BackupFile, BackupWriter
+    from holdfast.disk.backup_file import BackupFile, BackupWriter
 
 commands: Final = group()
 
@@ -55,7 +55,7 @@ def backup(
 @contextmanager
 def _opened(run: Run, file: str) -> Iterator[tuple[Any, Callable[..., Any]]]:
     """Yield the file to write to, and the function that gives it its name and returns that."""
-    from holdfast.files.atomic import PendingFile
+    from holdfast.disk.atomic import PendingFile
 
     if file == "-":
         out = run.standard_output()
@@ -97,7 +97,7 @@ class _Written:
 
     def run(self) -> None:
         """Write the list of pins, then the content of each."""
-        from holdfast.files.backup_file import BackupPins, BackupWriter
+        from holdfast.disk.backup_file import BackupPins, BackupWriter
 
         with (
             closing(BackupPins(self._client.iter_pins())) as pins,
@@ -162,7 +162,7 @@ def restore(run: Run, file: Annotated[str, FILE]) -> None:
 
 
 def _open(run: Run, file: str) -> "BackupFile":
-    from holdfast.files.backup_file import BackupFile
+    from holdfast.disk.backup_file import BackupFile
 
     try:
         if file != "-":

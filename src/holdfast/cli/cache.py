@@ -12,7 +12,7 @@ from holdfast.errors import ConfigError
 from holdfast.hints import advise
 
 if TYPE_CHECKING:
-    from holdfast.files.cache_folder import Amount
+    from holdfast.disk.cache_folder import Amount
 
 commands: Final = group()
 
@@ -30,7 +30,7 @@ def cache(
     It has verified blocks (see --cache-bytes), and the verified parts of interrupted downloads.
     """
     from holdfast.config.locations import cache_folder
-    from holdfast.files.cache_folder import clear_cache, look_at_cache
+    from holdfast.disk.cache_folder import clear_cache, look_at_cache
 
     config = run.config()
     given = cache_folder() if config.cache_path is None else config.cache_path

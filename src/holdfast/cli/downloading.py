@@ -20,7 +20,7 @@ from holdfast.hints import advise
 if TYPE_CHECKING:
     from holdfast import Blob, Client
     from holdfast.content.reference import Reference
-    from holdfast.files.sources import Progress
+    from holdfast.sources.sources import Progress
 
 commands: Final = group()
 FOLDER_REMEDY: Final = "`holdfast download CID FOLDER` writes all of it to a new folder"

@@ -15,7 +15,7 @@ from holdfast.cli.exit_codes import UsageError
 from holdfast.config import checks, readers
 from holdfast.config.fields import FIELDS, Field
 from holdfast.config.layers import USE
-from holdfast.files.readable_size import parse_size
+from holdfast.disk.readable_size import parse_size
 
 # Completion of CIDs and names with TAB: from the pins of the store on this machine.
 #

@@ -10,7 +10,7 @@ from datetime import datetime
 from itertools import chain, islice
 from typing import Any, Final, Literal, NamedTuple, TextIO
 
-from holdfast.files.readable_size import readable_size
+from holdfast.disk.readable_size import readable_size
 
 # Colours on terminals that show them.
 

@@ -15,9 +15,9 @@ from typing import Any, Final
 from holdfast.config.fields import FIELDS
 from holdfast.config.secret import Secret
 from holdfast.config.settings_files import parse_text, read_text, user_file
+from holdfast.disk.atomic import PendingFile
+from holdfast.disk.locks import try_lock
 from holdfast.errors import ConfigError
-from holdfast.files.atomic import PendingFile
-from holdfast.files.locks import try_lock
 from holdfast.hints import advise
 
 PRIVATE: Final = 0o600

@@ -10,7 +10,7 @@ from holdfast.cli.reports import note
 from holdfast.cli.run import Run, command, group
 
 if TYPE_CHECKING:
-    from holdfast.files.unfinished_uploads import UnfinishedUpload
+    from holdfast.disk.unfinished_uploads import UnfinishedUpload
 
 commands: Final = group()
 
@@ -28,7 +28,7 @@ def uploads(
     A large file is sent to the provider pinata in pieces. After an interruption, the same upload
     continues. What nobody continues for a week is forgotten, by the service often earlier.
     """
-    from holdfast.files.unfinished_uploads import UnfinishedUploads
+    from holdfast.disk.unfinished_uploads import UnfinishedUploads
 
     unfinished = UnfinishedUploads()
     rows = []

@@ -22,7 +22,7 @@ from holdfast.cli.run import Run, command, group
 
 if TYPE_CHECKING:
     from holdfast import Client, ClientRecord
-    from holdfast.files.sources import Progress
+    from holdfast.sources.sources import Progress
 
 commands: Final = group()
 
@@ -216,7 +216,7 @@ class _Bar:
 
 def _source(file: str, include_hidden: bool) -> Any:  # noqa: FBT001
     """Return what to upload: a folder is scanned, because its hidden files are counted."""
-    from holdfast.files.folder_source import FolderSource
+    from holdfast.sources.folder_source import FolderSource
 
     is_folder = Path(file).is_dir()
     return FolderSource.of(file, include_hidden=include_hidden) if is_folder else file

@@ -14,10 +14,10 @@ from fsspec.asyn import sync
 from fsspec.implementations.dirfs import DirFileSystem
 from fsspec.implementations.local import LocalFileSystem
 
+from holdfast.disk.folders import NO_FOLLOW, NO_WAIT
 from holdfast.errors import NotAFileError
-from holdfast.files.folder_source import SPECIAL, open_source_folder
-from holdfast.files.folders import NO_FOLLOW, NO_WAIT
 from holdfast.filesystem.base_classes import Transaction
+from holdfast.sources.folder_source import SPECIAL, open_source_folder
 
 NAME: Final = "data"  # the name of the directory, for providers that keep one
 

@@ -22,8 +22,8 @@ from typing import Final, NamedTuple, ParamSpec, TypeAlias, TypeVar
 from holdfast.content.blocks import MAX_BLOCK
 from holdfast.content.cid import CID
 from holdfast.content.codecs import links_of
-from holdfast.files.atomic import start_writing
-from holdfast.files.folders import Folder, OpenFolder, create
+from holdfast.disk.atomic import start_writing
+from holdfast.disk.folders import Folder, OpenFolder, create
 from holdfast.forks import ForkAware
 from holdfast.repository.database.errors import closed_error
 from holdfast.repository.database.identity import FOLDER

@@ -17,9 +17,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from holdfast.disk.folders import Folder, check_owner
+from holdfast.disk.locks import try_lock
 from holdfast.errors import ConfigError
-from holdfast.files.folders import Folder, check_owner
-from holdfast.files.locks import try_lock
 from holdfast.forks import ForkAware
 
 NAME: Final = re.compile("[0-9a-f]{32}")

@@ -17,11 +17,9 @@ from holdfast.content.unixfs.dag_walk import DagWalk
 from holdfast.content.unixfs.directory_nodes import DirectoryEntry
 from holdfast.content.unixfs.file_nodes import file_node
 from holdfast.content.unixfs.walks import DirectoryWalk, FileWalk, Item, PathWalk, Walk
+from holdfast.disk.folders import Folder
+from holdfast.disk.seen_cids import SpilledCIDs
 from holdfast.errors import VerificationError
-from holdfast.files.folders import Folder
-from holdfast.files.importing import import_content
-from holdfast.files.seen_cids import SpilledCIDs
-from holdfast.files.sources import Progress, Uploadable
 from holdfast.records import Pin
 from holdfast.repository.adding import Adding
 from holdfast.repository.block_files import BlockFiles
@@ -44,6 +42,8 @@ from holdfast.repository.pins import find_pin, remove_pin, update_pin
 from holdfast.repository.upkeep.checking import check
 from holdfast.repository.upkeep.garbage import Collected, Damage, collect
 from holdfast.repository.upkeep.repair import Repaired, repair
+from holdfast.sources.importing import import_content
+from holdfast.sources.sources import Progress, Uploadable
 
 READ_BYTES: Final = 1 << 20  # of blocks, read in one transaction
 READ_BLOCKS: Final = 10_000  # the same, as a number

@@ -14,9 +14,9 @@ import pytest
 from holdfast.config.checks import PROFILES
 from holdfast.content.cid import CID
 from holdfast.errors import InvalidCIDError, UnsupportedError
-from holdfast.files.blob import Blob
-from holdfast.files.local_cids import compute_cid
 from holdfast.records import Pin
+from holdfast.sources.blob import Blob
+from holdfast.sources.local_cids import compute_cid
 
 NOWHERE: Final = compute_cid(b"kept by nobody, one hopes: holdfast.testing")
 NO_CIDS: Final = ("", "nonsense", "Qm", "..", "../../etc/passwd", NOWHERE[:-1], f"{NOWHERE}é")

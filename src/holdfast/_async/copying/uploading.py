@@ -26,12 +26,12 @@ from holdfast.errors import (
     UnprovenError,
     UnsupportedError,
 )
-from holdfast.files.blob import Blob
-from holdfast.files.folder_source import AMBIGUOUS, FolderSource
-from holdfast.files.folder_target.names import is_refusal
-from holdfast.files.importing import import_content
-from holdfast.files.sources import Progress, open_source
 from holdfast.records import Added, Pin, PinFilter, PinInfo
+from holdfast.sinks.folder_target.names import is_refusal
+from holdfast.sources.blob import Blob
+from holdfast.sources.folder_source import AMBIGUOUS, FolderSource
+from holdfast.sources.importing import import_content
+from holdfast.sources.sources import Progress, open_source
 
 Kind: TypeAlias = Literal["file", "folder"]
 LayoutSearch: TypeAlias = Callable[[CID], tuple[Profile, ...]]

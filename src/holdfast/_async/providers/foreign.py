@@ -9,11 +9,11 @@ from holdfast._async.reads.reader import AsyncReader
 from holdfast.calls import Call
 from holdfast.config import ClientConfig
 from holdfast.errors import UnsupportedError
-from holdfast.files.archive_sources import ArchiveSource
-from holdfast.files.blob import Blob
-from holdfast.files.folder_source import FolderSource
-from holdfast.files.sources import Progress
 from holdfast.records import Added, PinInfo
+from holdfast.sources.archive_sources import ArchiveSource
+from holdfast.sources.blob import Blob
+from holdfast.sources.folder_source import FolderSource
+from holdfast.sources.sources import Progress
 
 
 def as_provider(provider: AsyncStorageProvider) -> AsyncBaseProvider:

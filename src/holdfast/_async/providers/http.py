@@ -15,8 +15,8 @@ from holdfast.config import ClientConfig
 from holdfast.config.fields import fields_bound_to
 from holdfast.config.locations import cache_folder
 from holdfast.content.reference import Reference
-from holdfast.files.block_cache import DiskBlockCache
-from holdfast.files.copy_journal import Place
+from holdfast.disk.block_cache import DiskBlockCache
+from holdfast.disk.copy_journal import Place
 from holdfast.protocol.gateway import Gateway, Gateways
 from holdfast.protocol.host_privacy import WORLD, privacy
 from holdfast.protocol.http import Reply, Request

@@ -10,10 +10,8 @@ from holdfast._async.runtime import now, run_blocking, run_interruptible
 from holdfast.calls import Call
 from holdfast.content.cid import CID
 from holdfast.content.unixfs.layouts import WriteCheck
+from holdfast.disk.unfinished_uploads import SavedUpload, UnfinishedUpload, encode_states
 from holdfast.errors import ClientError, InvalidCIDError, NetworkError, ProviderError
-from holdfast.files.hashed_source import HashedSource
-from holdfast.files.sources import Progress
-from holdfast.files.unfinished_uploads import SavedUpload, UnfinishedUpload, encode_states
 from holdfast.protocol import pinata
 from holdfast.protocol.http import Reply, Request
 from holdfast.protocol.pinata import PENDING, PinataAPI
@@ -21,6 +19,8 @@ from holdfast.protocol.retrying import Backoff, Retry, is_unconnected, retry_rea
 from holdfast.protocol.status_errors import failure, provider_error
 from holdfast.protocol.tus import ASKED_AGAIN, GONE, NEVER_TAKEN, TusAPI, read_expiry, read_offset
 from holdfast.records import now_ms
+from holdfast.sources.hashed_source import HashedSource
+from holdfast.sources.sources import Progress
 
 if TYPE_CHECKING:
     from holdfast._async.session import AsyncSession, Attempt

@@ -8,9 +8,9 @@ from holdfast._async.providers.base import AsyncBaseProvider, Lifetime, Operatio
 from holdfast._async.reads.reader import AsyncReader, forwarded
 from holdfast.calls import Call
 from holdfast.config import ClientConfig
-from holdfast.files.archive_sources import ArchiveSource
-from holdfast.files.folder_source import FolderSource
-from holdfast.files.sources import Source
+from holdfast.sources.archive_sources import ArchiveSource
+from holdfast.sources.folder_source import FolderSource
+from holdfast.sources.sources import Source
 
 
 class AsyncWrappingProvider(AsyncBaseProvider):

@@ -31,6 +31,7 @@ from holdfast.content.hashes import SHA2_256
 from holdfast.content.proof import wrong_bytes
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.root_nodes import RootInfo, stat_record
+from holdfast.disk.block_cache import DiskBlockCache
 from holdfast.errors import (
     NetworkError,
     NotFoundError,
@@ -38,13 +39,12 @@ from holdfast.errors import (
     UnprovenError,
     UnsupportedError,
 )
-from holdfast.files.blob import Blob
-from holdfast.files.block_cache import DiskBlockCache
-from holdfast.files.sinks import MemorySink, RangeSink, Sink, SpoolSink
-from holdfast.files.sources import Progress
 from holdfast.protocol.gateway import CAR_TYPE, ArchiveScope, Gateway, Gateways
 from holdfast.protocol.http import Reply, body_length
 from holdfast.records import Entry
+from holdfast.sinks.sinks import MemorySink, RangeSink, Sink, SpoolSink
+from holdfast.sources.blob import Blob
+from holdfast.sources.sources import Progress
 
 OK: Final = 200
 AsyncSign: TypeAlias = Callable[[Reference, Call], Awaitable[AsyncReader]]

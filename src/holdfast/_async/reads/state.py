@@ -13,9 +13,9 @@ from holdfast.content.cid import CID
 from holdfast.content.codecs import is_one_block
 from holdfast.content.proof import joined
 from holdfast.content.reference import Reference
-from holdfast.files.block_cache import DiskBlockCache
-from holdfast.files.sinks import Sink
-from holdfast.files.sources import Progress
+from holdfast.disk.block_cache import DiskBlockCache
+from holdfast.sinks.sinks import Sink
+from holdfast.sources.sources import Progress
 
 S = TypeVar("S", bound=Sink)
 

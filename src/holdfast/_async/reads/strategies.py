@@ -33,8 +33,8 @@ from holdfast.content.unixfs.body import BodyCutter, BodyPart, BodyProof
 from holdfast.content.unixfs.layouts import LayoutProof
 from holdfast.content.unixfs.leaf_check import is_leaf
 from holdfast.content.unixfs.walks import FileWalk, feed_known
+from holdfast.disk.background import HASH_THREADS, Turns
 from holdfast.errors import MalformedError, NetworkError, UnprovenError, VerificationError
-from holdfast.files.background import HASH_THREADS, Turns
 from holdfast.protocol.gateway import CAR_TYPE, PARTIAL, RAW_TYPE, Gateway
 from holdfast.protocol.http import Reply
 

@@ -18,11 +18,11 @@ from holdfast._sync.pin_waiting import wait_for_pin
 from holdfast._sync.providers.base import BaseProvider
 from holdfast._sync.runtime import run_blocking
 from holdfast.content.cid import CID
+from holdfast.disk.copy_journal import CopyJournal, JournalLine
 from holdfast.errors import ProviderError, UnsupportedError, VerificationError
-from holdfast.files.copy_journal import CopyJournal, JournalLine
-from holdfast.files.sources import Progress
 from holdfast.hints import advise
 from holdfast.records import Added, Copied, Pin, PinInfo, same_value
+from holdfast.sources.sources import Progress
 
 KEYVALUES: Final = ("keyvalues",)
 NAME: Final = ("name",)

@@ -44,17 +44,17 @@ from holdfast.content.cid import CID
 from holdfast.content.profiles import Profile, profile_for
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.files import FileImporter, Part
+from holdfast.disk.copy_journal import Place
 from holdfast.errors import ClientClosedError, ConfigError, UnsupportedError
-from holdfast.files.archive_sources import ArchiveSource
-from holdfast.files.blob import Blob
-from holdfast.files.copy_journal import Place
-from holdfast.files.folder_source import FolderSource
-from holdfast.files.importing import ContentImporter, import_content
-from holdfast.files.sinks import SpoolSink, TargetSink, TextSink, spool
-from holdfast.files.sources import Progress, Source
 from holdfast.protocol import json_text
 from holdfast.protocol.gateway import Gateway
 from holdfast.records import Added, Entry, Pin, PinFilter, PinInfo
+from holdfast.sinks.sinks import SpoolSink, TargetSink, TextSink, spool
+from holdfast.sources.archive_sources import ArchiveSource
+from holdfast.sources.blob import Blob
+from holdfast.sources.folder_source import FolderSource
+from holdfast.sources.importing import ContentImporter, import_content
+from holdfast.sources.sources import Progress, Source
 
 Content: TypeAlias = Source | FolderSource
 Method = TypeVar("Method", bound=Callable[..., Any])

@@ -26,9 +26,6 @@ from holdfast.errors import (
     ProviderError,
     RequestTimeoutError,
 )
-from holdfast.files.archive_sources import ArchiveSource, BuiltArchive
-from holdfast.files.folder_source import FolderSource
-from holdfast.files.sources import Progress, Source
 from holdfast.protocol.cluster import (
     ASKED_AT_ONCE,
     PINNED,
@@ -47,6 +44,9 @@ from holdfast.protocol.multipart import FileSource
 from holdfast.protocol.peer_set import PeerSet
 from holdfast.protocol.pin_api import Exchange
 from holdfast.records import Added, Pin, PinFilter, PinInfo
+from holdfast.sources.archive_sources import ArchiveSource, BuiltArchive
+from holdfast.sources.folder_source import FolderSource
+from holdfast.sources.sources import Progress, Source
 
 if TYPE_CHECKING:
     from holdfast._sync.transport import Response

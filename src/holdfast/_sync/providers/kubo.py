@@ -22,10 +22,6 @@ from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.layouts import WriteCheck, not_what_was_sent
 from holdfast.errors import ConfigError, NetworkError, ProviderError
-from holdfast.files.archive_sources import ArchiveSource, BuiltArchive
-from holdfast.files.folder_source import FolderSource
-from holdfast.files.hashed_source import HashedSource
-from holdfast.files.sources import Progress, Source
 from holdfast.protocol.gateway import ArchiveScope
 from holdfast.protocol.http import Request
 from holdfast.protocol.kubo import (
@@ -38,6 +34,10 @@ from holdfast.protocol.kubo import (
     is_page,
 )
 from holdfast.records import Added, Pin, PinFilter, PinInfo
+from holdfast.sources.archive_sources import ArchiveSource, BuiltArchive
+from holdfast.sources.folder_source import FolderSource
+from holdfast.sources.hashed_source import HashedSource
+from holdfast.sources.sources import Progress, Source
 
 if TYPE_CHECKING:
     from holdfast._sync.transport import Response

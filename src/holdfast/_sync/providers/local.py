@@ -21,15 +21,15 @@ from holdfast.content.cid import CID
 from holdfast.content.media_types import told_type
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.walks import Item, Walk
+from holdfast.disk.copy_journal import Place
 from holdfast.errors import ConfigError, NotFoundError, UnprovenError
-from holdfast.files.archive_sources import ArchiveSource
-from holdfast.files.copy_journal import Place
-from holdfast.files.folder_source import FolderSource
-from holdfast.files.sources import Progress, Source
 from holdfast.hints import advise
 from holdfast.records import Added, Pin, PinFilter, PinInfo, merged_keyvalues
 from holdfast.repository import PinQuery, Repository
 from holdfast.repository.pin_queries import pin_pages
+from holdfast.sources.archive_sources import ArchiveSource
+from holdfast.sources.folder_source import FolderSource
+from holdfast.sources.sources import Progress, Source
 
 LOOKS: Final = 4  # queries in one job, each for about 1 MiB of blocks
 

@@ -16,12 +16,9 @@ from holdfast.config import ClientConfig
 from holdfast.config.secret import Secret
 from holdfast.content.profiles import KUBO_LEGACY_CIDV1
 from holdfast.content.reference import Reference
+from holdfast.disk.copy_journal import Place
+from holdfast.disk.unfinished_uploads import SavedUpload, UnfinishedUploads
 from holdfast.errors import UnsupportedError, VerificationError
-from holdfast.files.copy_journal import Place
-from holdfast.files.folder_source import FolderSource
-from holdfast.files.hashed_source import WrittenLayout
-from holdfast.files.sources import Progress, Source
-from holdfast.files.unfinished_uploads import SavedUpload, UnfinishedUploads
 from holdfast.hints import advise
 from holdfast.protocol import pinata
 from holdfast.protocol.gateway import Gateway
@@ -37,6 +34,9 @@ from holdfast.protocol.pinata import (
     sign_upload,
 )
 from holdfast.records import Added, PinInfo, now_ms
+from holdfast.sources.folder_source import FolderSource
+from holdfast.sources.hashed_source import WrittenLayout
+from holdfast.sources.sources import Progress, Source
 
 PUBLIC_PATH: Final = "/ipfs"
 READ_LINK: Final = 3600  # seconds for which a link to a file that we read works

@@ -12,13 +12,13 @@ from holdfast.config.client_config import missing_token
 from holdfast.config.secret import Secret
 from holdfast.content.profiles import profile_for
 from holdfast.content.reference import Reference
-from holdfast.files.folder_source import FolderSource, check_form
-from holdfast.files.hashed_source import WrittenLayout, compare_json
-from holdfast.files.sources import Progress, Source
 from holdfast.protocol.multipart import FormFile, FormFolder
 from holdfast.protocol.pin_api import PinAPI
 from holdfast.protocol.pinning import PinningAPI
 from holdfast.records import Added, Pin, PinInfo
+from holdfast.sources.folder_source import FolderSource, check_form
+from holdfast.sources.hashed_source import WrittenLayout, compare_json
+from holdfast.sources.sources import Progress, Source
 
 
 class PinProvider(ServiceProvider):

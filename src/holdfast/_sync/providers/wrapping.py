@@ -10,9 +10,9 @@ from holdfast._sync.providers.base import BaseProvider, Lifetime, Operation
 from holdfast._sync.reads.reader import Reader, forwarded
 from holdfast.calls import Call
 from holdfast.config import ClientConfig
-from holdfast.files.archive_sources import ArchiveSource
-from holdfast.files.folder_source import FolderSource
-from holdfast.files.sources import Source
+from holdfast.sources.archive_sources import ArchiveSource
+from holdfast.sources.folder_source import FolderSource
+from holdfast.sources.sources import Source
 
 
 class WrappingProvider(BaseProvider):

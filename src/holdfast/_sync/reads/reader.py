@@ -39,10 +39,10 @@ from holdfast.content.unixfs.directory_nodes import DirectoryEntry
 from holdfast.content.unixfs.root_nodes import RootInfo, entry_record, has_root_info, stat_record
 from holdfast.content.unixfs.walks import DirectoryWalk, FileWalk
 from holdfast.errors import NetworkError, ProviderError, VerificationError
-from holdfast.files.sinks import Sink
-from holdfast.files.sources import Progress
 from holdfast.protocol.gateway import ArchiveScope
 from holdfast.records import Entry
+from holdfast.sinks.sinks import Sink
+from holdfast.sources.sources import Progress
 
 if TYPE_CHECKING:
     from holdfast._sync.transport import Response

@@ -11,8 +11,8 @@ from starlette.responses import Response
 from holdfast.content.cid import CID
 from holdfast.content.unixfs.data import Kind
 from holdfast.content.unixfs.directory_nodes import DirectoryEntry
+from holdfast.disk.readable_size import readable_size
 from holdfast.errors import NotFoundError
-from holdfast.files.readable_size import readable_size
 from holdfast.node.gateway.addresses import Address, ResolvedPath, quoted
 from holdfast.node.gateway.cached_repository import BytesPieces, CachedRepository
 from holdfast.node.gateway.content_replies import Content, content_reply

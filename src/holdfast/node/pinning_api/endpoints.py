@@ -17,7 +17,6 @@ from starlette.types import Receive, Scope, Send
 
 from holdfast.content.cid import CID
 from holdfast.content.profiles import Profile
-from holdfast.files.importing import import_content
 from holdfast.node.http_server.refusals import Refusal, bad_request
 from holdfast.node.memory import HeldMemory
 from holdfast.node.pinning_api.authorization import Authorization, AuthorizedEndpoint, Endpoint
@@ -41,6 +40,7 @@ from holdfast.records import Pin
 from holdfast.repository import Repository
 from holdfast.repository.adding import NewPin, pin_together
 from holdfast.repository.pin_queries import Stopped
+from holdfast.sources.importing import import_content
 
 # The content in the body of ``pinJSONToIPFS``.
 

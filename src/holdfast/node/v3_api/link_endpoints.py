@@ -27,8 +27,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast.content.cid import CID
+from holdfast.disk.folders import Folder
 from holdfast.errors import ClientError, ConfigError
-from holdfast.files.folders import Folder
 from holdfast.node.gateway.addresses import Address, quoted
 from holdfast.node.gateway.cached_repository import CachedRepository
 from holdfast.node.gateway.serving import GatewayRoute

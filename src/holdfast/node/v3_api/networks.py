@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from holdfast.content.cid import CID
-from holdfast.files.folders import Folder
+from holdfast.disk.folders import Folder
 from holdfast.node.http_server.refusals import Refusal
 from holdfast.node.v3_api.file_details import Details, FileDetails
 from holdfast.records import Pin

@@ -26,10 +26,10 @@ from starlette.responses import Response
 
 from holdfast.content.profiles import Profile
 from holdfast.content.unixfs.files import Part, leaf_part
+from holdfast.disk.atomic import PendingFile
+from holdfast.disk.folders import Folder
+from holdfast.disk.locks import try_lock
 from holdfast.errors import ClientError
-from holdfast.files.atomic import PendingFile
-from holdfast.files.folders import Folder
-from holdfast.files.locks import try_lock
 from holdfast.node.http_server.http_connection import CONNECTION
 from holdfast.node.http_server.refusals import Refusal, bad_request
 from holdfast.node.pinning_api.authorization import Authorization

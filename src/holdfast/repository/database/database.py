@@ -13,9 +13,9 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from holdfast.disk.disk_space import free_bytes
+from holdfast.disk.folders import Folder
 from holdfast.errors import ClientError, ConfigError, VerificationError
-from holdfast.files.disk_space import free_bytes
-from holdfast.files.folders import Folder
 from holdfast.forks import ForkAware
 from holdfast.repository.database import schema
 from holdfast.repository.database.errors import (

@@ -12,8 +12,8 @@ import stat
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from holdfast.disk.atomic import PendingFile
 from holdfast.errors import VerificationError
-from holdfast.files.atomic import PendingFile
 from holdfast.hints import advise
 from holdfast.repository.rows import is_key
 

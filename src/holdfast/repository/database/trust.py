@@ -14,8 +14,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
+from holdfast.disk.folders import check_owner, no_regular_file
 from holdfast.errors import ConfigError
-from holdfast.files.folders import check_owner, no_regular_file
 from holdfast.repository.database import schema
 
 SUFFIXES: Final = ("", "-wal", "-shm", "-journal")

@@ -8,13 +8,13 @@ from holdfast.content.blocks import check_block
 from holdfast.content.cid import CID
 from holdfast.content.codecs import has_links, links_of
 from holdfast.errors import ClientError, ConfigError, VerificationError
-from holdfast.files.sources import Progress
 from holdfast.repository.block_files import BlockFiles
 from holdfast.repository.database import Database, schema
 from holdfast.repository.database.identity import COPY, DATABASE, mark_of, mark_of_copy
 from holdfast.repository.rows import SMALLEST_ID, BadRowError, cid_of, is_sound_raw
 from holdfast.repository.upkeep.garbage import BATCH, Damage
 from holdfast.repository.upkeep.live_blocks import find_live
+from holdfast.sources.sources import Progress
 
 # Reporting the progress of a check, which looks at each block several times.
 

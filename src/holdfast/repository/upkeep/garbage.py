@@ -10,13 +10,13 @@ from itertools import islice
 from typing import Final, NamedTuple, TypeAlias
 
 from holdfast.errors import ProviderError
-from holdfast.files.sources import Progress
 from holdfast.repository.block_files import BlockFiles, age
 from holdfast.repository.database import Database
 from holdfast.repository.database.errors import is_full
 from holdfast.repository.owners import Owner
 from holdfast.repository.rows import SMALLEST_ID, cid_of, natural, placeholders
 from holdfast.repository.upkeep.live_blocks import LiveBlocks, find_live
+from holdfast.sources.sources import Progress
 
 # Leases: an add leases its blocks, so that no collection of garbage removes them.
 #

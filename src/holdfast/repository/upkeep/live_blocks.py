@@ -12,10 +12,10 @@ from typing import Any, Final, TypeAlias
 
 from holdfast.content.blocks import inline_block
 from holdfast.errors import ProviderError
-from holdfast.files.sources import Progress
 from holdfast.repository.database import Database, schema
 from holdfast.repository.database.identity import UnsoundError, mark_of
 from holdfast.repository.rows import BadRowError, cid_of, natural, placeholders
+from holdfast.sources.sources import Progress
 
 AT_ONCE: Final = 500  # rows in one step; every SQLite takes at least 999 parameters
 BYTES_PER_BLOCK: Final = 100  # more than the temporary tables need

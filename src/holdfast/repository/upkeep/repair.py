@@ -17,9 +17,9 @@ from typing import Any, Final, NamedTuple, Self
 from holdfast.content.blocks import check_block, inline_block
 from holdfast.content.cid import CID
 from holdfast.content.codecs import links_of
+from holdfast.disk.atomic import sync_folder
+from holdfast.disk.folders import Folder, no_regular_file
 from holdfast.errors import ClientError, ProviderError, VerificationError
-from holdfast.files.atomic import sync_folder
-from holdfast.files.folders import Folder, no_regular_file
 from holdfast.repository.block_files import FILE_SIZE, BlockFiles, WrittenBlock
 from holdfast.repository.database import schema
 from holdfast.repository.database.errors import is_damage, is_full

@@ -34,9 +34,9 @@ from holdfast.errors import (
     ProviderError,
     SerializationError,
 )
-from holdfast.files.sinks import MemorySink
-from holdfast.files.sources import CHUNK_SIZE, Progress, Source, Uploadable, open_source
 from holdfast.records import Pin, PinFilter, PinInfo
+from holdfast.sinks.sinks import MemorySink
+from holdfast.sources.sources import CHUNK_SIZE, Progress, Source, Uploadable, open_source
 from holdfast.testing._sync.parallel import in_parallel
 from holdfast.testing.provider_cases import (
     NO_CIDS,

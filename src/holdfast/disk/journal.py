@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from holdfast.files.atomic import PendingFile
-from holdfast.files.locks import try_lock
+from holdfast.disk.atomic import PendingFile
+from holdfast.disk.locks import try_lock
 
 LONGEST_LINE: Final = 1 << 20  # bytes, unless the journal is made for longer ones
 

@@ -17,12 +17,12 @@ from holdfast.content.reference import Reference
 from holdfast.content.unixfs.directories import build_directory
 from holdfast.content.unixfs.files import FileImporter, Part
 from holdfast.content.unixfs.layouts import Layouts, WriteCheck, not_what_was_sent
+from holdfast.disk.background import Background
 from holdfast.errors import VerificationError
-from holdfast.files.background import Background
-from holdfast.files.folder_source import FolderEntry, FolderSource
-from holdfast.files.importing import FolderTree
-from holdfast.files.local_cids import compute_cid, verify
-from holdfast.files.sources import Source
+from holdfast.sources.folder_source import FolderEntry, FolderSource
+from holdfast.sources.importing import FolderTree
+from holdfast.sources.local_cids import compute_cid, verify
+from holdfast.sources.sources import Source
 
 SMALL_FILE: Final = 1 << 18  # bytes of a file up to which a thread costs more than it saves
 H = TypeVar("H", bound=FileImporter | WriteCheck)

@@ -30,8 +30,8 @@ from holdfast.content.car import (
 from holdfast.content.car_header import decode_header
 from holdfast.content.cid import CID
 from holdfast.content.hashes import FUNCTIONS, SHA2_256
+from holdfast.disk.seen_cids import SpilledCIDs, TemporaryDatabase
 from holdfast.errors import InvalidCIDError, MalformedError, UnsupportedError, VerificationError
-from holdfast.files.seen_cids import SpilledCIDs, TemporaryDatabase
 from holdfast.records import Pin, now_ms
 
 DAG_JSON: Final = 0x0129

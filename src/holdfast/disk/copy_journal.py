@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from holdfast.config.secret import Secret
+from holdfast.disk.journal import Journal
 from holdfast.errors import ConfigError
-from holdfast.files.journal import Journal
 from holdfast.records import Copied, CopyMethod
 
 KIND: Final = "holdfast copy 1"

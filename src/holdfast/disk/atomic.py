@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import BinaryIO, Final, Self
 
-from holdfast.files.locks import try_lock
+from holdfast.disk.locks import try_lock
 
 NO_NAME: Final[int | None] = getattr(os, "O_TMPFILE", None)
 OPEN_FILES: Final = "/proc/self/fd"

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from holdfast.config.locations import data_folder
+from holdfast.disk.folders import Folder
+from holdfast.disk.journal import Journal
 from holdfast.errors import ConfigError
-from holdfast.files.folders import Folder
-from holdfast.files.journal import Journal
 
 logger: Final = logging.getLogger("holdfast")
 

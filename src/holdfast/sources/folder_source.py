@@ -20,8 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from holdfast.errors import UnsupportedError
-from holdfast.files.folders import (
+from holdfast.disk.folders import (
     DIRECTORY,
     HAS_DIR_FD,
     LINK_ERRORS,
@@ -29,7 +28,10 @@ from holdfast.files.folders import (
     NO_WAIT,
     OpenFolder,
 )
-from holdfast.files.sources import (
+from holdfast.errors import UnsupportedError
+from holdfast.hints import advise
+from holdfast.records import EntryKind
+from holdfast.sources.sources import (
     Progress,
     Source,
     Uploadable,
@@ -39,8 +41,6 @@ from holdfast.files.sources import (
     open_path,
     open_source,
 )
-from holdfast.hints import advise
-from holdfast.records import EntryKind
 
 LONGEST: Final = 4096  # characters of a path; Linux opens no longer one at once
 SPECIAL: Final = {

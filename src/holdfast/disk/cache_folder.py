@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from holdfast.files.block_cache import CachedFiles, size_on_disk
-from holdfast.files.folders import Folder
-from holdfast.files.partial import NAME, PARTIAL, open_locked
+from holdfast.disk.block_cache import CachedFiles, size_on_disk
+from holdfast.disk.folders import Folder
+from holdfast.disk.partial import NAME, PARTIAL, open_locked
 
 
 class Amount(NamedTuple):

@@ -15,10 +15,10 @@ from holdfast.content.unixfs.body import BodyProof
 from holdfast.content.unixfs.files import Tree
 from holdfast.content.unixfs.layouts import Layouts, by_leaves, no_layout_fits
 from holdfast.errors import InvalidCIDError
-from holdfast.files.blob import Blob
-from holdfast.files.folder_source import FolderSource, open_file_or_folder
-from holdfast.files.importing import import_content, leaves_on_disk
-from holdfast.files.sources import Progress, Source, Uploadable
+from holdfast.sources.blob import Blob
+from holdfast.sources.folder_source import FolderSource, open_file_or_folder
+from holdfast.sources.importing import import_content, leaves_on_disk
+from holdfast.sources.sources import Progress, Source, Uploadable
 
 
 def compute_cid(

@@ -13,10 +13,8 @@ from pathlib import Path
 from threading import Lock
 from typing import BinaryIO
 
-from holdfast.errors import ClientClosedError, ConfigError
-from holdfast.files.atomic import sync_file_system
-from holdfast.files.folder_target.names import EntryPath
-from holdfast.files.folders import (
+from holdfast.disk.atomic import sync_file_system
+from holdfast.disk.folders import (
     DIRECTORY,
     HAS_DIR_FD,
     LINK_ERRORS,
@@ -27,6 +25,8 @@ from holdfast.files.folders import (
     create,
     open_file,
 )
+from holdfast.errors import ClientClosedError, ConfigError
+from holdfast.sinks.folder_target.names import EntryPath
 
 
 class TargetTree:

@@ -16,16 +16,16 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from holdfast.content.reference import Reference
-from holdfast.errors import ConfigError
-from holdfast.files.atomic import (
+from holdfast.disk.atomic import (
     OPEN_FILES,
     PendingFile,
     WorkFile,
     open_unnamed,
     sync_name,
 )
-from holdfast.files.folders import Folder, check_owner
-from holdfast.files.locks import try_lock
+from holdfast.disk.folders import Folder, check_owner
+from holdfast.disk.locks import try_lock
+from holdfast.errors import ConfigError
 
 PARTIAL: Final = "partial"  # the folder, in the cache folder
 SUFFIX: Final = ".part"

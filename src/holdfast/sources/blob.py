@@ -6,7 +6,7 @@ import weakref
 from pathlib import Path
 from typing import Any, BinaryIO, Self, cast
 
-from holdfast.files.atomic import PendingFile
+from holdfast.disk.atomic import PendingFile
 
 
 class Blob:

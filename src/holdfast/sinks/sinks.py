@@ -20,14 +20,14 @@ from pathlib import Path
 from typing import BinaryIO, Final, Protocol, Self, cast
 
 from holdfast.content.reference import Reference
+from holdfast.disk.atomic import PendingFile, check_size, check_target
+from holdfast.disk.background import Background
+from holdfast.disk.disk_space import DiskSpace
+from holdfast.disk.partial import PARTIAL, WORTH_KEEPING, PartialFile
 from holdfast.errors import SerializationError, TooLargeError
-from holdfast.files.atomic import PendingFile, check_size, check_target
-from holdfast.files.background import Background
-from holdfast.files.blob import Blob
-from holdfast.files.disk_space import DiskSpace
-from holdfast.files.partial import PARTIAL, WORTH_KEEPING, PartialFile
-from holdfast.files.sources import PiecesFile, Progress, Source, open_source
 from holdfast.hints import advise
+from holdfast.sources.blob import Blob
+from holdfast.sources.sources import PiecesFile, Progress, Source, open_source
 
 FLUSH_SIZE = 32 << 20  # bytes after which what was written to a target is made durable
 SPOOL_SIZE = 4 << 20  # a larger download goes to a temporary file

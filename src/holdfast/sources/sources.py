@@ -17,8 +17,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Self, TypeAlias, cast
 
-from holdfast.files.blob import Blob
 from holdfast.hints import advise
+from holdfast.sources.blob import Blob
 
 CHUNK_SIZE = 1 << 20  # bytes that a worker thread reads at a time
 END_SIZE: Final = 1 << 20  # bytes at both ends of a file whose hash is a part of its identity

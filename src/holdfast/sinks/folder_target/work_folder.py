@@ -32,14 +32,14 @@ from holdfast.content.hashes import FUNCTIONS, IDENTITY, Hasher
 from holdfast.content.profiles import candidates_for
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.layouts import Layouts
+from holdfast.disk.atomic import WorkFile, sync_name
+from holdfast.disk.locks import try_lock
+from holdfast.disk.partial import WORTH_KEEPING
 from holdfast.errors import VerificationError
-from holdfast.files.atomic import WorkFile, sync_name
-from holdfast.files.folder_target.limits import Usage
-from holdfast.files.folder_target.names import EntryPath, NameRules, longest_name
-from holdfast.files.folder_target.tree import TargetTree, changed_by_others
-from holdfast.files.locks import try_lock
-from holdfast.files.partial import WORTH_KEEPING
-from holdfast.files.sinks import Sink
+from holdfast.sinks.folder_target.limits import Usage
+from holdfast.sinks.folder_target.names import EntryPath, NameRules, longest_name
+from holdfast.sinks.folder_target.tree import TargetTree, changed_by_others
+from holdfast.sinks.sinks import Sink
 
 FILES: Final = "files"
 PARTS: Final = "parts"

@@ -7,9 +7,9 @@ from holdfast.content.car import Block, CarReader, write_car
 from holdfast.content.car_header import check_only_root
 from holdfast.content.cid import CID
 from holdfast.content.profiles import Profile
-from holdfast.files.folder_source import FolderSource
-from holdfast.files.importing import ContentImporter
-from holdfast.files.sources import Source, WrappingSource, changed_while_read
+from holdfast.sources.folder_source import FolderSource
+from holdfast.sources.importing import ContentImporter
+from holdfast.sources.sources import Source, WrappingSource, changed_while_read
 
 JOINED: Final = 1 << 16  # bytes of small blocks that are sent together
 

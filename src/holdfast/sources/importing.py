@@ -19,8 +19,8 @@ from holdfast.content.blocks import Emit
 from holdfast.content.profiles import Profile
 from holdfast.content.unixfs.directories import build_directory, build_symlink
 from holdfast.content.unixfs.files import FileImporter, Part, Tree, leaf_frame, leaf_part
-from holdfast.files.folder_source import FolderEntry, FolderSource, open_file_or_folder
-from holdfast.files.sources import Progress, Source, Uploadable, changed_while_read
+from holdfast.sources.folder_source import FolderEntry, FolderSource, open_file_or_folder
+from holdfast.sources.sources import Progress, Source, Uploadable, changed_while_read
 
 STEP_BYTES: Final = 1 << 20  # of files that a step of an import reads, and at most a chunk more
 STEP_ENTRIES: Final = 512  # files, links and folders of a step, at most

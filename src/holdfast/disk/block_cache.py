@@ -19,8 +19,8 @@ from typing import Final, NamedTuple
 
 from holdfast.content.blocks import MAX_BLOCK, check_block, inline_block
 from holdfast.content.cid import CID
+from holdfast.disk.folders import Folder
 from holdfast.errors import ConfigError, VerificationError
-from holdfast.files.folders import Folder
 from holdfast.forks import ForkAware
 
 logger: Final = logging.getLogger("holdfast")

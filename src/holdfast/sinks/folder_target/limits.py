@@ -12,10 +12,10 @@ from typing import Final
 
 from holdfast.content.cid import CID
 from holdfast.content.codecs import is_node
+from holdfast.disk.disk_space import DiskSpace
 from holdfast.errors import MalformedError
-from holdfast.files.disk_space import DiskSpace
-from holdfast.files.folder_target.names import EntryPath, refused
-from holdfast.files.sinks import check_limit
+from holdfast.sinks.folder_target.names import EntryPath, refused
+from holdfast.sinks.sinks import check_limit
 
 MAX_ENTRIES: Final = 1_000_000  # files and folders; the names of so many take 100 MiB at most
 MAX_DEPTH: Final = 128  # folders in folders; each is opened on the way to a file

@@ -1,0 +1,1 @@
+"""Files on disk: safe folders, files that appear complete, locks, journals, caches."""

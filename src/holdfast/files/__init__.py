@@ -1,1 +1,0 @@
-"""Local files: what can be uploaded, where downloads go, and their CIDs."""

@@ -1,0 +1,1 @@
+"""Where downloads go: first verified bytes, then the finished file or folder."""

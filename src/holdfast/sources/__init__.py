@@ -1,0 +1,1 @@
+"""What can be uploaded: bytes, files, folders, archives, streams, and their CIDs."""
