@@ -458,7 +458,7 @@ async def test_an_unknown_option_is_named(server):
 async def test_the_address_for_uploads_follows_that_of_the_api(fields, api, uploads):
     config = ClientConfig(provider="pinata", provider_token=TOKEN, **fields)
     async with AsyncClient.init(config) as client:
-        assert client.provider._api.base_url == api
+        assert client.provider._api.base_url == f"{api}/v3"
         assert client.provider._api.options.upload_url == uploads
 
 

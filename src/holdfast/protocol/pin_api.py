@@ -15,7 +15,13 @@ from holdfast.errors import ProviderError, SerializationError
 from holdfast.protocol import json_text
 from holdfast.protocol.http import Reply, Request
 from holdfast.protocol.multipart import FormFile
-from holdfast.protocol.status_errors import failure, one_line
+from holdfast.protocol.status_errors import (
+    SPEC_ERRORS,
+    ErrorTable,
+    failure,
+    one_line,
+    provider_error,
+)
 from holdfast.records import Added, Pin, PinFilter, PinInfo
 
 MAX_PAGE: Final = 16 << 20  # bytes of one page of pins, with all metadata
@@ -28,6 +34,10 @@ MAX_ROWS: Final = 2 * MAX_PINS  # rows in one list, with those that came twice
 MAX_LIST_BYTES: Final = 1 << 30  # bytes of one list, of all its pages
 Row = TypeVar("Row")
 MAX_LINE: Final = 1 << 20  # bytes
+JSON_TYPE: Final = {"Content-Type": "application/json"}
+FORBIDDEN, NOT_FOUND = 403, 404
+MALFORMED: Final = (AttributeError, LookupError, TypeError, ValueError, OverflowError)
+"""The errors of code that reads rows with unexpected members."""
 ENDLESS: Final = (
     "the provider's list of pins does not end after {:,} rows: set a limit, or filter by name"
 )
@@ -35,16 +45,6 @@ UNFRAMED: Final = (
     "the provider's list of pins may be cut off: its reply has neither a length nor chunks, which "
     "would show its end; check that no proxy changes replies"
 )
-
-
-def fits(pin: Pin, wanted: PinFilter) -> bool:
-    """Return whether `pin` is wanted, whatever its name."""
-    return (
-        (wanted.cid is None or CID.parse(pin.cid) == CID.parse(wanted.cid))
-        and (not wanted.keyvalues or wanted.fits(pin.keyvalues))
-        and (wanted.since is None or wanted.since <= (pin.created or 0))
-        and (wanted.until is None or (pin.created or 0) <= wanted.until)
-    )
 
 
 def other_version(text: str | None) -> str | None:
@@ -133,16 +133,80 @@ class PinAPI(Protocol):
         """Return a pin by `pin` as it is now; raise ProviderError if the service has failed."""
 
 
-class PagedList(Protocol):
-    """One list of pins at a service, of which pages can be requested."""
+class ServiceAPI:
+    """What the APIs of pinning services share: requests with the token, errors and lists.
 
-    @property
-    def token(self) -> Secret:
-        """The credential, to be removed from error messages."""
+    Args:
+        base_url: The address of the API.
+        token: The credential.
+    """
 
+    errors: ClassVar[ErrorTable] = SPEC_ERRORS
+    list_type: "ClassVar[type[PagedList]]"
+
+    def __init__(self, base_url: str, token: Secret) -> None:
+        self.base_url = base_url
+        self.token = token
+        self._credential = {"Authorization": token.prefixed("Bearer ")}  # the same for all requests
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        base_url: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        json: Any = None,
+        **more: Any,
+    ) -> Request:
+        """Return a request to `path` with the token, and with the JSON value `json` if any."""
+        if json is not None:
+            headers, more["body"] = JSON_TYPE, json_text.to_text(json).encode()
+        fields: dict[str, str | Secret] = {**(headers or {}), **self._credential}
+        return Request(method, (base_url or self.base_url) + path, fields, **more)
+
+    def check(self, reply: Reply) -> None:
+        """Raise the error of a failed call."""
+        if not reply.ok:
+            raise provider_error(reply, secret=self.token, table=self.errors)
+
+    def read_json(self, reply: Reply) -> Any:
+        """Return the JSON value of a successful reply, or None; raise the error of another."""
+        self.check(reply)
+        return json_text.value_of(reply.body)
+
+    def pages(self, wanted: PinFilter, *, limit: int | None) -> "PinPages":
+        """Return a new list of at most `limit` pins, newest first."""
+        return PinPages(self.list_type(self, wanted), limit)
+
+    def find(self, cid: str, *, limit: int | None = 1) -> Exchange[list[Pin]]:
+        """Return the pins of `cid`, newest first."""
+        return self.pages(PinFilter(cid=cid), limit=limit).read_all()
+
+    def failure(self, words: str, reply: Reply, *, details: str | None = None) -> ProviderError:
+        """Return the error `words` with the facts of `reply`."""
+        return failure(words, reply, details=details, secret=self.token)
+
+
+class PagedList(ABC):
+    """One list of pins at a service, newest first, of which pages can be requested.
+
+    The service may know a pin by the text of its CID only. After `OTHER`, a cursor is for the pins
+    under the other version of the CID, which names the same content.
+    """
+
+    compares_names: ClassVar[bool] = True  # False where the service does it
+    api: ServiceAPI
+
+    def __init__(self, api: Any, wanted: PinFilter) -> None:
+        self.api = api
+        self.wanted = wanted
+
+    @abstractmethod
     def request(self, count: int, cursor: str | None) -> Request:
         """Return the request for `count` pins from `cursor` on; None is the start."""
 
+    @abstractmethod
     def read(self, reply: Reply, count: int, cursor: str | None) -> tuple[list[Pin], str | None]:
         """Return the pins of a page, and the cursor of the next page, if there is one.
 
@@ -150,11 +214,25 @@ class PagedList(Protocol):
         this one.
         """
 
-    def before(self, cursor: str) -> str | None:
-        """Return the cursor of `PAGE_LIMIT` pins that end at `cursor`; None if it cannot move."""
+    def before(self, _cursor: str) -> str | None:
+        """Return the cursor of `PAGE_LIMIT` pins that end there; None if pages do not move."""
+        return None
 
     def matches(self, pin: Pin) -> bool:
-        """Return whether `pin` is wanted. The service may send others too."""
+        """Return whether `pin` is wanted: services differ in how exact their filters are."""
+        wanted = self.wanted
+        return (
+            (not self.compares_names or (wanted.name or "").casefold() in pin.name.casefold())
+            and (wanted.cid is None or CID.parse(pin.cid) == CID.parse(wanted.cid))
+            and (not wanted.keyvalues or wanted.fits(pin.keyvalues))
+            and (wanted.since is None or wanted.since <= (pin.created or 0))
+            and (wanted.until is None or (pin.created or 0) <= wanted.until)
+        )
+
+    def cid_at(self, cursor: str | None) -> str | None:
+        """Return the CID to ask for at `cursor`."""
+        is_other = (cursor or "").startswith(OTHER)
+        return (other_version(self.wanted.cid) or "") if is_other else self.wanted.cid
 
 
 class ListSize:
@@ -228,7 +306,7 @@ class PinPages:
         rows = len(pins) or PAGE_LIMIT  # so that empty pages come to an end too
         too_long = self._size.add(rows=rows, size=len(reply.body))
         if words := self._objection(pins, new=len(new)) or too_long:
-            raise failure(words, reply, secret=self._list.token)
+            raise failure(words, reply, secret=self._list.api.token)
         if cursor is not None and self._has_moved(pins):
             before = self._list.before(cursor)
             if before is not None:

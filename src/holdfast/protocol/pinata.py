@@ -3,8 +3,7 @@
 import base64
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, cast
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -14,30 +13,33 @@ from holdfast.config.client_config import check_secure
 from holdfast.config.secret import Secret
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
-from holdfast.errors import ConfigError, InvalidCIDError, NotFoundError, UnsupportedError
+from holdfast.errors import ConfigError, NotFoundError, UnsupportedError
 from holdfast.hints import advise
 from holdfast.protocol import json_text
 from holdfast.protocol.http import Reply, Request, SignedURL, origin
 from holdfast.protocol.multipart import BytesFile, FileForm, FormFile, FormFolder
 from holdfast.protocol.pin_api import (
+    FORBIDDEN,
+    JSON_TYPE,
+    MALFORMED,
     MAX_PAGE,
+    NOT_FOUND,
     OTHER,
     Exchange,
-    PinPages,
-    fits,
+    PagedList,
+    ServiceAPI,
     other_version,
     read_file,
     read_id,
 )
-from holdfast.protocol.pinning import FORBIDDEN, JOBS, JSON_TYPE, PinningAPI, state_of
-from holdfast.protocol.status_errors import failure, provider_error
+from holdfast.protocol.pinning import JOBS, PinningAPI, find_job, read_job, state_of
+from holdfast.protocol.status_errors import provider_error
 from holdfast.protocol.tus import GONE, TusAPI
 from holdfast.records import Added, Pin, PinFilter, PinInfo, value_text
 
 Network = Literal["public", "private"]
 UPLOAD_URL: Final = "https://uploads.pinata.cloud/v3"
 VERSION: Final = "/v3"
-NOT_FOUND: Final = 404
 LARGEST_FORM: Final = 90 << 20  # bytes; the service refuses forms over 100 MB, its SDK stops here
 JSON_NAME: Final = "data.json"  # the file name of JSON, as the service's SDK sends it
 OLDER_CALL: Final = (
@@ -119,32 +121,79 @@ def api_root(config: ClientConfig) -> str:
     return config.api_url.removesuffix(VERSION)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PinataAPI:
+class PinataList(PagedList):
+    """The files of one network: the cursor is the page's token.
+
+    The service compares key-values for equality and knows no times, and it does not say whether it
+    finds parts of names.
+    """
+
+    api: "PinataAPI"
+
+    def request(self, count: int, cursor: str | None) -> Request:
+        """Return the request for `count` files from `cursor` on."""
+        query = {"limit": str(count), "order": "DESC"}
+        if (cid := self.cid_at(cursor)) is not None:
+            query["cid"] = cid
+        for key, value in (self.wanted.keyvalues or {}).items():
+            query[f"keyvalues[{key}]"] = value_text(value)
+        if token := (cursor or "").removeprefix(OTHER):
+            query["pageToken"] = token
+        path = f"/files/{self.api.options.network}?{urlencode(query)}"
+        return self.api.request("GET", path, max_reply=MAX_PAGE)
+
+    def read(self, reply: Reply, _count: int, cursor: str | None) -> tuple[list[Pin], str | None]:
+        """Return the files of a page whose CID is known, and the cursor of the next page."""
+        data = self.api.read_data(reply)
+        try:
+            pins = [read_pin(row) for row in data["files"] if row["cid"] != PENDING]
+            token = data.get("next_page_token") or ""
+            if not isinstance(data["files"], list) or not isinstance(token, str):
+                raise TypeError("files are a list, and a token is text")
+        except MALFORMED:
+            words = "the provider's reply is not a list of files (data.files)"
+            raise self.api.failure(words, reply) from None
+        if not (pins or token or cursor) and other_version(self.wanted.cid) is not None:
+            return pins, OTHER
+        since = self.wanted.since
+        is_older = since is not None and pins and (pins[-1].created or 0) < since
+        if not token or is_older:
+            return pins, None
+        return pins, (OTHER if (cursor or "").startswith(OTHER) else "") + token
+
+
+def read_pin(row: dict[str, Any]) -> Pin:
+    """Return the pin of a file of the v3 API; raise a built-in error for anything else."""
+    return read_file(row, row["cid"], row, row["created_at"])
+
+
+class PinataAPI(ServiceAPI):
     """The v3 API: a `PinAPI`.
 
-    Attributes:
-        base_url: The address of the API, without the version.
+    Args:
+        root: The address of the API, without the version.
         token: The credential, which is sent there and to the address for uploads.
         cid_version: The version of new CIDs.
         options: The network, the group, when files expire, and the address for uploads.
         clock: Returns the time in milliseconds.
     """
 
-    base_url: str
-    token: Secret
-    cid_version: int
-    options: PinataOptions
-    clock: Callable[[], int]
-    _credential: dict[str, Secret] = field(init=False, repr=False, compare=False)
-    _older: PinningAPI = field(init=False, repr=False, compare=False)
+    list_type = PinataList
 
-    def __post_init__(self) -> None:
-        older = PinningAPI(
-            self.base_url, self.token, self.cid_version, self.options.group, OLDER_CALL
-        )
-        object.__setattr__(self, "_credential", {"Authorization": self.token.prefixed("Bearer ")})
-        object.__setattr__(self, "_older", older)
+    def __init__(
+        self,
+        root: str,
+        token: Secret,
+        *,
+        cid_version: int,
+        options: PinataOptions,
+        clock: Callable[[], int],
+    ) -> None:
+        super().__init__(root + VERSION, token)
+        self.cid_version = cid_version
+        self.options = options
+        self._clock = clock
+        self._older = PinningAPI(root, token, cid_version, options.group, OLDER_CALL)
 
     # Uploads
 
@@ -171,7 +220,7 @@ class PinataAPI:
         if self.options.group is not None:
             fields["group_id"] = self.options.group
         if self.options.expires is not None:
-            fields["expires_at"] = str(self.seconds() + self.options.expires)
+            fields["expires_at"] = str(self._seconds() + self.options.expires)
         return fields
 
     def _add(self, files: Iterable[FormFile], info: PinInfo, **how: Any) -> Exchange[Added]:
@@ -195,9 +244,9 @@ class PinataAPI:
         try:
             cid = Reference(text, CID.parse(text))  # so that it is parsed only once
             pin_id = read_id(data.get("id"))
-        except (InvalidCIDError, TypeError):
+        except (TypeError, ValueError):
             words = "the provider's reply names no file (data.cid, data.id)"
-            raise failure(words, reply, secret=self.token) from None
+            raise self.failure(words, reply) from None
         # The service sends is_duplicate only where it is true.
         return Added(cid=cid, duplicate=data.get("is_duplicate") is True, pin_id=pin_id)
 
@@ -207,7 +256,7 @@ class PinataAPI:
         self, cid: str, name: str | None, keyvalues: Mapping[str, Any] | None
     ) -> Exchange[Pin]:
         """Change the name, the key-values or both of the file with `cid`."""
-        found = yield from self.find(cid, limit=1)
+        found = yield from self.find(cid)
         if not found:
             raise NotFoundError(f"{cid} is not pinned: upload it, or pin it by its CID")
         return (yield from self._change(found[0].id, name, keyvalues))
@@ -216,16 +265,17 @@ class PinataAPI:
         self, pin_id: str, name: str | None, keyvalues: Mapping[str, Any] | None
     ) -> Exchange[Pin]:
         """Change one file. The service adds key-values to those it has; null removes one."""
-        body = {
-            **({} if name is None else {"name": name}),
-            **({"keyvalues": _texts(keyvalues)} if keyvalues else {}),
-        }
-        reply = yield self.json_request("PUT", self.file_path(pin_id), body)
-        return self._read_pin(self.read_data(reply), reply)
+        body = _members(name=name, keyvalues=_texts(keyvalues or {}) or None)
+        reply = yield self.request("PUT", self.file_path(pin_id), json=body)
+        data = self.read_data(reply)
+        try:
+            return read_pin(data)
+        except MALFORMED:
+            raise self.failure("the provider's reply is not a file (data)", reply) from None
 
     def pin(self, cid: str, info: PinInfo) -> Exchange[Pin]:
         """Pin content that exists elsewhere, unless it is pinned already."""
-        found = yield from self.find(cid, limit=1)
+        found = yield from self.find(cid)
         if not found:
             return (yield from self._start_job(cid, info))
         if not info.is_explicit:
@@ -240,43 +290,23 @@ class PinataAPI:
                 "PinataProvider pins by CID in the public network only; download the content "
                 "and upload it here"
             )
-        body = {
-            "cid": str(cid),
-            **({"name": info.name} if info.given else {}),
-            **({"keyvalues": _texts(info.keyvalues)} if info.keyvalues else {}),
-            **({} if self.options.group is None else {"group_id": self.options.group}),
-        }
-        reply = yield self.json_request("POST", "/files/public/pin_by_cid", body)
-        job = self.read_data(reply)
-        try:
-            if CID.parse(str(job.get("cid"))) != CID.parse(cid):
-                raise ValueError("another CID")  # noqa: TRY301 - all are one error
-            pin = Pin(
-                id=read_id(job.get("id")),
-                cid=str(cid),
-                name=info.name,
-                keyvalues=info.keyvalues,
-                size=None,
-                created=None,
-                state="queued",
-            )
-        except (TypeError, ValueError, InvalidCIDError):
-            words = "the provider's reply names no job for the CID (data.id, data.cid)"
-            raise failure(words, reply, secret=self.token) from None
-        return replace(pin, state=state_of(job.get("status"), pin, reply, self.token))
+        body = _members(
+            cid=str(cid),
+            name=info.name if info.given else None,
+            keyvalues=_texts(info.keyvalues) or None,
+            group_id=self.options.group,
+        )
+        reply = yield self.request("POST", "/files/public/pin_by_cid", json=body)
+        return read_job(self, reply, self.read_data(reply), "cid", cid=cid, info=info)
 
     def check_pin(self, pin: Pin) -> Exchange[Pin]:
         """Return a pin by `pin` as it is now: a job of the queue, then a file of the list."""
         query = urlencode({"cid": pin.cid, "limit": str(JOBS)})
         reply = yield self.request("GET", f"/files/public/pin_by_cid?{query}")
-        jobs = self.read_data(reply).get("jobs")
-        if not isinstance(jobs, list) or not all(isinstance(job, dict) for job in jobs):
-            words = "the provider's reply is not a list of jobs (data.jobs)"
-            raise failure(words, reply, secret=self.token)
-        for job in jobs:
-            if str(job.get("id")) == pin.id:
-                return replace(pin, state=state_of(job.get("status"), pin, reply, self.token))
-        found = yield from self.find(pin.cid, limit=1)
+        state = find_job(self, reply, self.read_data(reply), "jobs", pin)
+        if state is not None:
+            return replace(pin, state=state_of(self, reply, state, pin.cid))
+        found = yield from self.find(pin.cid)
         return found[0] if found else pin
 
     def unpin(self, cid: str) -> Exchange[None]:
@@ -290,24 +320,9 @@ class PinataAPI:
             if not (reply.reply_lost and reply.status == NOT_FOUND):
                 self.check(reply)
 
-    def pages(self, wanted: PinFilter, *, limit: int | None) -> PinPages:
-        """Return a new list of at most `limit` files, newest first."""
-        return PinPages(PinataList(self, wanted), limit)
-
-    def find(self, cid: str, *, limit: int | None) -> Exchange[list[Pin]]:
-        """Return the files with `cid`, newest first."""
-        return self.pages(PinFilter(cid=cid), limit=limit).read_all()
-
     def file_path(self, pin_id: str) -> str:
         """Return the path of one file."""
         return f"/files/{self.options.network}/{quote(pin_id, safe='')}"
-
-    def _read_pin(self, row: dict[str, Any], reply: Reply) -> Pin:
-        try:
-            return read_pin(row)
-        except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
-            words = "the provider's reply is not a file (data)"
-            raise failure(words, reply, secret=self.token) from None
 
     # Credentials
 
@@ -317,10 +332,10 @@ class PinataAPI:
         The service signs a link for uploads only for a key that may upload.
         """
         files = self.pages(PinFilter(), limit=1)
-        link = _upload_link_request(self, UploadLimits(expires=1, max_bytes=1))
+        link = self._upload_link(1, 1, ())
         probes: tuple[tuple[str, Request, Callable[[Reply], object]], ...] = (
             ("org:files:read", files.request(), files.read),
-            ("org:files:write", link, partial(_read_link, self)),
+            ("org:files:write", link, self._read_link),
         )
         lacking: list[str] = []
         refused: Reply | None = None
@@ -335,42 +350,101 @@ class PinataAPI:
             error = provider_error(refused, secret=self.token)
             raise advise(error, f"give a key with the permission {' and '.join(lacking)}")
 
-    # Requests and replies
+    # Links
 
-    def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        base_url: str | None = None,
-        headers: Mapping[str, str] | None = None,
-        **more: Any,
-    ) -> Request:
-        """Return a request to `path` with the token."""
-        fields: dict[str, str | Secret] = {**(headers or {}), **self._credential}
-        return Request(method, (base_url or self.base_url + VERSION) + path, fields, **more)
+    def sign_read(self, url: str, expires: int) -> Exchange[SignedURL]:
+        """Return a link to the private file at `url`, which works for `expires` seconds."""
+        body = {"url": url, "date": self._seconds(), "expires": expires, "method": "GET"}
+        reply = yield self.request("POST", "/files/private/download_link", json=body)
+        link = self._read_link(reply)
+        if origin(link) != origin(url):
+            words = "the provider's link leads to another host than the gateway; it was not used"
+            raise self.failure(words, reply)
+        return link
 
-    def json_request(self, method: str, path: str, body: Any, **more: Any) -> Request:
-        """Return a request to `path` with the JSON value `body`."""
-        text = json_text.to_text(body).encode()
-        return self.request(method, path, headers=JSON_TYPE, body=text, **more)
+    def sign_upload(
+        self, expires: int, max_bytes: int | None, types: tuple[str, ...]
+    ) -> Exchange[SignedURL]:
+        """Return a link to which files can be uploaded without the key, for `expires` seconds.
 
-    def check(self, reply: Reply) -> None:
-        """Raise the error of a failed call."""
-        if not reply.ok:
-            raise provider_error(reply, secret=self.token)
+        Args:
+            expires: For how many seconds it works.
+            max_bytes: The largest file; None for no limit but the service's.
+            types: The media types, such as ``image/*``; none for any.
+        """
+        return self._read_link((yield self._upload_link(expires, max_bytes, types)))
+
+    def _upload_link(self, expires: int, max_bytes: int | None, types: tuple[str, ...]) -> Request:
+        body = _members(
+            date=self._seconds(),
+            expires=expires,
+            network=self.options.network,
+            group_id=self.options.group,
+            max_file_size=max_bytes,
+            allow_mime_types=list(types) or None,
+        )
+        return self.request("POST", "/files/sign", json=body, base_url=self.options.upload_url)
+
+    def _read_link(self, reply: Reply) -> SignedURL:
+        link = SignedURL(self.read_member(reply))
+        if address_error(link):
+            raise self.failure("the provider's reply is not a link (data)", reply)
+        return link
+
+    # Uploads in pieces
+
+    def resumable(self) -> TusAPI:
+        """Return the API for uploads in several requests."""
+        query = urlencode({CID_VERSION: f"v{self.cid_version}"})
+        return TusAPI(f"{self.options.upload_url}/files?{query}", self.token)
+
+    def metadata(self, info: PinInfo, media_type: str) -> dict[str, str]:
+        """Return the metadata that is sent when the upload of a file begins."""
+        fields = self.upload_fields(info)
+        return {"filename": fields.pop("name", ""), "filetype": media_type, **fields}
+
+    def identity(self, about: Mapping[str, str], info: PinInfo) -> dict[str, str]:
+        """Return the part of the metadata that is the same when the upload is continued later.
+
+        A name that the user did not give may be another one then, such as a random one.
+        """
+        name = {} if info.given else {"filename": ""}
+        return {**about, **name, EXPIRES_AT: str(self.options.expires)}
+
+    def find_cid(self, location: str, expected: str | None) -> Exchange[str | None]:
+        """Return the CID of a complete upload whose reply was lost; None if it is not there.
+
+        It is `PENDING` while the service computes it. The upload has the id of the file. If the
+        service had the content before, the file has another id, but the CID may be the `expected`
+        one.
+        """
+        reply = yield self.request("GET", self.file_path(_file_id(location)))
+        if reply.status not in GONE:
+            cid = self.read_data(reply).get("cid")
+            return cid if isinstance(cid, str) else None
+        found = [] if expected is None else (yield from self.find(expected))
+        return found[0].cid if found else None
+
+    def describe(self, cid: str, location: str, info: PinInfo) -> Exchange[Added]:
+        """Return what became of a complete upload. Known content gets the name the user gave."""
+        found = yield from self.find(cid)
+        pin_id = found[0].id if found else None
+        is_known = None if pin_id is None else pin_id != _file_id(location)
+        added = Added(cid=cid, duplicate=is_known, pin_id=pin_id)
+        yield from self.rename_known(added, info)
+        return added
+
+    # Replies
 
     def read_member(self, reply: Reply) -> Any:
         """Return the member ``data`` of a successful reply; raise the error of another."""
-        self.check(reply)
-        value = json_text.value_of(reply.body)
+        value = self.read_json(reply)
         if not isinstance(value, dict) or "data" not in value:
-            raise failure(
+            words = (
                 "the reply is not the v3 API's: no data; check pin_api_url and upload_url, and "
-                "whether a proxy or login page is in between",
-                reply,
-                secret=self.token,
+                "whether a proxy or login page is in between"
             )
+            raise self.failure(words, reply)
         return value["data"]
 
     def read_data(self, reply: Reply) -> dict[str, Any]:
@@ -378,9 +452,14 @@ class PinataAPI:
         data = self.read_member(reply)
         return data if isinstance(data, dict) else {}
 
-    def seconds(self) -> int:
+    def _seconds(self) -> int:
         """Return the time in seconds, as the service takes it."""
-        return self.clock() // 1000
+        return self._clock() // 1000
+
+
+def _members(**members: Any) -> dict[str, Any]:
+    """Return the members of a JSON object, without those that are None."""
+    return {name: value for name, value in members.items() if value is not None}
 
 
 def _texts(keyvalues: Mapping[str, Any]) -> dict[str, str | None]:
@@ -388,140 +467,7 @@ def _texts(keyvalues: Mapping[str, Any]) -> dict[str, str | None]:
     return {key: None if value is None else value_text(value) for key, value in keyvalues.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class PinataList:
-    """The files of one network that are `wanted`, newest first: the cursor is the page's token.
-
-    The service compares key-values for equality and knows no times, and it does not say whether it
-    finds parts of names. So names and times are compared here.
-    """
-
-    api: PinataAPI
-    wanted: PinFilter
-
-    @property
-    def token(self) -> Secret:
-        """The credential, to be removed from error messages."""
-        return self.api.token
-
-    def request(self, count: int, cursor: str | None) -> Request:
-        """Return the request for `count` files from `cursor` on."""
-        query = {"limit": str(count), "order": "DESC"}
-        if self.wanted.cid is not None:
-            is_other = cursor is not None and cursor.startswith(OTHER)
-            query["cid"] = (other_version(self.wanted.cid) or "") if is_other else self.wanted.cid
-        for key, value in (self.wanted.keyvalues or {}).items():
-            query[f"keyvalues[{key}]"] = value_text(value)
-        if token := (cursor or "").removeprefix(OTHER):
-            query["pageToken"] = token
-        path = f"/files/{self.api.options.network}?{urlencode(query)}"
-        return self.api.request("GET", path, max_reply=MAX_PAGE)
-
-    def read(self, reply: Reply, _count: int, cursor: str | None) -> tuple[list[Pin], str | None]:
-        """Return the files of a page whose CID is known, and the cursor of the next page."""
-        data = self.api.read_data(reply)
-        try:
-            pins = [read_pin(row) for row in data["files"] if row["cid"] != PENDING]
-            token = data.get("next_page_token") or ""
-            if not isinstance(data["files"], list) or not isinstance(token, str):
-                raise TypeError("files are a list, and a token is text")  # noqa: TRY301 - all are one error
-        except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
-            words = "the provider's reply is not a list of files (data.files)"
-            raise failure(words, reply, secret=self.token) from None
-        if not (pins or token or cursor) and other_version(self.wanted.cid) is not None:
-            return pins, OTHER
-        since = self.wanted.since
-        is_older = since is not None and pins and (pins[-1].created or 0) < since
-        if not token or is_older:
-            return pins, None
-        return pins, (OTHER if cursor is not None and cursor.startswith(OTHER) else "") + token
-
-    def before(self, cursor: str) -> None:
-        """Return None: pages by token do not move when files are added or removed."""
-
-    def matches(self, pin: Pin) -> bool:
-        """Return whether `pin` is wanted."""
-        name = (self.wanted.name or "").casefold()
-        return name in pin.name.casefold() and fits(pin, self.wanted)
-
-
-def read_pin(row: dict[str, Any]) -> Pin:
-    """Return the pin of a file of the v3 API; raise a built-in error for anything else."""
-    return read_file(row, row["cid"], row, row["created_at"])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UploadLimits:
-    """What a link for uploads accepts.
-
-    Attributes:
-        expires: For how many seconds it works.
-        max_bytes: The largest file; None for no limit but the service's.
-        types: The media types, such as ``image/*``; none for any.
-    """
-
-    expires: int
-    max_bytes: int | None = None
-    types: tuple[str, ...] = ()
-
-
-def sign_read(api: PinataAPI, url: str, expires: int) -> Exchange[SignedURL]:
-    """Return a link to the private file at `url`, which works for `expires` seconds."""
-    body = {"url": url, "date": api.seconds(), "expires": expires, "method": "GET"}
-    reply = yield api.json_request("POST", "/files/private/download_link", body)
-    link = _read_link(api, reply)
-    if origin(link) != origin(url):
-        words = "the provider's link leads to another host than the gateway; it was not used"
-        raise failure(words, reply, secret=api.token)
-    return link
-
-
-def sign_upload(api: PinataAPI, limits: UploadLimits) -> Exchange[SignedURL]:
-    """Return a link to which files can be uploaded without the key."""
-    return _read_link(api, (yield _upload_link_request(api, limits)))
-
-
-def _upload_link_request(api: PinataAPI, limits: UploadLimits) -> Request:
-    body: dict[str, Any] = {
-        "date": api.seconds(),
-        "expires": limits.expires,
-        "network": api.options.network,
-        **({} if api.options.group is None else {"group_id": api.options.group}),
-        **({} if limits.max_bytes is None else {"max_file_size": limits.max_bytes}),
-        **({"allow_mime_types": list(limits.types)} if limits.types else {}),
-    }
-    return api.json_request("POST", "/files/sign", body, base_url=api.options.upload_url)
-
-
-def _read_link(api: PinataAPI, reply: Reply) -> SignedURL:
-    link = SignedURL(api.read_member(reply))
-    if address_error(link):
-        raise failure("the provider's reply is not a link (data)", reply, secret=api.token)
-    return link
-
-
-def resumable(api: PinataAPI) -> TusAPI:
-    """Return the API for uploads in several requests."""
-    query = urlencode({CID_VERSION: f"v{api.cid_version}"})
-    return TusAPI(f"{api.options.upload_url}/files?{query}", api.token)
-
-
-def metadata(api: PinataAPI, info: PinInfo, media_type: str) -> dict[str, str]:
-    """Return the metadata that is sent when the upload of a file begins."""
-    fields = api.upload_fields(info)
-    return {"filename": fields.pop("name", ""), "filetype": media_type, **fields}
-
-
-def identity(api: PinataAPI, about: Mapping[str, str], info: PinInfo) -> dict[str, str]:
-    """Return the part of the metadata that is the same when the upload is continued later.
-
-    A name that the user did not give may be another one then, such as a random one.
-    """
-    name = {} if info.given else {"filename": ""}
-    return {**about, **name, EXPIRES_AT: str(api.options.expires)}
-
-
-def account(token: Secret) -> Secret:
+def account_id(token: Secret) -> Secret:
     """Return what identifies an account: the user's id in a key of the service, else the token.
 
     So an upload whose key has expired can continue with a new key of the same user.
@@ -533,32 +479,6 @@ def account(token: Secret) -> Secret:
     except (LookupError, ValueError, TypeError):
         return token
     return Secret(user) if isinstance(user, str) and user else token
-
-
-def find_cid(api: PinataAPI, location: str, expected: str | None) -> Exchange[str | None]:
-    """Return the CID of a complete upload whose reply was lost; None if it is not there.
-
-    It is `PENDING` while the service computes it. The upload has the id of the file. If the service
-    had the content before, the file has another id, but the CID may be the `expected` one.
-    """
-    reply = yield api.request("GET", api.file_path(_file_id(location)))
-    if reply.status not in GONE:
-        cid = api.read_data(reply).get("cid")
-        return cid if isinstance(cid, str) else None
-    if expected is None:
-        return None
-    found = yield from api.find(expected, limit=1)
-    return found[0].cid if found else None
-
-
-def describe(api: PinataAPI, cid: str, location: str, info: PinInfo) -> Exchange[Added]:
-    """Return what became of a complete upload. Known content gets the name that the user gave."""
-    found = yield from api.find(cid, limit=1)
-    pin_id = found[0].id if found else None
-    is_known = None if pin_id is None else pin_id != _file_id(location)
-    added = Added(cid=cid, duplicate=is_known, pin_id=pin_id)
-    yield from api.rename_known(added, info)
-    return added
 
 
 def _file_id(location: str) -> str:

@@ -5,208 +5,35 @@ same CID may be in several of them.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote, urlencode
 
 from holdfast.config.secret import Secret
 from holdfast.content.cid import CID
 from holdfast.errors import NotFoundError, ProviderError
-from holdfast.protocol import json_text
 from holdfast.protocol.http import Reply, Request, authorization
 from holdfast.protocol.pin_api import (
+    MALFORMED,
     MAX_PAGE,
+    NOT_FOUND,
     Exchange,
+    PagedList,
     PinPages,
-    fits,
+    ServiceAPI,
     iso_time,
     other_version,
     read_id,
     read_time,
 )
-from holdfast.protocol.status_errors import failure, one_line, provider_error
+from holdfast.protocol.status_errors import one_line
 from holdfast.records import Pin, PinFilter, PinInfo, PinState, merged_keyvalues, value_text
 
-JSON_TYPE: Final = {"Content-Type": "application/json"}
-NOT_FOUND: Final = 404
 MAX_ORIGINS: Final = 20  # the limit of the specification
 NOT_THE_API: Final = (
     "the reply is not that of a pinning service (no {}); check that pin_api_url is the address of "
     "its Pinning Services API, and whether a proxy or login page is in between"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class PSAAPI:
-    """The API at `base_url`.
-
-    Attributes:
-        base_url: The address, to which ``/pins`` is added.
-        token: The credential.
-        origins: Addresses that have the content of all new pins.
-    """
-
-    base_url: str
-    token: Secret
-    origins: tuple[str, ...] = ()
-    _credential: dict[str, Secret] = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_credential", authorization(self.token))
-
-    # Pins
-
-    def pin(self, cid: str, info: PinInfo, origins: Sequence[str] = ()) -> Exchange[Pin]:
-        """Pin content that exists elsewhere, unless there is a request for it.
-
-        Such a request gets the name and the key-values that the user gave.
-        """
-        found = yield from self._best(cid)
-        if found is None:
-            body = self._body(cid, info.name, info.keyvalues, origins)
-            return (yield from self._ask("/pins", body, cid))
-        name = info.name if info.given else found.name
-        after = merged_keyvalues(found.keyvalues, info.keyvalues)
-        if (name, _texts(after)) == (found.name, _texts(found.keyvalues)):
-            return found
-        return (yield from self._replace(found, name, after))
-
-    def update(
-        self, cid: str, name: str | None, keyvalues: Mapping[str, Any] | None
-    ) -> Exchange[Pin]:
-        """Change the name, the key-values or both, by a request in place of the one there is."""
-        found = yield from self._best(cid)
-        if found is None:
-            raise NotFoundError(f"{cid} is not pinned: pin it by its CID")
-        after = merged_keyvalues(found.keyvalues, keyvalues or {})
-        return (yield from self._replace(found, found.name if name is None else name, after))
-
-    def _replace(self, pin: Pin, name: str, keyvalues: Mapping[str, Any]) -> Exchange[Pin]:
-        """Replace a request by one with this name and these key-values.
-
-        IPFS Cluster has one request for each CID, and the CID is its id. There, a second request
-        for the CID changes the first one. A replacement would unpin the content.
-        """
-        body = self._body(pin.cid, name, keyvalues, ())
-        if pin.id != pin.cid:
-            made = yield from self._ask(_path(pin.id), body, pin.cid)
-            if made.id != pin.id:
-                return made
-        return (yield from self._ask("/pins", body, pin.cid))
-
-    def _body(
-        self, cid: str, name: str, keyvalues: Mapping[str, Any], origins: Sequence[str]
-    ) -> dict[str, Any]:
-        hints = list(dict.fromkeys((*self.origins, *origins)))[:MAX_ORIGINS]
-        return {
-            "cid": str(cid),
-            **({"name": name} if name else {}),
-            **({"meta": _texts(keyvalues)} if keyvalues else {}),
-            **({"origins": hints} if hints else {}),
-        }
-
-    def _ask(self, path: str, body: dict[str, Any], cid: str) -> Exchange[Pin]:
-        """Send a request to pin `cid`, and return its pin."""
-        text = json_text.to_text(body).encode()
-        reply = yield self.request("POST", path, headers=JSON_TYPE, body=text)
-        row = self._read_row(reply)
-        if CID.parse(row.pin.cid) != CID.parse(cid):
-            words = f"the provider was asked to pin {cid}, and replied with another CID"
-            raise failure(words, reply, secret=self.token)
-        pin = self._checked(row, reply)
-        # Some services reply with less than was sent.
-        keyvalues = pin.keyvalues or body.get("meta", {})
-        return replace(pin, name=pin.name or body.get("name", ""), keyvalues=keyvalues)
-
-    def check_pin(self, pin: Pin) -> Exchange[Pin]:
-        """Return a pin by `pin` as it is now; raise ProviderError if it has failed or is gone."""
-        reply = yield self.request("GET", _path(pin.id))
-        if reply.status != NOT_FOUND:
-            return self._checked(self._read_row(reply), reply)
-        found = yield from self._best(pin.cid)
-        if found is None:
-            raise NotFoundError(f"{pin.cid} was unpinned meanwhile")
-        return found
-
-    def unpin(self, cid: str) -> Exchange[None]:
-        """Delete every request for `cid`, also those that have failed."""
-        found = yield from self._find(cid, ALL)
-        if not found:
-            raise NotFoundError(f"{cid} is not pinned")
-        for pin in found:
-            reply = yield self.request("DELETE", _path(pin.id))
-            if reply.status != NOT_FOUND:  # somebody else was faster, or the reply was lost
-                self.check(reply)
-
-    def pages(self, wanted: PinFilter, *, limit: int | None) -> PinPages:
-        """Return a new list of at most `limit` pins, newest first."""
-        return PinPages(PSAList(self, wanted, UNDER_WAY), limit)
-
-    def _best(self, cid: str) -> Exchange[Pin | None]:
-        """Return the newest request for `cid`, one that is pinned if there is any."""
-        found = yield from self._find(cid, UNDER_WAY)
-        pinned = (pin for pin in found if pin.state == "pinned")
-        return next(pinned, found[0] if found else None)
-
-    def _find(self, cid: str, statuses: tuple[str, ...]) -> Exchange[list[Pin]]:
-        return PinPages(PSAList(self, PinFilter(cid=cid), statuses), None).read_all()
-
-    def _checked(self, row: "PSARow", reply: Reply) -> Pin:
-        """Return the pin of a row; raise ProviderError if it has failed."""
-        if row.status != FAILED:
-            return row.pin
-        why = self.token.scrub(one_line(row.details)) or "it gives no reason"
-        words = f"the provider could not pin {row.pin.cid}: {why}"
-        raise failure(words, reply, details=row.details or None, secret=self.token)
-
-    # Credentials
-
-    def check_credentials(self) -> Exchange[None]:
-        """Return if the service accepts the token; raise an error otherwise."""
-        reply = yield self.request("GET", "/pins?limit=1")
-        if not isinstance(self.read_object(reply, "results")["results"], list):
-            raise failure(NOT_THE_API.format("results"), reply, secret=self.token)
-
-    # Requests and replies
-
-    def request(
-        self, method: str, path: str, *, headers: Mapping[str, str] | None = None, **more: Any
-    ) -> Request:
-        """Return a request to `path` with the token."""
-        fields: dict[str, str | Secret] = {**(headers or {}), **self._credential}
-        return Request(method, self.base_url + path, fields, **more)
-
-    def check(self, reply: Reply) -> None:
-        """Raise the error of a failed call."""
-        if not reply.ok:
-            raise provider_error(reply, secret=self.token)
-
-    def read_object(self, reply: Reply, member: str) -> dict[str, Any]:
-        """Return the JSON object of a successful reply, which has `member`."""
-        self.check(reply)
-        value = json_text.value_of(reply.body)
-        if not isinstance(value, dict) or member not in value:
-            raise failure(NOT_THE_API.format(member), reply, secret=self.token)
-        return value
-
-    def _read_row(self, reply: Reply) -> "PSARow":
-        value = self.read_object(reply, "pin")
-        try:
-            return read_row(value)
-        except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
-            words = "the provider's reply is not a pin request (requestid, status, pin.cid)"
-            raise failure(words, reply, secret=self.token) from None
-
-
-def _path(request_id: str) -> str:
-    return f"/pins/{quote(request_id, safe='')}"
-
-
-def _texts(keyvalues: Mapping[str, Any]) -> dict[str, str]:
-    """Return key-values as the API takes them: all values are texts."""
-    return {key: value_text(value) for key, value in keyvalues.items()}
-
-
 FAILED: Final = "failed"
 UNDER_WAY: Final = ("queued", "pinning", "pinned")
 ALL: Final = (*UNDER_WAY, FAILED)  # the default of the API is the third alone
@@ -215,8 +42,7 @@ UNORDERED: Final = "unordered"  # the cursor after a page that is not sorted by 
 MAX_CURSOR: Final = 100  # characters of a time
 
 
-@dataclass(frozen=True, slots=True)
-class PSARow:
+class PSARow(NamedTuple):
     """A request as a service sends it.
 
     Attributes:
@@ -232,22 +58,15 @@ class PSARow:
     details: str
 
 
-@dataclass(frozen=True, slots=True)
-class PSAList:
-    """The requests that are `wanted`, newest first: the cursor is the time of the last one.
+class PSAList(PagedList):
+    """Requests, newest first: the cursor is the time of the last one.
 
     The service filters by CID, state and time. Names and key-values are compared here: some
     services find whole names only, and nobody would notice the pins that they leave out.
     """
 
     api: "PSAAPI"
-    wanted: PinFilter
-    statuses: tuple[str, ...]
-
-    @property
-    def token(self) -> Secret:
-        """The credential, to be removed from error messages."""
-        return self.api.token
+    statuses: tuple[str, ...] = UNDER_WAY
 
     def request(self, count: int, cursor: str | None) -> Request:
         """Return the request for `count` requests that were made before `cursor`."""
@@ -281,19 +100,17 @@ class PSAList:
             rows = [read_row(row) for row in value["results"]]
             total = value.get("count")
             has_more = len(rows) >= count or (isinstance(total, int) and total > len(rows))
-        except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
+        except MALFORMED:
             words = "the provider's reply is not a list of pin requests (results)"
-            raise failure(words, reply, secret=self.token) from None
+            raise self.api.failure(words, reply) from None
         pins = [row.pin for row in rows if row.status in self.statuses or row.status not in ALL]
         return pins, _next_cursor(rows) if has_more and rows else None
 
-    def before(self, cursor: str) -> None:
-        """Return None: pages by time do not change when requests are made or removed."""
 
-    def matches(self, pin: Pin) -> bool:
-        """Return whether `pin` is wanted."""
-        name = (self.wanted.name or "").casefold()
-        return name in pin.name.casefold() and fits(pin, self.wanted)
+class AllRequests(PSAList):
+    """Also those that have failed."""
+
+    statuses = ALL
 
 
 def _next_cursor(rows: list[PSARow]) -> str:
@@ -343,3 +160,149 @@ def _size(text: object) -> int | None:
     """Return the bytes of a pin, if the service says them."""
     digits = str(text)
     return int(digits) if digits.isascii() and digits.isdecimal() and len(digits) < 19 else None
+
+
+class PSAAPI(ServiceAPI):
+    """The API at `base_url`, to which ``/pins`` is added.
+
+    Args:
+        base_url: The address.
+        token: The credential.
+        origins: Addresses that have the content of all new pins.
+    """
+
+    list_type = PSAList
+
+    def __init__(self, base_url: str, token: Secret, origins: tuple[str, ...] = ()) -> None:
+        super().__init__(base_url, token)
+        self._credential = authorization(token)
+        self._origins = origins
+
+    # Pins
+
+    def pin(self, cid: str, info: PinInfo, origins: Sequence[str] = ()) -> Exchange[Pin]:
+        """Pin content that exists elsewhere, unless there is a request for it.
+
+        Such a request gets the name and the key-values that the user gave.
+        """
+        found = yield from self._best(cid)
+        if found is None:
+            body = self._body(cid, info.name, info.keyvalues, origins)
+            return (yield from self._ask("/pins", body, cid))
+        name = info.name if info.given else found.name
+        after = merged_keyvalues(found.keyvalues, info.keyvalues)
+        if (name, _texts(after)) == (found.name, _texts(found.keyvalues)):
+            return found
+        return (yield from self._replace(found, name, after))
+
+    def update(
+        self, cid: str, name: str | None, keyvalues: Mapping[str, Any] | None
+    ) -> Exchange[Pin]:
+        """Change the name, the key-values or both, by a request in place of the one there is."""
+        found = yield from self._best(cid)
+        if found is None:
+            raise NotFoundError(f"{cid} is not pinned: pin it by its CID")
+        after = merged_keyvalues(found.keyvalues, keyvalues or {})
+        return (yield from self._replace(found, found.name if name is None else name, after))
+
+    def _replace(self, pin: Pin, name: str, keyvalues: Mapping[str, Any]) -> Exchange[Pin]:
+        """Replace a request by one with this name and these key-values.
+
+        IPFS Cluster has one request for each CID, and the CID is its id. There, a second request
+        for the CID changes the first one. A replacement would unpin the content.
+        """
+        body = self._body(pin.cid, name, keyvalues, ())
+        if pin.id != pin.cid:
+            made = yield from self._ask(_path(pin.id), body, pin.cid)
+            if made.id != pin.id:
+                return made
+        return (yield from self._ask("/pins", body, pin.cid))
+
+    def _body(
+        self, cid: str, name: str, keyvalues: Mapping[str, Any], origins: Sequence[str]
+    ) -> dict[str, Any]:
+        hints = list(dict.fromkeys((*self._origins, *origins)))[:MAX_ORIGINS]
+        return {
+            "cid": str(cid),
+            **({"name": name} if name else {}),
+            **({"meta": _texts(keyvalues)} if keyvalues else {}),
+            **({"origins": hints} if hints else {}),
+        }
+
+    def _ask(self, path: str, body: dict[str, Any], cid: str) -> Exchange[Pin]:
+        """Send a request to pin `cid`, and return its pin."""
+        reply = yield self.request("POST", path, json=body)
+        row = self._read_row(reply)
+        if CID.parse(row.pin.cid) != CID.parse(cid):
+            words = f"the provider was asked to pin {cid}, and replied with another CID"
+            raise self.failure(words, reply)
+        pin = self._checked(row, reply)
+        # Some services reply with less than was sent.
+        keyvalues = pin.keyvalues or body.get("meta", {})
+        return replace(pin, name=pin.name or body.get("name", ""), keyvalues=keyvalues)
+
+    def check_pin(self, pin: Pin) -> Exchange[Pin]:
+        """Return a pin by `pin` as it is now; raise ProviderError if it has failed or is gone."""
+        reply = yield self.request("GET", _path(pin.id))
+        if reply.status != NOT_FOUND:
+            return self._checked(self._read_row(reply), reply)
+        found = yield from self._best(pin.cid)
+        if found is None:
+            raise NotFoundError(f"{pin.cid} was unpinned meanwhile")
+        return found
+
+    def unpin(self, cid: str) -> Exchange[None]:
+        """Delete every request for `cid`, also those that have failed."""
+        found = yield from PinPages(AllRequests(self, PinFilter(cid=cid)), None).read_all()
+        if not found:
+            raise NotFoundError(f"{cid} is not pinned")
+        for pin in found:
+            reply = yield self.request("DELETE", _path(pin.id))
+            if reply.status != NOT_FOUND:  # somebody else was faster, or the reply was lost
+                self.check(reply)
+
+    def _best(self, cid: str) -> Exchange[Pin | None]:
+        """Return the newest request for `cid`, one that is pinned if there is any."""
+        found = yield from self.find(cid, limit=None)
+        pinned = (pin for pin in found if pin.state == "pinned")
+        return next(pinned, found[0] if found else None)
+
+    def _checked(self, row: "PSARow", reply: Reply) -> Pin:
+        """Return the pin of a row; raise ProviderError if it has failed."""
+        if row.status != FAILED:
+            return row.pin
+        why = self.token.scrub(one_line(row.details)) or "it gives no reason"
+        words = f"the provider could not pin {row.pin.cid}: {why}"
+        raise self.failure(words, reply, details=row.details or None)
+
+    # Credentials
+
+    def check_credentials(self) -> Exchange[None]:
+        """Return if the service accepts the token; raise an error otherwise."""
+        reply = yield self.request("GET", "/pins?limit=1")
+        if not isinstance(self.read_object(reply, "results")["results"], list):
+            raise self.failure(NOT_THE_API.format("results"), reply)
+
+    def read_object(self, reply: Reply, member: str) -> dict[str, Any]:
+        """Return the JSON object of a successful reply, which has `member`."""
+        value = self.read_json(reply)
+        if not isinstance(value, dict) or member not in value:
+            raise self.failure(NOT_THE_API.format(member), reply)
+        return value
+
+    def _read_row(self, reply: Reply) -> "PSARow":
+        value = self.read_object(reply, "pin")
+        try:
+            return read_row(value)
+        except MALFORMED:
+            words = "the provider's reply is not a pin request (requestid, status, pin.cid)"
+            raise self.failure(words, reply) from None
+
+
+def _path(request_id: str) -> str:
+    return f"/pins/{quote(request_id, safe='')}"
+
+
+def _texts(keyvalues: Mapping[str, Any]) -> dict[str, str]:
+    """Return key-values as the API takes them: all values are texts."""
+    return {key: value_text(value) for key, value in keyvalues.items()}

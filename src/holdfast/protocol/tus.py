@@ -6,13 +6,11 @@ far the service has come. After an interruption, HEAD asks for that.
 
 import base64
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
 from urllib.parse import urljoin
 
 from holdfast.config.checks import address_error
-from holdfast.config.secret import Secret
 from holdfast.protocol.http import (
     MAX_DIGITS,
     RETRIED,
@@ -22,7 +20,7 @@ from holdfast.protocol.http import (
     StreamBody,
     origin,
 )
-from holdfast.protocol.status_errors import failure, provider_error
+from holdfast.protocol.pin_api import ServiceAPI
 
 VERSION: Final = {"Tus-Resumable": "1.0.0"}
 PIECE_TYPE: Final = "application/offset+octet-stream"
@@ -35,48 +33,41 @@ NEVER_TAKEN: Final = frozenset({413, 415})  # the same upload would be refused a
 MAX_LOCATION: Final = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class TusAPI:
-    """The requests of resumable uploads to one address, with a token.
+class TusAPI(ServiceAPI):
+    """The requests of resumable uploads: `base_url` is the address at which uploads are begun.
 
-    Attributes:
-        url: The address at which uploads are begun.
-        token: The credential. It is sent to the origin of `url` only.
+    The token is sent to the origin of that address only.
     """
-
-    url: str
-    token: Secret
 
     def begin(self, size: int, about: Mapping[str, str]) -> Request:
         """Return the request that begins an upload of `size` bytes; `about` is its metadata."""
         headers = {"Upload-Length": str(size), "Upload-Metadata": _metadata(about)}
-        return self._request("POST", self.url, headers)
+        return self._request("POST", self.base_url, headers)
 
     def read_location(self, reply: Reply) -> SignedURL:
         """Return the address of an upload that was begun; raise an error if it is elsewhere."""
-        if not reply.ok:
-            raise provider_error(reply, secret=self.token)
+        self.check(reply)
         given = reply.headers.get("location", "")
         try:
-            location = SignedURL(urljoin(self.url, given))
+            location = SignedURL(urljoin(self.base_url, given))
         except ValueError:
             location = SignedURL("")
         if not 0 < len(given) <= MAX_LOCATION or address_error(location):
             words = "the provider's reply names no address for the upload (Location)"
-            raise failure(words, reply, secret=self.token)
+            raise self.failure(words, reply)
         if not self.is_ours(location):
             words = (
                 "the provider's Location leads to another host than upload_url; nothing was sent "
                 "there, because the token is for upload_url only"
             )
-            raise failure(words, reply, secret=self.token)
+            raise self.failure(words, reply)
         return location
 
     def is_ours(self, location: str) -> bool:
         """Return whether the token may be sent to `location`."""
         if address_error(location) or "@" in location.partition("?")[0]:
             return False
-        return origin(location) == origin(self.url)
+        return origin(location) == origin(self.base_url)
 
     def ask(self, location: str) -> Request:
         """Return the request that asks how far an upload has come."""
@@ -86,8 +77,7 @@ class TusAPI:
         """Return how far an upload has come; None if it must be begun anew."""
         if reply.status in UNKNOWN:
             return None
-        if not reply.ok:
-            raise provider_error(reply, secret=self.token)
+        self.check(reply)
         length = reply.headers.get("upload-length")
         return read_offset(reply, 0, size) if length in {None, str(size)} else None
 
@@ -103,9 +93,9 @@ class TusAPI:
     ) -> Request:
         if not self.is_ours(url):
             raise ValueError("the token is for another host")  # `read_location` refuses it before
-        credential = {"Authorization": self.token.prefixed("Bearer ")}
-        fields: dict[str, str | Secret] = {**VERSION, **(headers or {}), **credential}
-        return Request(method, url, fields, **more)
+        return self.request(
+            method, "", base_url=url, headers={**VERSION, **(headers or {})}, **more
+        )
 
 
 def read_offset(reply: Reply, least: int, most: int) -> int | None:

@@ -1,9 +1,9 @@
 """Send a large file in pieces. Begin after the bytes that the service has already."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from holdfast._async.pin_waiting import AsyncPauses
 from holdfast._async.runtime import now, run_blocking, run_interruptible
@@ -16,8 +16,7 @@ from holdfast.protocol import pinata
 from holdfast.protocol.http import Reply, Request
 from holdfast.protocol.pinata import PENDING, PinataAPI
 from holdfast.protocol.retrying import Backoff, Retry, is_unconnected, retry_reason
-from holdfast.protocol.status_errors import failure, provider_error
-from holdfast.protocol.tus import ASKED_AGAIN, GONE, NEVER_TAKEN, TusAPI, read_expiry, read_offset
+from holdfast.protocol.tus import ASKED_AGAIN, GONE, NEVER_TAKEN, read_expiry, read_offset
 from holdfast.records import now_ms
 from holdfast.sources.hashed_source import HashedSource
 from holdfast.sources.sources import Progress
@@ -36,8 +35,7 @@ CONTINUES: Final = (
 NO_PROGRESS: Final = "the provider takes no more bytes of the file; try the same upload again later"
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
+class Sent(NamedTuple):
     """A file that the service has: its CID, and the address of its upload."""
 
     cid: str
@@ -67,7 +65,7 @@ class AsyncLargeUpload:
         self._session = session
         self._run = run
         self._api = api
-        self._tus: TusAPI = pinata.resumable(api)
+        self._tus = api.resumable()
         self._source = source
         self._size = size
         self._saved = saved
@@ -116,7 +114,7 @@ class AsyncLargeUpload:
     ) -> UnfinishedUpload:
         reply = await self._session.fetch(self._tus.begin(self._size, about), self._call)
         state = UnfinishedUpload(
-            endpoint=self._tus.url,
+            endpoint=self._tus.base_url,
             location=self._tus.read_location(reply),
             name=about["filename"],
             size=self._size,
@@ -227,10 +225,10 @@ class AsyncLargeUpload:
         if isinstance(outcome, NetworkError):
             raise outcome
         if outcome.ok:
-            raise failure(NO_PROGRESS, outcome, secret=self._api.token)
+            raise self._api.failure(NO_PROGRESS, outcome)
         if outcome.status in NEVER_TAKEN:
             await run_blocking(self._saved.remove)
-        raise provider_error(outcome, secret=self._api.token)
+        self._api.check(outcome)
 
     def _may_be_complete(self, state: UnfinishedUpload) -> bool:
         """Return whether the last piece may have been sent."""
@@ -259,7 +257,7 @@ class AsyncLargeUpload:
         expected = None if check is None else await run_blocking(check.expected_cid)
         pauses = AsyncPauses(FIRST_PAUSE, PENDING_SECONDS, now() + PENDING_SECONDS)
         while True:
-            find = pinata.find_cid(self._api, state.location, expected)
+            find = self._api.find_cid(state.location, expected)
             cid: str | None = await self._run(find, self._call)
             if cid != PENDING or not await pauses.wait():
                 return None if cid == PENDING else cid

@@ -3,9 +3,9 @@
 """Send a large file in pieces. Begin after the bytes that the service has already."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from holdfast._sync.pin_waiting import Pauses
 from holdfast._sync.runtime import now, run_blocking, run_interruptible
@@ -18,8 +18,7 @@ from holdfast.protocol import pinata
 from holdfast.protocol.http import Reply, Request
 from holdfast.protocol.pinata import PENDING, PinataAPI
 from holdfast.protocol.retrying import Backoff, Retry, is_unconnected, retry_reason
-from holdfast.protocol.status_errors import failure, provider_error
-from holdfast.protocol.tus import ASKED_AGAIN, GONE, NEVER_TAKEN, TusAPI, read_expiry, read_offset
+from holdfast.protocol.tus import ASKED_AGAIN, GONE, NEVER_TAKEN, read_expiry, read_offset
 from holdfast.records import now_ms
 from holdfast.sources.hashed_source import HashedSource
 from holdfast.sources.sources import Progress
@@ -38,8 +37,7 @@ CONTINUES: Final = (
 NO_PROGRESS: Final = "the provider takes no more bytes of the file; try the same upload again later"
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
+class Sent(NamedTuple):
     """A file that the service has: its CID, and the address of its upload."""
 
     cid: str
@@ -69,7 +67,7 @@ class LargeUpload:
         self._session = session
         self._run = run
         self._api = api
-        self._tus: TusAPI = pinata.resumable(api)
+        self._tus = api.resumable()
         self._source = source
         self._size = size
         self._saved = saved
@@ -118,7 +116,7 @@ class LargeUpload:
     ) -> UnfinishedUpload:
         reply = self._session.fetch(self._tus.begin(self._size, about), self._call)
         state = UnfinishedUpload(
-            endpoint=self._tus.url,
+            endpoint=self._tus.base_url,
             location=self._tus.read_location(reply),
             name=about["filename"],
             size=self._size,
@@ -229,10 +227,10 @@ class LargeUpload:
         if isinstance(outcome, NetworkError):
             raise outcome
         if outcome.ok:
-            raise failure(NO_PROGRESS, outcome, secret=self._api.token)
+            raise self._api.failure(NO_PROGRESS, outcome)
         if outcome.status in NEVER_TAKEN:
             run_blocking(self._saved.remove)
-        raise provider_error(outcome, secret=self._api.token)
+        self._api.check(outcome)
 
     def _may_be_complete(self, state: UnfinishedUpload) -> bool:
         """Return whether the last piece may have been sent."""
@@ -261,7 +259,7 @@ class LargeUpload:
         expected = None if check is None else run_blocking(check.expected_cid)
         pauses = Pauses(FIRST_PAUSE, PENDING_SECONDS, now() + PENDING_SECONDS)
         while True:
-            find = pinata.find_cid(self._api, state.location, expected)
+            find = self._api.find_cid(state.location, expected)
             cid: str | None = self._run(find, self._call)
             if cid != PENDING or not pauses.wait():
                 return None if cid == PENDING else cid

@@ -20,7 +20,6 @@ from holdfast.disk.copy_journal import Place
 from holdfast.disk.unfinished_uploads import SavedUpload, UnfinishedUploads
 from holdfast.errors import UnsupportedError, VerificationError
 from holdfast.hints import advise
-from holdfast.protocol import pinata
 from holdfast.protocol.gateway import Gateway
 from holdfast.protocol.http import SignedURL
 from holdfast.protocol.pinata import (
@@ -28,10 +27,8 @@ from holdfast.protocol.pinata import (
     LARGEST_FORM,
     PinataAPI,
     PinataOptions,
-    UploadLimits,
+    account_id,
     api_root,
-    sign_read,
-    sign_upload,
 )
 from holdfast.records import Added, PinInfo, now_ms
 from holdfast.sources.folder_source import FolderSource
@@ -83,13 +80,8 @@ class PinataProvider(PinProvider):
 
     def make_api(self, config: ClientConfig, token: Secret) -> PinataAPI:
         """Return the v3 API for `config`."""
-        return PinataAPI(
-            base_url=api_root(config),
-            token=token,
-            cid_version=config.cid_version,
-            options=self._options,
-            clock=now_ms,
-        )
+        root, version = api_root(config), config.cid_version
+        return PinataAPI(root, token, cid_version=version, options=self._options, clock=now_ms)
 
     def supports(self, operation: str) -> bool:
         """Return whether the provider has an operation. Links to private files give no blocks."""
@@ -135,7 +127,7 @@ class PinataProvider(PinProvider):
     ) -> Added:
         if size <= LARGEST_FORM:
             return super().add_file(source, info, call, progress)
-        about = pinata.metadata(self._api, info, source.type)
+        about = self._api.metadata(info, source.type)
         identity = run_blocking(source.identify)
         saved = run_blocking(self._open_saved, source, identity, about, info)
         try:
@@ -155,7 +147,7 @@ class PinataProvider(PinProvider):
             if self.config.verify:
                 run_interruptible(parts.catch_up, size)
                 run_blocking(self._layout.compare, parts, Reference.parse(sent.cid).cid)
-            exchange = pinata.describe(self._api, sent.cid, sent.location, info)
+            exchange = self._api.describe(sent.cid, sent.location, info)
             added = self.run(exchange, call)
             run_blocking(saved.remove)
             return added
@@ -173,12 +165,12 @@ class PinataProvider(PinProvider):
         info: PinInfo,
     ) -> SavedUpload:
         """Return what is saved about the upload of a file, locked. Pass `source` its states."""
-        account = Place(self._options.upload_url, pinata.account(self._api.token))
+        account = Place(self._options.upload_url, account_id(self._api.token))
         return UnfinishedUploads().open(
             endpoint=account.name,
             account=account.fingerprint(account.name),
             source=identity,
-            about=pinata.identity(self._api, about, info),
+            about=self._api.identity(about, info),
             restore=source.restore_states,
         )
 
@@ -226,9 +218,9 @@ class PinataProvider(PinProvider):
         self, *, expires: int, max_bytes: int | None, types: tuple[str, ...]
     ) -> str:
         """Return a link to which browsers and others can upload files without the key."""
-        limits = UploadLimits(expires=expires, max_bytes=max_bytes, types=types)
+        exchange = self._api.sign_upload(expires, max_bytes, types)
         with self.call("signed_upload_url") as call:
-            return str(self.run(sign_upload(self._api, limits), call))
+            return str(self.run(exchange, call))
 
     def _sign_reader(self, reference: Reference, call: Call) -> GatewayReader:
         """Return a reader of one private file, with a link for each gateway."""
@@ -240,7 +232,7 @@ class PinataProvider(PinProvider):
 
     def _sign(self, base_url: str, reference: Reference, expires: int, call: Call) -> SignedURL:
         url = Gateway(base_url).url(reference)
-        return self.run(sign_read(self._api, url, expires), call)
+        return self.run(self._api.sign_read(url, expires), call)
 
     @property
     def _private_urls(self) -> list[str]:
