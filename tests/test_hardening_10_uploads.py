@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 import urllib3
 
-from holdfast._sync.reads import archive_feed
+from holdfast._sync.reads import blocks as block_sources
 from holdfast.content.car import V2_PRAGMA, write_car
 from holdfast.content.cid import CID
 from holdfast.content.profiles import UNIXFS_V1_2025
@@ -104,7 +104,7 @@ def stored(repository):
 
 
 def test_an_endless_archive_of_unrelated_blocks_ends_and_none_of_it_is_stored(monkeypatch):
-    monkeypatch.setattr(archive_feed, "MAX_UNRELATED", 2 << 20)
+    monkeypatch.setattr(block_sources, "MAX_UNRELATED", 2 << 20)
     with gateway(lambda: write_car([SMALL_CID], unrelated())) as (url, sent):
         with running_node(gateways=(url,)) as node:
             assert pin_by_hash(node, SMALL_CID) == "expired"
@@ -113,7 +113,7 @@ def test_an_endless_archive_of_unrelated_blocks_ends_and_none_of_it_is_stored(mo
 
 
 def test_unrelated_blocks_around_the_wanted_ones_are_left_out(monkeypatch):
-    monkeypatch.setattr(archive_feed, "MAX_UNRELATED", 2 << 20)
+    monkeypatch.setattr(block_sources, "MAX_UNRELATED", 2 << 20)
     root, blocks = file_blocks(os.urandom(3 << 20))
     mixed = itertools.chain(
         itertools.islice(unrelated(), 5), blocks[:2], itertools.islice(unrelated(), 5), blocks[2:]
@@ -140,7 +140,7 @@ def test_blocks_that_come_before_those_that_link_to_them_are_taken():
 
 
 def test_what_a_failed_job_left_is_collected(monkeypatch):
-    monkeypatch.setattr(archive_feed, "MAX_UNRELATED", 2 << 20)
+    monkeypatch.setattr(block_sources, "MAX_UNRELATED", 2 << 20)
     root, blocks = file_blocks(os.urandom(10 << 20))
     begun = itertools.chain(blocks[:-1], unrelated())
     with (
@@ -153,7 +153,7 @@ def test_what_a_failed_job_left_is_collected(monkeypatch):
 
 
 def test_an_archive_that_never_comes_to_its_data_ends(monkeypatch):
-    monkeypatch.setattr(archive_feed, "MAX_UNRELATED", 2 << 20)
+    monkeypatch.setattr(block_sources, "MAX_UNRELATED", 2 << 20)
 
     def far_away():
         yield bytes([len(V2_PRAGMA)]) + V2_PRAGMA

@@ -1,7 +1,6 @@
 """All blocks below a root, each once and verified, some MiB at a time."""
 
-from holdfast._async.reads.archive_feed import AsyncArchiveFeed
-from holdfast._async.reads.blocks import AsyncBlocks
+from holdfast._async.reads.blocks import AsyncArchiveFeed, AsyncBlocks
 from holdfast._async.reads.reader import AsyncReader
 from holdfast._async.runtime import compute, run_blocking
 from holdfast.calls import Call

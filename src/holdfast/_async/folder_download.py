@@ -21,8 +21,13 @@ from threading import Lock
 from typing import Final, NamedTuple, TypeAlias
 
 from holdfast._async.providers.base import AsyncBaseProvider
-from holdfast._async.reads.archive_feed import AsyncArchiveFeed, PassedError
-from holdfast._async.reads.blocks import AsyncBlocks, AsyncGivenBlocks, AsyncHeldBlocks
+from holdfast._async.reads.blocks import (
+    AsyncArchiveFeed,
+    AsyncBlocks,
+    AsyncGivenBlocks,
+    AsyncHeldBlocks,
+    PassedError,
+)
 from holdfast._async.reads.reader import AsyncReader
 from holdfast._async.reads.state import commit
 from holdfast._async.runtime import run_blocking, together

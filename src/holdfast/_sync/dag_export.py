@@ -2,8 +2,7 @@
 # by scripts/generate_sync.py. Change the original instead.
 """All blocks below a root, each once and verified, some MiB at a time."""
 
-from holdfast._sync.reads.archive_feed import ArchiveFeed
-from holdfast._sync.reads.blocks import Blocks
+from holdfast._sync.reads.blocks import ArchiveFeed, Blocks
 from holdfast._sync.reads.reader import Reader
 from holdfast._sync.runtime import compute, run_blocking
 from holdfast.calls import Call

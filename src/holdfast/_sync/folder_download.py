@@ -23,8 +23,13 @@ from threading import Lock
 from typing import Final, NamedTuple, TypeAlias
 
 from holdfast._sync.providers.base import BaseProvider
-from holdfast._sync.reads.archive_feed import ArchiveFeed, PassedError
-from holdfast._sync.reads.blocks import Blocks, GivenBlocks, HeldBlocks
+from holdfast._sync.reads.blocks import (
+    ArchiveFeed,
+    Blocks,
+    GivenBlocks,
+    HeldBlocks,
+    PassedError,
+)
 from holdfast._sync.reads.reader import Reader
 from holdfast._sync.reads.state import commit
 from holdfast._sync.runtime import run_blocking, together

@@ -8,8 +8,7 @@ from urllib.parse import urlsplit
 from holdfast._async.pin_waiting import AsyncPinStream
 from holdfast._async.providers.base import AsyncBaseProvider, Content, ignore
 from holdfast._async.providers.http import AsyncServiceProvider, read_lines
-from holdfast._async.reads.archive_feed import AsyncArchiveFeed
-from holdfast._async.reads.blocks import AsyncBlocks, AsyncGivenBlocks
+from holdfast._async.reads.blocks import AsyncArchiveFeed, AsyncBlocks, AsyncGivenBlocks
 from holdfast._async.reads.reader import AsyncReader
 from holdfast._async.runtime import run_blocking
 from holdfast._async.session import AsyncSession, read_whole

@@ -18,11 +18,15 @@ from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar, cast
 
 from holdfast._async.content_file import AsyncRanges
-from holdfast._async.reads.archive_feed import AsyncArchiveFeed
-from holdfast._async.reads.blocks import AsyncBlocks, AsyncGetBlock, AsyncGivenBlocks, check_time
+from holdfast._async.reads.blocks import (
+    AsyncArchiveFeed,
+    AsyncBlocks,
+    AsyncGetBlock,
+    AsyncGivenBlocks,
+    check_time,
+)
 from holdfast._async.reads.blocks import ignore as ignore_items
-from holdfast._async.reads.peer import AsyncBlocksPeer
-from holdfast._async.reads.state import Output, ReadState
+from holdfast._async.reads.state import AsyncPeer, Output, ReadState
 from holdfast._async.reads.strategies import AsyncBodyStream
 from holdfast._async.reads.streams import closing_on_error
 from holdfast._async.runtime import now, run_blocking
@@ -110,6 +114,19 @@ class AsyncEntryPages:
             else entry_record(entry)
             for entry in batch
         ]
+
+
+class AsyncBlocksPeer(AsyncPeer):
+    """A peer whose blocks come from `blocks`."""
+
+    def __init__(
+        self, host: str, state: ReadState, deadline: Deadline, blocks: AsyncBlocks
+    ) -> None:
+        super().__init__(host, state, deadline)
+        self._blocks = blocks
+
+    async def _fetch(self, cid: CID) -> bytes:
+        return await self._blocks.block(cid)
 
 
 class AsyncReader(ABC):

@@ -1,21 +1,50 @@
-"""The state of one read: what is wanted, what is known, how much of it is verified, and its end."""
+"""The state of one read, and the peer of one attempt.
 
+The state lasts for the whole read: what is wanted, what is known, how much of it is verified. A
+peer is asked during one attempt, for a body and for the blocks beside it. Each block is verified
+when it comes, and kept for the rest of the read. A gateway is a peer to which requests are sent.
+Redirects are followed, and refusals are told from failures.
+"""
+
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from holdfast._async.runtime import run_blocking
-from holdfast.calls import Call
+from holdfast._async.runtime import now, run_blocking, together
+from holdfast._async.session import AsyncSession, read_whole
+from holdfast.calls import Call, Deadline
 from holdfast.config.client_config import MAX_UNVERIFIED_BYTES
-from holdfast.content.blocks import BlockCache
-from holdfast.content.budgets import MAX_CACHED, SizeLimit, unverified_limit
+from holdfast.content.blocks import MAX_BLOCK, BlockCache, check_block
+from holdfast.content.budgets import BLOCKS_AT_ONCE, MAX_CACHED, SizeLimit, unverified_limit
 from holdfast.content.cid import CID
-from holdfast.content.codecs import is_one_block
+from holdfast.content.codecs import is_one_block, require_codec
 from holdfast.content.proof import joined
 from holdfast.content.reference import Reference
+from holdfast.content.unixfs.archive import CutOffError
+from holdfast.content.unixfs.body import BodyProof
+from holdfast.content.unixfs.walks import PathWalk
 from holdfast.disk.block_cache import DiskBlockCache
+from holdfast.errors import (
+    ClientError,
+    NetworkError,
+    NotFoundError,
+    ProviderError,
+    RequestTimeoutError,
+    UnprovenError,
+    VerificationError,
+)
+from holdfast.protocol import gateway as gateways
+from holdfast.protocol.gateway import FORMAT_REFUSALS, TRUSTLESS_FOR, Gateway
+from holdfast.protocol.http import Reply, Request
+from holdfast.protocol.retrying import is_transient
+from holdfast.protocol.transport_errors import READ_TIMEOUT, PrivateAddressError
 from holdfast.sinks.sinks import Sink
 from holdfast.sources.sources import Progress
+
+if TYPE_CHECKING:
+    from holdfast._async.transport import AsyncResponse
 
 S = TypeVar("S", bound=Sink)
 
@@ -170,6 +199,422 @@ class ReadState:
         blocks.put_all(fork.found.blocks)
         fork.found.blocks = blocks
         self.found = fork.found
+
+
+class BodyBudget:
+    """Counts what a gateway sends, and raises an error if it is too much or too late.
+
+    Attributes:
+        limit: The largest size of a body that is verified only at its end.
+        received: How many bytes were received.
+    """
+
+    def __init__(
+        self, peer: str, reference: Reference, deadline: Deadline, patience: float | None
+    ) -> None:
+        self._peer = peer
+        self._reference = reference
+        self._deadline = deadline
+        self._patience = patience
+        self._progress = -1
+        self._progress_at = now()
+        self.limit: SizeLimit | None = None
+        self.received = 0
+
+    def set_limit(self, limit: SizeLimit, length: int | None) -> None:
+        """Limit the body; raise the error at once if the declared `length` is beyond the limit."""
+        self.limit = limit
+        limit.check(length or 0)
+        limit.check(self.received)
+
+    def receive(self, count: int) -> None:
+        """Count the next bytes of the body."""
+        self.check_time()
+        self.received += count
+        if self.limit is not None:
+            self.limit.check(self.received)
+
+    def check_time(self) -> None:
+        """Raise an error if the time for the attempt is over."""
+        check_time(self._deadline, self._peer)
+
+    def note_progress(self, progress: int | None) -> None:
+        """Note the progress: a number that grows with each needed byte, or None."""
+        if progress is not None and progress > self._progress:
+            self._progress = progress
+            self.restart_clock()
+
+    def restart_clock(self) -> None:
+        """Count the time without progress from now on."""
+        self._progress_at = now()
+
+    def check_progress(self) -> None:
+        """Raise an error if no needed bytes were received for `timeouts.read`."""
+        if self._patience is not None and now() - self._progress_at > self._patience:
+            words = f"{self._peer} sent nothing that {self._reference} needs in time"
+            raise RequestTimeoutError(words, sent=True)
+
+
+def check_time(deadline: Deadline, peer: str) -> None:
+    """Raise the error of a peer that did not answer in time, if `deadline` has passed."""
+    if deadline.has_passed:
+        raise READ_TIMEOUT.error(peer, sent=True)
+
+
+class RefusedError(UnprovenError):
+    """A gateway does not serve what one strategy needs; another strategy may work.
+
+    Attributes:
+        reason: The gateway's own error, if it sent one.
+    """
+
+    def __init__(
+        self, message: str, *, cid: str | None = None, reason: ProviderError | None = None
+    ) -> None:
+        super().__init__(message, cid=cid)
+        self.reason = reason
+
+
+class Refusals:
+    """What one gateway has refused during one attempt.
+
+    Attributes:
+        plain: Its error for a request for plain content, if it refused that.
+    """
+
+    def __init__(self, gateway: Gateway, reference: Reference, trustless: dict[str, float]) -> None:
+        self._gateway = gateway
+        self._reference = reference
+        self._trustless = trustless
+        self._worst: UnprovenError | None = None
+        self.plain: ProviderError | None = None
+
+    @property
+    def is_trustless(self) -> bool:
+        """Whether the gateway is known to serve blocks and archives only."""
+        return self.plain is not None or self._trustless.get(self._gateway.base_url, 0.0) > now()
+
+    def confirm_trustless(self) -> None:
+        """Remember for a while that the gateway serves blocks or archives and no plain content."""
+        if self.plain is not None:
+            self._trustless[self._gateway.base_url] = now() + TRUSTLESS_FOR
+
+    def error(self, reason: ProviderError | None = None) -> RefusedError:
+        """Return the error for a gateway that does not serve what a strategy needs."""
+        reference = str(self._reference)
+        return RefusedError(
+            f"{reference} cannot be verified: {self._gateway.base_url} gives neither its blocks "
+            "nor an archive of them; add a gateway that does, or set verify=False to trust it",
+            cid=reference,
+            reason=reason,
+        )
+
+    def check_type(self, reply: Reply, wanted: str) -> None:
+        """Raise RefusedError unless `reply` has the wanted media type."""
+        if reply.media_type != wanted:
+            raise self.error() from None
+
+    def add(self, error: UnprovenError) -> None:
+        """Note why a strategy did not work."""
+        latest = error
+        if isinstance(error, CutOffError) and self.is_trustless:
+            words = f"{self._gateway.peer} does not have all of {self._reference}"
+            latest = self.error(NotFoundError(words))
+        if self._worst is None or self._tells_less(self._worst, latest):
+            self._worst = latest
+
+    def raise_worst(self) -> None:
+        """Raise the most useful error for the user, if any strategy has failed."""
+        if self._worst is not None:
+            raise self.as_told(self._worst)
+
+    def _tells_less(self, first: UnprovenError, later: UnprovenError) -> bool:
+        """Return whether the `first` error is less useful to the user than the `later` one."""
+        if not isinstance(first, RefusedError) or not isinstance(later, RefusedError):
+            return isinstance(first, RefusedError)
+        # For a gateway without plain content, "not found" is more useful than "not in this format".
+        reason = first.reason
+        return not self.is_trustless or reason is None or reason.status in FORMAT_REFUSALS
+
+    def as_told(self, error: UnprovenError) -> UnprovenError | ProviderError:
+        """Return the error to raise for `error`.
+
+        A gateway without plain content has refused every request. Then raise its own error,
+        preferably the one for blocks or archives.
+        """
+        if not isinstance(error, RefusedError):
+            return error
+        reason = error.reason
+        if self.is_trustless and reason is not None:
+            if reason.status not in FORMAT_REFUSALS:
+                return reason
+            if self.plain is not None:
+                return self.plain
+        told = UnprovenError(error.message, cid=error.cid)
+        if reason is not None:
+            told.add_note(f"{self._gateway.base_url}: {reason.name}: {reason.message}")
+        return told
+
+
+class AsyncSent(NamedTuple):
+    """A request for plain content that was sent, and its reply, whose body is still to come."""
+
+    response: "AsyncResponse"
+    deadline: Deadline
+
+
+class AsyncBegun:
+    """What the first request of a read has begun, where it did not complete the read.
+
+    Attributes:
+        gateway: The gateway that it was sent to.
+        deadline: When the attempt at this gateway must have ended.
+    """
+
+    def __init__(
+        self, gateway: Gateway, deadline: Deadline, outcome: AsyncSent | ClientError
+    ) -> None:
+        self.gateway = gateway
+        self.deadline = deadline
+        self._outcome: AsyncSent | ClientError | None = outcome
+
+    def take(self) -> AsyncSent | None:
+        """Return the unread reply, or raise the error; the next time, return None."""
+        outcome, self._outcome = self._outcome, None
+        if isinstance(outcome, ClientError):
+            raise outcome
+        return outcome
+
+
+class AsyncPeer(ABC):
+    """Everything that the stream of a body needs besides the body.
+
+    Args:
+        deadline: When the attempt must have ended.
+        patience: How many seconds the body may bring nothing that is needed.
+
+    Attributes:
+        host: The host of the peer.
+        state: What to read, and what is known of it.
+        is_racing: Whether other peers are asked at the same time, so that a body that can only be
+            verified at its end cannot win.
+        was_imported: Whether its body was already imported again, without its blocks.
+        verify: Whether the content must be verified.
+    """
+
+    verify: bool = True
+
+    def __init__(
+        self,
+        host: str,
+        state: ReadState,
+        deadline: Deadline,
+        *,
+        patience: float | None = None,
+        is_racing: bool = False,
+    ) -> None:
+        self.host = host
+        self.state = state
+        self.is_racing = is_racing
+        self.was_imported = False
+        self._deadline = deadline
+        self._patience = patience
+
+    def new_budget(self) -> BodyBudget:
+        """Return the budget for one body."""
+        return BodyBudget(self.host, self.state.reference, self._deadline, self._patience)
+
+    def refusal(self) -> RefusedError:
+        """Return the error for a peer that does not serve what a body needs."""
+        about = str(self.state.reference)
+        return RefusedError(f"{about} cannot be verified: {self.host} lacks blocks", cid=about)
+
+    async def block(self, cid: CID, ahead: Sequence[CID] = ()) -> bytes:
+        """Return one verified block; raise RefusedError where the gateway does not give blocks.
+
+        If it must be fetched, the blocks of `ahead` are fetched at the same time and kept for
+        later. Those of them that fail are left out.
+        """
+        known = self.state.found.blocks
+        block = known.get(cid)
+        if block is not None:
+            return block
+        wanted = dict.fromkeys([cid, *(each for each in ahead if known.get(each) is None)])
+        outcomes = await together([partial(self._find, each) for each in wanted])
+        for each, outcome in zip(wanted, outcomes, strict=True):
+            if not isinstance(outcome, Exception):
+                known.put(each, outcome)
+        if isinstance(outcomes[0], Exception):
+            raise outcomes[0]
+        return outcomes[0]
+
+    async def block_for_body(self, proof: BodyProof, need: CID) -> bytes:
+        """Return the block `need` of `proof`, and fetch those that it will need next."""
+        try:
+            return await self.block(need, proof.needed_next(BLOCKS_AT_ONCE - 1))
+        except RefusedError:
+            if (doubt := proof.doubt) is not None:
+                raise doubt from None
+            raise
+
+    async def target(self) -> CID:
+        """Return the CID that the reference leads to, found through verified directories."""
+        found, reference = self.state.found, self.state.reference
+        if found.cid is None:
+            walk = PathWalk(reference.cid, reference.path)
+            while (need := walk.need) is not None:
+                walk.feed(await self.block(need))
+            found.cid = walk.end()
+            require_codec(found.cid)
+        return found.cid
+
+    async def _find(self, cid: CID) -> bytes:
+        """Return one verified block, from the cache on disk if it is there."""
+        cache = self.state.cache
+        if cache is None:
+            return await self._fetch(cid)
+        block = await run_blocking(cache.get, cid)
+        if block is None:
+            block = await self._fetch(cid)
+            await run_blocking(cache.put, cid, block)
+        return block
+
+    @abstractmethod
+    async def _fetch(self, cid: CID) -> bytes:
+        """Fetch one block and verify it."""
+
+
+class AsyncGatewayPeer(AsyncPeer):
+    """Everything that a strategy needs to read from one gateway.
+
+    Args:
+        session: What sends the requests.
+        deadline: When the attempt must have ended.
+        sent: The first request for plain content, where it is sent already.
+
+    Attributes:
+        gateway: The gateway.
+        may_restart: Whether a strategy may drop verified bytes and begin again.
+        refusals: Collects the refusals of the gateway.
+    """
+
+    def __init__(
+        self,
+        session: AsyncSession,
+        gateway: Gateway,
+        state: ReadState,
+        deadline: Deadline,
+        *,
+        verify: bool,
+        may_restart: bool = False,
+        is_racing: bool = False,
+        sent: AsyncSent | None = None,
+    ) -> None:
+        patience = session.timeouts.read
+        super().__init__(gateway.peer, state, deadline, patience=patience, is_racing=is_racing)
+        self._session = session
+        self._sent = sent
+        self.gateway = gateway
+        self.verify = verify
+        self.may_restart = may_restart
+        self.refusals = Refusals(gateway, state.reference, session.trustless)
+
+    def refusal(self) -> RefusedError:
+        """Return the error for a gateway that does not serve what a strategy needs."""
+        return self.refusals.error()
+
+    async def aclose(self) -> None:
+        """Close the reply that was handed over, if nothing has asked for it."""
+        sent, self._sent = self._sent, None
+        if sent is not None:
+            await sent.response.aclose()
+
+    async def open_plain(self, start: int = 0, stop: int | None = None) -> "AsyncResponse":
+        """Ask for the plain content, or a part of it; return the reply, and note its media type.
+
+        Raise RefusedError where the gateway gives blocks and archives only. Whether it does is
+        known when one of them has come: until then its error may mean something else.
+        """
+        if self.refusals.is_trustless:
+            raise self.refusals.error(self.refusals.plain)
+        sent, self._sent = self._sent, None
+        request = self.gateway.content(self.state.reference, start, stop)
+        try:
+            response = await self._follow(request, sent)
+        except ProviderError as error:
+            if error.status not in gateways.FORMAT_REFUSALS:
+                raise
+            self.refusals.plain = error.with_traceback(None)
+        else:
+            self.state.found.media_type = response.headers.get("content-type", "")
+            return response
+        raise self.refusals.error(self.refusals.plain)
+
+    async def open_or_refuse(self, request: Request) -> "AsyncResponse":
+        """Return the reply to `request`; raise RefusedError where the gateway gives none."""
+        if self.gateway.link is not None:
+            raise self.refusals.error()
+        try:
+            return await self._follow(request)
+        except ProviderError as error:
+            if is_transient(error):
+                raise
+            refusal = self.refusals.error(error.with_traceback(None))
+        raise refusal
+
+    async def _follow(self, request: Request, sent: AsyncSent | None = None) -> "AsyncResponse":
+        """Return the successful reply to `request`, redirects followed, its body still to come."""
+        source, reply = request, Reply(200, {})
+        for _ in range(gateways.MAX_REDIRECTS + 1):
+            if sent is None:
+                deadline = self._deadline.copy()
+                try:
+                    response = await self._session.send(request, self.state.call, deadline=deadline)
+                except PrivateAddressError:
+                    raise self.gateway.not_followed(source, reply, gateways.INTO_PRIVATE) from None
+            else:
+                response, deadline = sent
+                sent = None
+            try:
+                source, reply = request, Reply(response.status, response.headers)
+                if reply.status not in gateways.REDIRECTS:
+                    if not reply.ok:
+                        deadline.tighten(self._session.timeouts.read)
+                        reply = await _with_message(response)
+                    self.gateway.check(reply)
+                    return response
+                request = self.gateway.redirected(
+                    request, reply, self.state.reference, response.address
+                )
+            except BaseException:
+                await response.aclose()
+                raise
+            await response.aclose()
+        raise gateways.too_many_redirects(request)
+
+    async def _fetch(self, cid: CID) -> bytes:
+        """Fetch one block and verify it."""
+        response = await self.open_or_refuse(self.gateway.block(cid))
+        try:
+            # No variable for the bytes: a traceback may show it, and a gateway may echo its token.
+            reply = Reply(response.status, response.headers, await response.read(MAX_BLOCK + 1))
+        finally:
+            await response.aclose()
+        try:
+            check_block(cid, reply.body)
+        except VerificationError:
+            # A gateway that does not know the format sends the plain content instead.
+            self.refusals.check_type(reply, gateways.RAW_TYPE)
+            raise
+        return reply.body
+
+
+async def _with_message(response: "AsyncResponse") -> Reply:
+    """Return a failed reply with its body; without it where it does not come in time."""
+    try:
+        return await read_whole(response)
+    except NetworkError:
+        return Reply(response.status, response.headers)
 
 
 async def commit(sink: S) -> S:

@@ -19,8 +19,7 @@ bytes stay in the output, and the next attempt continues after them.
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from holdfast._async.reads.peer import AsyncBegun, AsyncGatewayPeer, RefusedError
-from holdfast._async.reads.state import ReadState
+from holdfast._async.reads.state import AsyncBegun, AsyncGatewayPeer, ReadState, RefusedError
 from holdfast._async.reads.streams import AsyncStream, Verified, closing_on_error, flat, in_batches
 from holdfast._async.runtime import AsyncWorker, run_blocking
 from holdfast._async.session import AsyncSession

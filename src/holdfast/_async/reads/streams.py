@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
-from holdfast._async.reads.peer import AsyncPeer
+from holdfast._async.reads.state import AsyncPeer
 from holdfast._async.runtime import AsyncWorker, AsyncWriter, compute, now, run_blocking
 from holdfast.content.blocks import MAX_BLOCK
 from holdfast.content.budgets import BATCH_SIZE, LINGER, SMALL_BATCH

@@ -10,8 +10,7 @@ from urllib.parse import urlsplit
 from holdfast._sync.pin_waiting import PinStream
 from holdfast._sync.providers.base import BaseProvider, Content, ignore
 from holdfast._sync.providers.http import ServiceProvider, read_lines
-from holdfast._sync.reads.archive_feed import ArchiveFeed
-from holdfast._sync.reads.blocks import Blocks, GivenBlocks
+from holdfast._sync.reads.blocks import ArchiveFeed, Blocks, GivenBlocks
 from holdfast._sync.reads.reader import Reader
 from holdfast._sync.runtime import run_blocking
 from holdfast._sync.session import Session, read_whole

@@ -20,11 +20,15 @@ from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar, cast
 
 from holdfast._sync.content_file import Ranges
-from holdfast._sync.reads.archive_feed import ArchiveFeed
-from holdfast._sync.reads.blocks import Blocks, GetBlock, GivenBlocks, check_time
+from holdfast._sync.reads.blocks import (
+    ArchiveFeed,
+    Blocks,
+    GetBlock,
+    GivenBlocks,
+    check_time,
+)
 from holdfast._sync.reads.blocks import ignore as ignore_items
-from holdfast._sync.reads.peer import BlocksPeer
-from holdfast._sync.reads.state import Output, ReadState
+from holdfast._sync.reads.state import Output, Peer, ReadState
 from holdfast._sync.reads.strategies import BodyStream
 from holdfast._sync.reads.streams import closing_on_error
 from holdfast._sync.runtime import now, run_blocking
@@ -112,6 +116,17 @@ class EntryPages:
             else entry_record(entry)
             for entry in batch
         ]
+
+
+class BlocksPeer(Peer):
+    """A peer whose blocks come from `blocks`."""
+
+    def __init__(self, host: str, state: ReadState, deadline: Deadline, blocks: Blocks) -> None:
+        super().__init__(host, state, deadline)
+        self._blocks = blocks
+
+    def _fetch(self, cid: CID) -> bytes:
+        return self._blocks.block(cid)
 
 
 class Reader(ABC):

@@ -21,8 +21,7 @@ bytes stay in the output, and the next attempt continues after them.
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from holdfast._sync.reads.peer import Begun, GatewayPeer, RefusedError
-from holdfast._sync.reads.state import ReadState
+from holdfast._sync.reads.state import Begun, GatewayPeer, ReadState, RefusedError
 from holdfast._sync.reads.streams import Stream, Verified, closing_on_error, flat, in_batches
 from holdfast._sync.runtime import Worker, run_blocking
 from holdfast._sync.session import Session

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
-from holdfast._sync.reads.peer import Peer
+from holdfast._sync.reads.state import Peer
 from holdfast._sync.runtime import Worker, Writer, compute, now, run_blocking
 from holdfast.content.blocks import MAX_BLOCK
 from holdfast.content.budgets import BATCH_SIZE, LINGER, SMALL_BATCH
