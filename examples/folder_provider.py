@@ -4,9 +4,18 @@ import asyncio
 import secrets
 from pathlib import Path
 
-from holdfast import AsyncBaseProvider, AsyncBlockReader, BaseProvider, BlockReader, ClientConfig
+from holdfast import AsyncBaseProvider, BaseProvider, ClientConfig
 from holdfast.errors import ConfigError, NotFoundError
-from holdfast.provider import CID, Added, Call, Content, PinInfo, Progress
+from holdfast.provider import (
+    CID,
+    Added,
+    AsyncBlockReader,
+    BlockReader,
+    Call,
+    Content,
+    PinInfo,
+    Progress,
+)
 
 
 class BlockFolder:

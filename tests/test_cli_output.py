@@ -134,7 +134,8 @@ def test_long_names_are_cut_on_a_terminal(commands, width):
 
 
 WAITING = f"""
-from holdfast import BaseProvider, BlockReader, ClientConfig, Pin
+from holdfast import BaseProvider, ClientConfig, Pin
+from holdfast.provider import BlockReader
 
 
 class Provider(BaseProvider):

@@ -16,12 +16,10 @@ from scripts import generate_sync
 
 from holdfast import (
     AsyncBaseProvider,
-    AsyncBlockReader,
     AsyncClient,
     AsyncLocalProvider,
     AsyncPinProvider,
     BaseProvider,
-    BlockReader,
     Client,
     LocalProvider,
     PinProvider,
@@ -30,6 +28,7 @@ from holdfast._async import transport as async_transport
 from holdfast._sync import transport as sync_transport
 from holdfast.errors import ClientError
 from holdfast.protocol import transport_errors
+from holdfast.provider import AsyncBlockReader, BlockReader
 from holdfast.sources.sources import Uploadable
 
 ROOT = Path(__file__).resolve().parent.parent

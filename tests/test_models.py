@@ -1,6 +1,7 @@
 """Records, messages, options, blobs, errors and the configuration, as values."""
 
 import copy
+import importlib
 import inspect
 import json
 import multiprocessing
@@ -486,13 +487,19 @@ def test_the_usual_gateways_are_those_of_the_provider(name):
     assert named.gateway_urls == ("https://mine.example/ipfs",)
 
 
-def test_everything_public_is_there_and_documented():
-    for name in holdfast.__all__:
-        member = getattr(holdfast, name)
-        assert name == "__version__" or member.__doc__
-    assert set(holdfast.__all__) <= set(dir(holdfast))
+@pytest.mark.parametrize("name", ["", ".content", ".providers"])
+def test_everything_public_is_there_and_documented(name):
+    module = importlib.import_module(f"holdfast{name}")
+    for each in module.__all__:
+        assert each == "__version__" or getattr(module, each).__doc__
+    assert set(module.__all__) <= set(dir(module))
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
-        _ = holdfast.nonsense
+        _ = module.nonsense
+
+
+def test_the_package_itself_has_few_names():
+    """Those of the contract, of what methods return, and of what most programs need."""
+    assert len(holdfast.__all__) == 31
 
 
 class AsyncFile:

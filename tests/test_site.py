@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 import holdfast
+import holdfast.content
+import holdfast.providers
 import holdfast.testing
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -58,7 +60,10 @@ def test_every_page_can_be_reached_from_the_navigation(site):
 
 def exported_names():
     yield from (f"holdfast.{name}" for name in holdfast.__all__)
+    yield from (f"holdfast.content.{name}" for name in holdfast.content.__all__)
     yield from (f"holdfast.testing.{name}" for name in holdfast.testing.__all__)
+    elsewhere = set(holdfast.providers.__all__) - set(holdfast.__all__)
+    yield from (f"holdfast.providers.{name}" for name in elsewhere)
     for name, value in vars(holdfast.errors).items():
         if isinstance(value, type):
             yield f"holdfast.errors.{name}"

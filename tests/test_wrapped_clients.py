@@ -179,7 +179,8 @@ HEADERS = 1 << 14  # bytes of all headers, and more
 UPLOAD = """
 import asyncio, json, os, signal, sys
 from examples.xor_provider import AsyncXORProvider, XORProvider
-from holdfast import AsyncClient, AsyncPinataProvider, Client, ClientConfig, PinataProvider
+from holdfast import AsyncClient, Client, ClientConfig
+from holdfast.providers import AsyncPinataProvider, PinataProvider
 
 url, token, path, colour, stop_at = sys.argv[1:]
 config = ClientConfig(

@@ -4,7 +4,6 @@ import pytest
 
 from holdfast import (
     AsyncBaseProvider,
-    AsyncBlockReader,
     AsyncClient,
     AsyncLocalProvider,
     AsyncPinProvider,
@@ -20,6 +19,7 @@ from holdfast.errors import (
 )
 from holdfast.protocol.http import Request
 from holdfast.protocol.multipart import FileForm
+from holdfast.provider import AsyncBlockReader
 from holdfast.records import Added, Pin, PinFilter, PinInfo
 from holdfast.sources.folder_source import FolderSource
 from tests.support import HELLO_CID, config_for

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from holdfast import AsyncClient, AsyncClusterProvider, compute_cid
+from holdfast import AsyncClient, compute_cid
 from holdfast.content.car import write_car
 from holdfast.content.cid import CID
 from holdfast.content.profiles import UNIXFS_V1_2025
@@ -17,6 +17,7 @@ from holdfast.errors import (
     RequestTimeoutError,
 )
 from holdfast.protocol.pin_api import other_version
+from holdfast.providers import AsyncClusterProvider
 from holdfast.records import PinInfo
 from tests.support import NOBODY_HAS, closed_port_url
 

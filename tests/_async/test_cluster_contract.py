@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast import AsyncClusterProvider
+from holdfast.providers import AsyncClusterProvider
 from holdfast.testing import AsyncProviderTests
 from tests.contract import DIRECTORY_ARCHIVE, DIRECTORY_CID, SmallerFiles
 

@@ -5,12 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast import AsyncClient, AsyncLocalProvider, AsyncPinataProvider, ClientConfig
+from holdfast import AsyncClient, AsyncLocalProvider, ClientConfig
 from holdfast._async.copying.copier import AsyncCopier
 from holdfast._async.providers.base import ignore
 from holdfast.content.cid import CID
 from holdfast.content.profiles import KUBO_LEGACY_CIDV1
 from holdfast.errors import ConfigError, InvalidCIDError, UnsupportedError
+from holdfast.providers import AsyncPinataProvider
 from holdfast.records import Pin
 from tests.content import stream
 

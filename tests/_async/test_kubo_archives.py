@@ -4,12 +4,13 @@ import os
 
 import pytest
 
-from holdfast import AsyncClient, AsyncKuboProvider, compute_cid
+from holdfast import AsyncClient, compute_cid
 from holdfast.content.car import write_car
 from holdfast.content.cid import CID
 from holdfast.content.profiles import profile_for
 from holdfast.content.unixfs.files import FileImporter
 from holdfast.errors import MalformedError, NetworkError, ProviderError, UnsupportedError
+from holdfast.providers import AsyncKuboProvider
 from holdfast.records import PinInfo
 from tests.support import closed_port_url
 

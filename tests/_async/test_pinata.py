@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from holdfast import AsyncClient, ClientConfig, PinFilter, compute_cid
+from holdfast import AsyncClient, ClientConfig, compute_cid
 from holdfast.errors import (
     AuthenticationError,
     ConfigError,
@@ -14,6 +14,7 @@ from holdfast.errors import (
     UnsupportedError,
     VerificationError,
 )
+from holdfast.provider import PinFilter
 from holdfast.testing import Scripted, ScriptedServer
 from tests.pinata import DENIED, FILE_ID, GROUP, file_row, files, uploaded, v3_config
 from tests.support import EMPTY_FILE_V0, HELLO_CID, TOKEN, pinned, raw_cid

@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast import AsyncPinataProvider
+from holdfast.providers import AsyncPinataProvider
 from holdfast.testing import AsyncProviderTests
 from tests.contract import OnTheNode
 

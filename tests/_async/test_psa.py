@@ -4,7 +4,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from holdfast import AsyncClient, AsyncPSAProvider, ClientConfig, PinFilter, PinInfo
+from holdfast import AsyncClient, ClientConfig
 from holdfast.content.cid import CID
 from holdfast.errors import (
     AuthenticationError,
@@ -16,6 +16,8 @@ from holdfast.errors import (
     RequestTimeoutError,
     UnsupportedError,
 )
+from holdfast.provider import PinFilter, PinInfo
+from holdfast.providers import AsyncPSAProvider
 from tests.psa import CALLS, CREATED_MS, EACH_CALL, REQUEST_ID, psa_config, results, row
 from tests.support import EMPTY_DIRECTORY_V0, HELLO_CID, TOKEN, raw_cid
 

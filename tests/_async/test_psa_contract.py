@@ -6,7 +6,8 @@ done by the provider: pins are found, listed, changed and removed, and content i
 
 import pytest
 
-from holdfast import AsyncPinProvider, AsyncPSAProvider
+from holdfast import AsyncPinProvider
+from holdfast.providers import AsyncPSAProvider
 from holdfast.testing import AsyncProviderTests
 from tests.contract import OnTheNode
 

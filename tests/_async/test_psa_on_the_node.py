@@ -2,8 +2,9 @@
 
 import pytest
 
-from holdfast import AsyncClient, PinInfo, compute_cid
+from holdfast import AsyncClient, compute_cid
 from holdfast.errors import NotFoundError, ProviderError, UnsupportedError
+from holdfast.provider import PinInfo
 from holdfast.testing import ScriptedServer, running_node
 from tests.psa import results, row
 from tests.support import HELLO_CID, config_for

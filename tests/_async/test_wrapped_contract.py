@@ -5,13 +5,8 @@ from examples.logging_provider import AsyncLoggingProvider
 from examples.mirror_provider import AsyncMirror
 from examples.xor_provider import AsyncXORProvider
 
-from holdfast import (
-    AsyncKuboProvider,
-    AsyncLocalProvider,
-    AsyncPinataProvider,
-    AsyncPinProvider,
-    ClientConfig,
-)
+from holdfast import AsyncLocalProvider, AsyncPinProvider, ClientConfig
+from holdfast.providers import AsyncKuboProvider, AsyncPinataProvider
 from holdfast.records import PinInfo
 from holdfast.sources.folder_source import FolderSource
 from holdfast.testing import AsyncProviderTests

@@ -13,15 +13,7 @@ from examples.logging_provider import AsyncLoggingProvider
 from examples.mirror_provider import AsyncMirror
 from examples.xor_provider import PREFIX, AsyncXORProvider, Key
 
-from holdfast import (
-    AsyncClient,
-    AsyncKuboProvider,
-    AsyncLocalProvider,
-    AsyncPinataProvider,
-    AsyncPinProvider,
-    ClientConfig,
-    compute_cid,
-)
+from holdfast import AsyncClient, AsyncLocalProvider, AsyncPinProvider, ClientConfig, compute_cid
 from holdfast.content.cid import CID
 from holdfast.errors import (
     ClientClosedError,
@@ -38,6 +30,7 @@ from holdfast.errors import (
 )
 from holdfast.protocol import pinata
 from holdfast.provider import AsyncBaseProvider, AsyncWrappingProvider, AsyncWrappingReader
+from holdfast.providers import AsyncKuboProvider, AsyncPinataProvider
 from holdfast.records import Added, Entry
 from holdfast.testing import Scripted, ScriptedServer, forward_to
 from tests.folder_dags import on_disk

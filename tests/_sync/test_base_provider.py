@@ -6,7 +6,6 @@ import pytest
 
 from holdfast import (
     BaseProvider,
-    BlockReader,
     Client,
     ClientConfig,
     LocalProvider,
@@ -22,6 +21,7 @@ from holdfast.errors import (
 )
 from holdfast.protocol.http import Request
 from holdfast.protocol.multipart import FileForm
+from holdfast.provider import BlockReader
 from holdfast.records import Added, Pin, PinFilter, PinInfo
 from holdfast.sources.folder_source import FolderSource
 from tests.support import HELLO_CID, config_for

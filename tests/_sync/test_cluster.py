@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from holdfast import Client, ClusterProvider, compute_cid
+from holdfast import Client, compute_cid
 from holdfast.content.car import write_car
 from holdfast.content.cid import CID
 from holdfast.content.profiles import UNIXFS_V1_2025
@@ -19,6 +19,7 @@ from holdfast.errors import (
     RequestTimeoutError,
 )
 from holdfast.protocol.pin_api import other_version
+from holdfast.providers import ClusterProvider
 from holdfast.records import PinInfo
 from tests.support import NOBODY_HAS, closed_port_url
 

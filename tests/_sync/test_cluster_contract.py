@@ -4,7 +4,7 @@
 
 import pytest
 
-from holdfast import ClusterProvider
+from holdfast.providers import ClusterProvider
 from holdfast.testing import ProviderTests
 from tests.contract import DIRECTORY_ARCHIVE, DIRECTORY_CID, SmallerFiles
 

@@ -7,12 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast import Client, ClientConfig, LocalProvider, PinataProvider
+from holdfast import Client, ClientConfig, LocalProvider
 from holdfast._sync.copying.copier import Copier
 from holdfast._sync.providers.base import ignore
 from holdfast.content.cid import CID
 from holdfast.content.profiles import KUBO_LEGACY_CIDV1
 from holdfast.errors import ConfigError, InvalidCIDError, UnsupportedError
+from holdfast.providers import PinataProvider
 from holdfast.records import Pin
 from tests.content import stream
 

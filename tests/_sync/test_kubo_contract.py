@@ -4,7 +4,7 @@
 
 import pytest
 
-from holdfast import KuboProvider
+from holdfast.providers import KuboProvider
 from holdfast.testing import ProviderTests
 from tests.contract import DIRECTORY_ARCHIVE, DIRECTORY_CID, SmallerFiles
 

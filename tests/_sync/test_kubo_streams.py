@@ -9,11 +9,12 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast import Client, KuboProvider, compute_cid
+from holdfast import Client, compute_cid
 from holdfast.content.car import CarReader
 from holdfast.content.cid import CID
 from holdfast.content.profiles import PROFILES
 from holdfast.errors import NotFoundError, RequestTimeoutError, VerificationError
+from holdfast.providers import KuboProvider
 from holdfast.records import PinInfo
 from holdfast.testing import Scripted, ScriptedServer, forward_to
 from holdfast.testing.provider_cases import memory_below

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from holdfast import Client, ClientConfig, PinFilter, compute_cid
+from holdfast import Client, ClientConfig, compute_cid
 from holdfast.errors import (
     AuthenticationError,
     ConfigError,
@@ -16,6 +16,7 @@ from holdfast.errors import (
     UnsupportedError,
     VerificationError,
 )
+from holdfast.provider import PinFilter
 from holdfast.testing import Scripted, ScriptedServer
 from tests.pinata import DENIED, FILE_ID, GROUP, file_row, files, uploaded, v3_config
 from tests.support import EMPTY_FILE_V0, HELLO_CID, TOKEN, pinned, raw_cid

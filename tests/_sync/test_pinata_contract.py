@@ -4,7 +4,7 @@
 
 import pytest
 
-from holdfast import PinataProvider
+from holdfast.providers import PinataProvider
 from holdfast.testing import ProviderTests
 from tests.contract import OnTheNode
 

@@ -9,10 +9,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from holdfast import Client, PinataProvider, compute_cid
+from holdfast import Client, compute_cid
 from holdfast.content.profiles import KUBO_LEGACY_CIDV1, UNIXFS_V0_2015, UNIXFS_V1_2025
 from holdfast.errors import NotFoundError, PermissionDeniedError
 from holdfast.node.settings import NodeToken
+from holdfast.providers import PinataProvider
 from holdfast.testing import running_node
 from tests.pinata import KIB_256, PROFILES, SIZES_AROUND_NODES
 

@@ -8,7 +8,8 @@ done by the provider: pins are found, listed, changed and removed, and content i
 
 import pytest
 
-from holdfast import PinProvider, PSAProvider
+from holdfast import PinProvider
+from holdfast.providers import PSAProvider
 from holdfast.testing import ProviderTests
 from tests.contract import OnTheNode
 

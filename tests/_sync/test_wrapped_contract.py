@@ -7,13 +7,8 @@ from examples.logging_provider import LoggingProvider
 from examples.mirror_provider import Mirror
 from examples.xor_provider import XORProvider
 
-from holdfast import (
-    ClientConfig,
-    KuboProvider,
-    LocalProvider,
-    PinataProvider,
-    PinProvider,
-)
+from holdfast import ClientConfig, LocalProvider, PinProvider
+from holdfast.providers import KuboProvider, PinataProvider
 from holdfast.records import PinInfo
 from holdfast.sources.folder_source import FolderSource
 from holdfast.testing import ProviderTests

@@ -15,15 +15,7 @@ from examples.logging_provider import LoggingProvider
 from examples.mirror_provider import Mirror
 from examples.xor_provider import PREFIX, Key, XORProvider
 
-from holdfast import (
-    Client,
-    ClientConfig,
-    KuboProvider,
-    LocalProvider,
-    PinataProvider,
-    PinProvider,
-    compute_cid,
-)
+from holdfast import Client, ClientConfig, LocalProvider, PinProvider, compute_cid
 from holdfast.content.cid import CID
 from holdfast.errors import (
     ClientClosedError,
@@ -40,6 +32,7 @@ from holdfast.errors import (
 )
 from holdfast.protocol import pinata
 from holdfast.provider import BaseProvider, WrappingProvider, WrappingReader
+from holdfast.providers import KuboProvider, PinataProvider
 from holdfast.records import Added, Entry
 from holdfast.testing import Scripted, ScriptedServer, forward_to
 from tests.folder_dags import on_disk

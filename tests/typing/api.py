@@ -6,14 +6,12 @@ from pathlib import Path
 from typing import Any, Literal, assert_type
 
 from holdfast import (
-    Added,
     AsyncClient,
     AsyncContentFile,
     AsyncOutcomes,
     AsyncPinProvider,
     BaseProvider,
     Blob,
-    BlockReader,
     Client,
     ClientConfig,
     ClientMessage,
@@ -24,7 +22,6 @@ from holdfast import (
     Outcome,
     Outcomes,
     Pin,
-    PinInfo,
     PinProvider,
     Retries,
     StorageProvider,
@@ -37,8 +34,11 @@ from holdfast import (
 )
 from holdfast.provider import (
     CID,
+    Added,
+    BlockReader,
     Call,
     Content,
+    PinInfo,
     Progress,
     Source,
     WrappingProvider,

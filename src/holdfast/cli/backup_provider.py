@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from threading import Lock
 
-from holdfast import BaseProvider, BlockReader, ClientConfig
+from holdfast import BaseProvider, ClientConfig
+from holdfast._sync.reads.reader import BlockReader
 from holdfast.calls import Call
 from holdfast.content.cid import CID
 from holdfast.disk.backup_file import BackupFile

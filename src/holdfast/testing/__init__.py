@@ -12,8 +12,9 @@ Example:
     {'hello': 'world'}
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from holdfast.lazy import lazy_names
 
 if TYPE_CHECKING:
     from holdfast.node.settings import NodeToken
@@ -43,28 +44,17 @@ __all__ = [
     "running_node",
 ]
 
-# Imported on first use: pytest loads this package with the plugin in every run of any tests, the
-# node needs the extra `node`, and the tests of providers need pytest.
-_LAZY = {
-    "AsyncProviderTests": "holdfast.testing._async.provider_tests",
-    "NodeToken": "holdfast.node.settings",
-    "Part": "holdfast.testing.fault_kinds",
-    "ProviderTests": "holdfast.testing._sync.provider_tests",
-    "Recorded": "holdfast.testing.scripted_server",
-    "RunningNode": "holdfast.testing.running_nodes",
-    "Script": "holdfast.testing.scripted_server",
-    "Scripted": "holdfast.testing.scripted_server",
-    "ScriptedServer": "holdfast.testing.scripted_server",
-    "forward_to": "holdfast.testing.scripted_server",
-    "running_node": "holdfast.testing.running_nodes",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        return getattr(importlib.import_module(_LAZY[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return __all__
+# pytest loads this package with the plugin in every run of any tests, the node needs the extra
+# `node`, and the tests of providers need pytest.
+if not TYPE_CHECKING:  # which knows the names from above
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "node.settings": "NodeToken",
+            "testing._async.provider_tests": "AsyncProviderTests",
+            "testing.fault_kinds": "Part",
+            "testing.running_nodes": "RunningNode running_node",
+            "testing.scripted_server": "Recorded Script Scripted ScriptedServer forward_to",
+        },
+        __all__,
+    )

@@ -111,14 +111,13 @@ class AsyncBaseProvider(AsyncStorageProvider, ABC):
 
     Args:
         config: The configuration of the provider.
-        reader: Reads and verifies content, such as a `holdfast.AsyncBlockReader`.
+        reader: Reads and verifies content, such as a `holdfast.provider.AsyncBlockReader`.
 
     Attributes:
         takes: What `add` takes: `Source` (files and JSON), `FolderSource`, `ArchiveSource`.
 
     Example:
-        >>> from holdfast import AsyncBlockReader
-        >>> from holdfast.provider import CID
+        >>> from holdfast.provider import CID, AsyncBlockReader
         >>> class AsyncMemoryProvider(AsyncBaseProvider):
         ...     def __init__(self, config: ClientConfig) -> None:
         ...         self.blocks: dict[CID, bytes] = {}

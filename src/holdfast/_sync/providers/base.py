@@ -111,14 +111,13 @@ class BaseProvider(StorageProvider, ABC):
 
     Args:
         config: The configuration of the provider.
-        reader: Reads and verifies content, such as a `holdfast.BlockReader`.
+        reader: Reads and verifies content, such as a `holdfast.provider.BlockReader`.
 
     Attributes:
         takes: What `add` takes: `Source` (files and JSON), `FolderSource`, `ArchiveSource`.
 
     Example:
-        >>> from holdfast import BlockReader
-        >>> from holdfast.provider import CID
+        >>> from holdfast.provider import CID, BlockReader
         >>> class MemoryProvider(BaseProvider):
         ...     def __init__(self, config: ClientConfig) -> None:
         ...         self.blocks: dict[CID, bytes] = {}
