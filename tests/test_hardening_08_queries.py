@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 import pytest
 import urllib3
 
-from holdfast.node.pinning_api import query_runner
+from holdfast.node import api_calls
 from holdfast.testing import running_node
 
 SLOW_NAME = "\ufdfa" * 10_000  # each becomes 18 characters before it is compared: 10 ms a name
@@ -132,7 +132,7 @@ def test_a_longer_value_of_an_old_store_matches_no_pattern_and_can_still_be_repl
 def test_a_slow_query_ends_by_the_limit_and_others_are_served_meanwhile(
     slow_node, monkeypatch, fields
 ):
-    monkeypatch.setattr(query_runner, "QUERY_SECONDS", 0.2)
+    monkeypatch.setattr(api_calls, "QUERY_SECONDS", 0.2)
     replies = []
     asking = threading.Thread(
         target=lambda: replies.append(get(slow_node, "/data/pinList", **fields))
@@ -163,8 +163,8 @@ def searching(node, number):
 
 
 def test_a_query_ends_when_its_client_leaves(slow_node, monkeypatch):
-    monkeypatch.setattr(query_runner, "QUERY_SECONDS", 60.0)
-    with searching(slow_node, 3 * query_runner.AT_ONCE):
+    monkeypatch.setattr(api_calls, "QUERY_SECONDS", 60.0)
+    with searching(slow_node, 3 * api_calls.AT_ONCE):
         pass
     start = time.monotonic()
     # All workers for queries were taken: it is answered when they are free again.
@@ -173,7 +173,7 @@ def test_a_query_ends_when_its_client_leaves(slow_node, monkeypatch):
 
 
 def test_queries_leave_workers_to_everything_else(slow_node, monkeypatch):
-    monkeypatch.setattr(query_runner, "QUERY_SECONDS", 60.0)
+    monkeypatch.setattr(api_calls, "QUERY_SECONDS", 60.0)
     with searching(slow_node, 60):
         cid = pin(slow_node, "meanwhile", {}).json()["IpfsHash"]
         reply = urllib3.request("GET", f"{slow_node.gateway_url}/{cid}", timeout=30)
@@ -182,10 +182,10 @@ def test_queries_leave_workers_to_everything_else(slow_node, monkeypatch):
 
 
 def test_a_node_stops_in_the_midst_of_queries(monkeypatch):
-    monkeypatch.setattr(query_runner, "QUERY_SECONDS", 60.0)
+    monkeypatch.setattr(api_calls, "QUERY_SECONDS", 60.0)
     with ExitStack() as clients:
         with running_node() as node:
             add_slow_pins(node)
-            clients.enter_context(searching(node, 2 * query_runner.AT_ONCE))
+            clients.enter_context(searching(node, 2 * api_calls.AT_ONCE))
             start = time.monotonic()
         assert time.monotonic() - start < 20

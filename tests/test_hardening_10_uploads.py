@@ -16,7 +16,7 @@ from holdfast.content.car import V2_PRAGMA, write_car
 from holdfast.content.cid import CID
 from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.content.unixfs.files import FileImporter
-from holdfast.node.pinning_api import form_upload, pin_jobs
+from holdfast.node import form_upload, pin_jobs
 from holdfast.repository import Repository
 from holdfast.repository.adding import Adding
 from holdfast.testing import running_node

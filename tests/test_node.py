@@ -19,7 +19,7 @@ from holdfast.content.cid import CID
 from holdfast.errors import ConfigError
 from holdfast.node.__main__ import main
 from holdfast.node.node_server import check_host
-from holdfast.node.pinning_api import authorization
+from holdfast.node import api_calls
 from holdfast.node.settings import NodeToken
 from holdfast.testing import running_node
 from tests.content import (
@@ -293,7 +293,7 @@ def test_a_clock_that_is_set_changes_no_rate_limit(monkeypatch, days):
         refused = call("GET", "/data/testAuthentication")
         assert (refused.status, 0 < int(refused.headers["retry-after"]) <= 60) == (429, True)
         assert 0 <= int(refused.headers["x-ratelimit-reset"]) - int(time.time()) <= 61
-        monkeypatch.setattr(authorization, "WINDOW_SECONDS", 0.2)
+        monkeypatch.setattr(api_calls, "WINDOW_SECONDS", 0.2)
         wait_until(lambda: call("GET", "/data/testAuthentication").status == 200, 10)
 
 

@@ -12,8 +12,7 @@ import urllib3
 
 from holdfast import Client, compute_cid
 from holdfast.content.cid import CID
-from holdfast.node.pinning_api import pin_jobs
-from holdfast.node.psa_api import pin_requests
+from holdfast.node import pin_jobs, psa_api
 from holdfast.node.settings import NodeToken
 from holdfast.repository import Repository
 from holdfast.testing import ScriptedServer, running_node
@@ -352,7 +351,7 @@ def test_too_many_jobs_are_refused_and_failed_ones_make_room(monkeypatch, server
 
 @pytest.mark.slow
 def test_the_table_of_requests_is_bounded(monkeypatch, fresh):
-    monkeypatch.setattr(pin_requests, "MAX_REQUESTS", 2)
+    monkeypatch.setattr(psa_api, "MAX_REQUESTS", 2)
     with Client.init(fresh.node.config) as client:
         cid = client.upload(b"hello").cid
     made = [pinned(fresh, cid) for _ in range(2)]

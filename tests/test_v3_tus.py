@@ -15,7 +15,7 @@ import urllib3
 from holdfast import compute_cid
 from holdfast.content.cid import CID
 from holdfast.content.profiles import UNIXFS_V1_2025
-from holdfast.node.v3_api import tus_uploads
+from holdfast.node import tus
 from holdfast.repository import Repository
 from holdfast.testing import running_node
 from tests.node_process import NodeProcess
@@ -314,7 +314,7 @@ def test_old_uploads_are_swept(fresh, monkeypatch):
     assert folder.stat().st_mode & 0o777 == 0o700
     for path in folder.iterdir():
         os.utime(path, (0, 0))
-    monkeypatch.setattr(tus_uploads, "MAX_UPLOADS", 1)
+    monkeypatch.setattr(tus, "MAX_UPLOADS", 1)
     assert fresh.create(1).status == 201
     assert not folder.exists()
     assert fresh("HEAD", location).status == 404
@@ -326,13 +326,13 @@ def test_a_clock_that_is_set_sweeps_no_upload(fresh, monkeypatch, days):
     location = fresh.create(len(CONTENT)).headers["Location"]
     fresh.patch(location, 0, CONTENT[:LEAF])
     monkeypatch.setattr(time, "time", lambda: real() + days * 24 * 3600)
-    monkeypatch.setattr(tus_uploads, "MAX_UPLOADS", 1)
+    monkeypatch.setattr(tus, "MAX_UPLOADS", 1)
     assert fresh.create(1).status == 503  # after it has looked for old uploads
     assert fresh.offset(location) == LEAF
 
 
 def test_the_number_of_unfinished_uploads_is_limited(fresh, monkeypatch):
-    monkeypatch.setattr(tus_uploads, "MAX_UPLOADS", 2)
+    monkeypatch.setattr(tus, "MAX_UPLOADS", 2)
     first = fresh.create(1).headers["Location"]
     assert fresh.create(1).status == 201
     refused = fresh.create(1)

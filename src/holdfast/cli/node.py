@@ -12,7 +12,7 @@ from holdfast.errors import ConfigError
 from holdfast.hints import advise
 
 if TYPE_CHECKING:
-    from holdfast.node.foreground import Addresses
+    from holdfast.node.node_server import Addresses
 
 commands: Final = group()
 REMEDY = "give another --port, --host, --token-file or --gateway: `holdfast node --help`"
@@ -57,7 +57,7 @@ def node(
     protocols. To use your own token, set
     HOLDFAST_NODE_TOKEN or give --token-file.
     """
-    from holdfast.node.foreground import read_tokens, serve
+    from holdfast.node.node_server import read_tokens, serve
 
     def announce(addresses: "Addresses") -> None:
         run.emit(addresses.to_dict(), *addresses.lines())

@@ -1,12 +1,12 @@
 """The local node: the service's APIs and the gateway protocols over one repository.
 
-- `application`: the ASGI application, which routes requests to the four folders below it
-- `pinning_api/`: pin, unpin and list, as the pinning service does
-- `v3_api/`: files, resumable uploads, groups and private files, as its newer API has them
+- `application`: the ASGI application, which routes requests to what follows
+- `pinning_api`, `v3_api`, `psa_api`: the three APIs; `api_calls` has what their calls share
+- `service`, `pin_jobs`, `tables`: what the APIs know and do besides the store
 - `gateway/`: read content under ``/ipfs/{cid}``
 - `page/`: the page for browsers
 - `http_server/`: connections, request bodies and replies, within limits of time and memory
-- `node_server` and `foreground`: run the application on a thread, or until interrupted
+- `node_server`: run the application on a thread, or until interrupted
 """
 
 from importlib.util import find_spec

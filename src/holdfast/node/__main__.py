@@ -6,7 +6,7 @@ from pathlib import Path
 
 from holdfast.config.locations import data_folder
 from holdfast.errors import ClientError
-from holdfast.node.foreground import Addresses, read_tokens, serve
+from holdfast.node.node_server import Addresses, read_tokens, serve
 
 
 def main(arguments: list[str] | None = None) -> int:

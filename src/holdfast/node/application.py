@@ -17,18 +17,17 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from holdfast.errors import ClientError
 from holdfast.node import gateway
+from holdfast.node.api_calls import QueryRunner
 from holdfast.node.gateway.cached_repository import CachedRepository
-from holdfast.node.http_server.default_headers import DefaultHeaders
-from holdfast.node.http_server.refusals import Refusal, store_refusal
+from holdfast.node.http_server.refusals import DefaultHeaders, Refusal, store_refusal
 from holdfast.node.http_server.request_parser import MAX_HEAD, MAX_HEADERS
 from holdfast.node.http_server.streamed_replies import Resources, sending_in_pieces
 from holdfast.node.memory import Cache
 from holdfast.node.page import Page
-from holdfast.node.pinning_api.endpoints import PinningEndpoints
-from holdfast.node.pinning_api.query_runner import QueryRunner
-from holdfast.node.psa_api.endpoints import PSAEndpoints
+from holdfast.node.pinning_api import PinningEndpoints
+from holdfast.node.psa_api import PSAEndpoints
 from holdfast.node.settings import NodeSettings
-from holdfast.node.v3_api.endpoints import V3Endpoints
+from holdfast.node.v3_api import V3Endpoints
 from holdfast.repository import Repository
 
 # The scheme and host of a target in absolute form (RFC 9112, section 3.2.2).

@@ -31,8 +31,7 @@ from holdfast.content.unixfs.data import Kind
 from holdfast.content.unixfs.walks import DirectoryWalk, FileWalk
 from holdfast.node.gateway.addresses import ResolvedPath
 from holdfast.node.gateway.cached_repository import LINK_WEIGHT, BlockPieces, CachedRepository
-from holdfast.node.gateway.content_replies import content_headers, stream_reply
-from holdfast.node.gateway.negotiation import RequestedFormat
+from holdfast.node.gateway.content_replies import RequestedFormat, content_headers, stream_reply
 from holdfast.node.http_server.http_connection import PIECE, Pieces
 from holdfast.node.http_server.refusals import Refusal
 from holdfast.protocol.gateway import CAR_TYPE

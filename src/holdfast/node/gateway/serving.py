@@ -16,7 +16,7 @@ from holdfast.errors import ClientError
 from holdfast.node.gateway.addresses import PUBLIC, Address, ResolvedPath, resolve_path, root_of
 from holdfast.node.gateway.archives import archive_reply
 from holdfast.node.gateway.cached_repository import CachedRepository
-from holdfast.node.gateway.content_replies import refusal_for
+from holdfast.node.gateway.content_replies import Format, negotiate, refusal_for
 from holdfast.node.gateway.directories import directory_reply
 from holdfast.node.gateway.files import (
     file_reply,
@@ -25,10 +25,8 @@ from holdfast.node.gateway.files import (
     redirect_to,
     symlink_reply,
 )
-from holdfast.node.gateway.negotiation import Format, negotiate
 from holdfast.node.gateway.tars import tar_reply
-from holdfast.node.http_server.default_headers import SAFETY_HEADERS, DefaultHeaders
-from holdfast.node.http_server.refusals import Refusal
+from holdfast.node.http_server.refusals import SAFETY_HEADERS, DefaultHeaders, Refusal
 from holdfast.node.http_server.streamed_replies import resources_of
 
 METHODS: Final = "GET, HEAD, OPTIONS"

@@ -28,9 +28,8 @@ from holdfast.content.unixfs.walks import DirectoryWalk
 from holdfast.errors import MalformedError
 from holdfast.node.gateway.addresses import ResolvedPath
 from holdfast.node.gateway.cached_repository import LINK_WEIGHT, CachedRepository
-from holdfast.node.gateway.content_replies import content_headers, stream_reply
+from holdfast.node.gateway.content_replies import TAR_TYPE, content_headers, stream_reply
 from holdfast.node.gateway.files import symlink_target
-from holdfast.node.gateway.negotiation import TAR_TYPE
 from holdfast.node.http_server.http_connection import PIECE, Pieces
 from holdfast.node.http_server.refusals import Refusal
 

@@ -1,4 +1,4 @@
-"""The requests of a node: made, found, replaced and removed.
+"""The Pinning Services API: its five calls, and the requests that they make, find and remove.
 
 The status of a request follows from where it is::
 
@@ -10,28 +10,36 @@ A row with neither a job nor a pin is removed: another API has cancelled the job
 content. If another node over the same store has made the row, it is left alone.
 """
 
+import hashlib
 import json
 import re
 import threading
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from ipaddress import ip_address
 from typing import Any, ClassVar, Final, Literal, TypeAlias, cast
 
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import QueryParams
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
 
-from holdfast.content.cid import CID
-from holdfast.errors import InvalidCIDError
-from holdfast.node.http_server.refusals import Refusal, bad_request
-from holdfast.node.pinning_api.json_values import write_json
-from holdfast.node.pinning_api.metadata import PinMetadata
-from holdfast.node.pinning_api.pin_groups import Groups
-from holdfast.node.pinning_api.pin_jobs import MAX_JOBS, PinJob, PinJobs
-from holdfast.node.pinning_api.pin_list_query import whole_number
-from holdfast.node.small_database import SmallDatabase
+from holdfast.content.cid import CID, DAG_PB
+from holdfast.content.hashes import SHA2_256
+from holdfast.errors import ClientError, InvalidCIDError
+from holdfast.node.api_calls import AuthorizedEndpoint, Endpoint
+from holdfast.node.client_values import PinMetadata, whole_number, write_json
+from holdfast.node.http_server.refusals import Refusal, bad_request, store_refusal
+from holdfast.node.pin_jobs import MAX_JOBS, Groups, PinJob, PinJobs
+from holdfast.node.pinning_api import PinningEndpoints
+from holdfast.node.settings import NodeSettings
+from holdfast.node.tables import SmallDatabase
 from holdfast.protocol.pinning import FAILURES
-from holdfast.records import Pin, PinFilter, now_ms
+from holdfast.records import Pin, PinFilter, now_ms, value_text
 from holdfast.repository import PinQuery, Repository
 from holdfast.repository.pin_queries import FETCHED_AT_ONCE, NAME_MATCHES, Moment, Stopped
 from holdfast.repository.pins import parse_keyvalues, parse_time
@@ -532,3 +540,165 @@ def _with_status(row: PinRequest, job: PinJob) -> PinRequest:
     status = JOB_STATUSES.get(job.status, "failed")
     info = {"status_details": FAILURES.get(job.status, job.status)} if status == "failed" else {}
     return replace(row, status=status, info=info)
+
+
+# The objects of the specification that a client gets: ``PinStatus`` and ``Failure``.
+
+REASONS: Final[Mapping[int, str]] = {
+    400: "BAD_REQUEST",
+    401: "UNAUTHORIZED",
+    404: "NOT_FOUND",
+}
+
+
+def pin_status(request: PinRequest, delegates: list[str]) -> dict[str, Any]:
+    """Return the object ``PinStatus`` of a request."""
+    pin: dict[str, Any] = {"cid": request.cid}
+    if request.name:
+        pin["name"] = request.name
+    if request.meta:
+        pin["meta"] = {key: value_text(value) for key, value in request.meta.items()}
+    status = {
+        "requestid": request.id,
+        "status": request.status,
+        "created": write_time(request.moment),
+        "pin": pin,
+        "delegates": delegates,
+    }
+    return {**status, "info": dict(request.info)} if request.info else status
+
+
+def delegates_of(request: Request, store: str) -> list[str]:
+    """Return what the specification wants: an address of the node that ends with a peer ID.
+
+    The node has no libp2p: the address is that of its gateway, and the peer ID is made up.
+    """
+    host, port = request.scope.get("server") or ("127.0.0.1", None)
+    try:
+        address = f"/ip{ip_address(host).version}/{host}"
+    except ValueError:
+        address = f"/dns/{host}"
+    peer = CID(0, DAG_PB, SHA2_256, hashlib.sha256(store.encode()).digest())
+    return [f"{address}/tcp/{port or 80}/http/p2p/{peer}"]
+
+
+def failure_reply(refusal: Refusal) -> Response:
+    """Return the object ``Failure`` of a refusal."""
+    usual = "INTERNAL_SERVER_ERROR" if refusal.status >= 500 else "REFUSED"
+    reason = REASONS.get(refusal.status) or refusal.reason or usual
+    error = {"reason": reason, "details": refusal.details}
+    return JSONResponse({"error": error}, refusal.status, headers=refusal.headers)
+
+
+PREFIX: Final = "/psa"
+ACCEPTED: Final = 202
+
+
+class PSAEndpoints:
+    """The API over the repository of a node. It shares limits, tokens and jobs with `api`."""
+
+    def __init__(
+        self, repository: Repository, settings: NodeSettings, api: PinningEndpoints
+    ) -> None:
+        self._api = api
+        self._store = str(repository.path.absolute())
+        self._requests = PinRequests(
+            repository, api.jobs, api.groups, pretend=settings.pretend_pinned
+        )
+
+    def routes(self) -> list[BaseRoute]:
+        """Return the routes below ``/psa``. The last one matches all other paths and methods."""
+        pins, pin = f"{PREFIX}/pins", f"{PREFIX}/pins/{{id}}"
+        return [
+            self._route("GET", pins, self.list, "pinList"),
+            self._route("POST", pins, self.add, "pinByHash"),
+            self._route("GET", pin, self.get, "pinList"),
+            self._route("POST", pin, self.replace, "pinByHash"),
+            self._route("DELETE", pin, self.remove, "unpin"),
+            Route(
+                f"{PREFIX}/{{path:path}}", AuthorizedEndpoint(_lacking, error_reply=failure_reply)
+            ),
+        ]
+
+    def _route(self, method: str, path: str, endpoint: Endpoint, scope: str) -> Route:
+        async def refusing(request: Request) -> Response:
+            try:
+                return await endpoint(request)
+            except (ClientError, OSError) as error:
+                raise store_refusal(error) from error
+
+        authorization = self._api.authorization
+        call = AuthorizedEndpoint(refusing, authorization, scope, error_reply=failure_reply)
+        return Route(path, call, methods=[method])
+
+    async def list(self, request: Request) -> Response:
+        """List one page of the requests that match, the newest first."""
+        query = read_query(request.query_params)
+
+        def find(stopped: Stopped) -> tuple[list[PinRequest], int]:
+            return self._requests.find(query, stopped)
+
+        found, count = await self._api.queries.run(request, find)
+        delegates = delegates_of(request, self._store)
+        results = [pin_status(each, delegates) for each in found]
+        return JSONResponse({"count": count, "results": results})
+
+    async def add(self, request: Request) -> Response:
+        """Start to pin a CID."""
+        wanted = read_pin(await self._api.bodies.json_object(request))
+        made = await run_in_threadpool(self._requests.add, wanted)
+        return self._status(request, made, ACCEPTED)
+
+    async def get(self, request: Request) -> Response:
+        """Reply with a request and its status."""
+
+        def find(stopped: Stopped) -> PinRequest | None:
+            return self._requests.get(request.path_params["id"], stopped)
+
+        return self._status(request, await self._api.queries.run(request, find))
+
+    async def replace(self, request: Request) -> Response:
+        """Pin another CID, or the same with another name, in place of a request."""
+        self._api.authorization.check(request, "unpin")
+        wanted = read_pin(await self._api.bodies.json_object(request))
+
+        def replace(stopped: Stopped) -> PinRequest | None:
+            return self._requests.replace(request.path_params["id"], wanted, stopped)
+
+        return self._status(request, await self._api.queries.run(request, replace), ACCEPTED)
+
+    async def remove(self, request: Request) -> Response:
+        """Remove a request, and the pin unless another request needs it."""
+
+        def remove(stopped: Stopped) -> bool:
+            return self._requests.remove(request.path_params["id"], stopped)
+
+        if not await self._api.queries.run(request, remove):
+            raise _no_request(request)
+        return Response(status_code=ACCEPTED)
+
+    def _status(self, request: Request, found: PinRequest | None, status: int = 200) -> Response:
+        if found is None:
+            raise _no_request(request)
+        return JSONResponse(pin_status(found, delegates_of(request, self._store)), status)
+
+    def resume(self) -> None:
+        """Start unfinished requests again."""
+        with suppress(ClientError, OSError):  # the next request says what is wrong with the store
+            self._requests.resume()
+
+    def close(self) -> None:
+        """Close what was opened besides the repository."""
+        self._requests.close()
+
+
+def _no_request(request: Request) -> Refusal:
+    id_ = request.path_params["id"][:100]
+    return Refusal(404, f"There is no pin request with the requestid {id_}")
+
+
+async def _lacking(request: Request) -> Response:
+    """Reply to calls that the API does not have."""
+    if request.path_params["path"].partition("/")[0] == "pins":
+        raise Refusal(405, "This address takes another method")
+    raise Refusal(404, f"There is nothing at this address: requests are at {PREFIX}/pins")

@@ -29,15 +29,21 @@ from starlette.responses import Response
 from holdfast.content.cid import CID
 from holdfast.disk.folders import Folder
 from holdfast.errors import ClientError, ConfigError
+from holdfast.node.api_calls import BodyReader
 from holdfast.node.gateway.addresses import Address, quoted
 from holdfast.node.gateway.cached_repository import CachedRepository
 from holdfast.node.gateway.serving import GatewayRoute
 from holdfast.node.http_server.refusals import Refusal, bad_request, store_refusal
 from holdfast.node.memory import Cache
-from holdfast.node.pinning_api.body_reader import BodyReader
-from holdfast.node.v3_api.networks import PRIVATE, Networks
-from holdfast.node.v3_api.upload_options import LATEST, read_name, read_network, unwrapped
-from holdfast.node.v3_api.v3_calls import base_url, data_reply
+from holdfast.node.service import PRIVATE, Networks
+from holdfast.node.v3_uploads import (
+    LATEST,
+    base_url,
+    data_reply,
+    read_name,
+    read_network,
+    unwrapped,
+)
 
 # Signatures of the addresses that the node gives out, with a key that is in the store.
 

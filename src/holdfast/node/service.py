@@ -14,7 +14,7 @@ from typing import Final
 from holdfast.content.cid import CID
 from holdfast.disk.folders import Folder
 from holdfast.node.http_server.refusals import Refusal
-from holdfast.node.v3_api.file_details import Details, FileDetails
+from holdfast.node.tables import Details, FileDetails
 from holdfast.records import Pin
 from holdfast.repository import PinQuery, Repository
 from holdfast.repository.pin_queries import Stopped

@@ -10,6 +10,23 @@ from anyio.to_thread import run_sync
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
+from holdfast.content.media_types import told_type
+from holdfast.content.unixfs.directories import build_directory
+from holdfast.content.unixfs.files import FileImporter, Part
+from holdfast.node.api_calls import BodyReader
+from holdfast.node.client_values import (
+    PinOptions,
+    parse_json,
+    read_metadata,
+    read_options,
+    with_numbers,
+)
+from holdfast.node.http_server.refusals import bad_request
+from holdfast.node.http_server.request_bodies import RequestBody
+from holdfast.node.pin_jobs import Groups, Pinned, pin_in_group
+from holdfast.repository import Repository
+from holdfast.repository.file_adding import FileAdding
+
 try:
     from multipart import MultipartError, MultipartSegment, ParserLimitReached, PushMultipartParser
 except ImportError:
@@ -19,17 +36,6 @@ except ImportError:
         name="multipart",
     ) from None
 
-from holdfast.content.media_types import told_type
-from holdfast.content.unixfs.directories import build_directory
-from holdfast.content.unixfs.files import FileImporter, Part
-from holdfast.node.http_server.refusals import bad_request
-from holdfast.node.http_server.request_bodies import RequestBody
-from holdfast.node.pinning_api.body_reader import BodyReader
-from holdfast.node.pinning_api.json_values import parse_json, with_numbers
-from holdfast.node.pinning_api.metadata import PinOptions, read_metadata, read_options
-from holdfast.node.pinning_api.pin_groups import Groups, Pinned, pin_in_group
-from holdfast.repository import Repository
-from holdfast.repository.file_adding import FileAdding
 
 # The files of an upload by path, and the directories that the paths form.
 #

@@ -1,4 +1,4 @@
-"""The resumable uploads of a node: below the folder of its store, and limited in number and age."""
+"""Uploads in several requests (tus 1.0): on disk below the store, limited in number and age."""
 
 import asyncio
 import base64
@@ -30,23 +30,23 @@ from holdfast.disk.atomic import PendingFile
 from holdfast.disk.folders import Folder
 from holdfast.disk.locks import try_lock
 from holdfast.errors import ClientError
+from holdfast.node.api_calls import Authorization, BodyReader
+from holdfast.node.client_values import whole_number
+from holdfast.node.form_upload import MAX_SMALL, feed_all
 from holdfast.node.http_server.http_connection import CONNECTION
 from holdfast.node.http_server.refusals import Refusal, bad_request
-from holdfast.node.pinning_api.authorization import Authorization
-from holdfast.node.pinning_api.body_reader import BodyReader
-from holdfast.node.pinning_api.form_upload import MAX_SMALL, feed_all
-from holdfast.node.pinning_api.pin_list_query import whole_number
-from holdfast.node.v3_api.networks import Network, Networks
-from holdfast.node.v3_api.upload_options import (
+from holdfast.node.service import Network, Networks
+from holdfast.node.v3_uploads import (
     CID_VERSION,
     UploadOptions,
+    base_url,
     check_type,
+    error_reply,
     pin_upload,
     read_upload_options,
     size_limit,
     too_large,
 )
-from holdfast.node.v3_api.v3_calls import base_url, error_reply
 from holdfast.repository.adding import Adding
 from holdfast.repository.file_adding import FileAdding
 

@@ -17,24 +17,31 @@ from starlette.types import Receive, Scope, Send
 
 from holdfast.content.cid import CID
 from holdfast.content.profiles import Profile
-from holdfast.node.http_server.refusals import Refusal, bad_request
-from holdfast.node.memory import HeldMemory
-from holdfast.node.pinning_api.authorization import Authorization, AuthorizedEndpoint, Endpoint
-from holdfast.node.pinning_api.body_reader import INLINE_JSON, BodyReader
-from holdfast.node.pinning_api.form_upload import FormUpload, receive_form
-from holdfast.node.pinning_api.json_values import parse_json, with_numbers, write_json
-from holdfast.node.pinning_api.metadata import (
+from holdfast.node.api_calls import (
+    INLINE_JSON,
+    Authorization,
+    AuthorizedEndpoint,
+    BodyReader,
+    Endpoint,
+    QueryRunner,
+)
+from holdfast.node.client_values import (
     PinOptions,
     iso_time,
     merge_keyvalues,
+    parse_json,
     read_cid,
     read_metadata,
     read_options,
+    read_query,
+    whole_number,
+    with_numbers,
+    write_json,
 )
-from holdfast.node.pinning_api.pin_groups import Groups, Pinned, pin_in_group, start_in_group
-from holdfast.node.pinning_api.pin_jobs import PinJob, PinJobs
-from holdfast.node.pinning_api.pin_list_query import read_query, whole_number
-from holdfast.node.pinning_api.query_runner import QueryRunner
+from holdfast.node.form_upload import FormUpload, receive_form
+from holdfast.node.http_server.refusals import Refusal, bad_request
+from holdfast.node.memory import HeldMemory
+from holdfast.node.pin_jobs import Groups, PinJob, PinJobs, Pinned, pin_in_group, start_in_group
 from holdfast.node.settings import NodeSettings
 from holdfast.records import Pin
 from holdfast.repository import Repository
