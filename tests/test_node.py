@@ -17,9 +17,9 @@ import urllib3
 from holdfast import Client, compute_cid
 from holdfast.content.cid import CID
 from holdfast.errors import ConfigError
+from holdfast.node import api_calls
 from holdfast.node.__main__ import main
 from holdfast.node.node_server import check_host
-from holdfast.node import api_calls
 from holdfast.node.settings import NodeToken
 from holdfast.testing import running_node
 from tests.content import (
