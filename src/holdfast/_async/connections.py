@@ -5,77 +5,98 @@ for reading is not used: every received byte restarts it, even one that is not p
 step notes when it must have ended, and one timer for all exchanges of a transport looks at the
 steps. When the time of one is over, its connection is closed, which wakes the waiting caller. See
 `_sync/connections.py`.
+
+All undocumented parts of aiohttp that the package uses are used here: see `PARTS`.
 """
 
 import asyncio
 from contextvars import ContextVar
 from functools import lru_cache, partial
 from http import HTTPStatus
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import aiohttp
 import yarl
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.http import HttpProcessingError
-from multidict import CIMultiDict
 
 from holdfast._async.runtime import now
 from holdfast.calls import Deadline
 from holdfast.config import Timeouts
 from holdfast.protocol import host_privacy
 from holdfast.protocol.http import PLAIN_URL, RECEIVE_SIZE, Overhead, Request, TrailingBytes
+from holdfast.protocol.library_parts import LibraryPart, has_shortcuts
 from holdfast.protocol.transport_errors import READ_TIMEOUT, ErrorKind
 
+SEEN: Final = "aiohttp 3.14.3 to 3.14.5"
+PARTS: Final = (
+    LibraryPart(aiohttp.TCPConnector, "_factory", "replies are read within our limits", SEEN),
+    LibraryPart(aiohttp.TCPConnector, "_resolve_host", "only allowed addresses are used", SEEN),
+    LibraryPart(aiohttp.TCPConnector, "_create_connection", "connecting has a time-out", SEEN),
+    LibraryPart(aiohttp.TCPConnector, "connect", "connections are made and kept", SEEN),
+    LibraryPart(aiohttp.ClientRequest, "send", "requests have no headers but ours", SEEN),
+    LibraryPart(aiohttp.ClientResponse, "start", "redirects are not followed", SEEN),
+    LibraryPart(ResponseHandler, "set_response_params", "each reply is counted anew", SEEN),
+    LibraryPart(ResponseHandler, "feed_data", "informational replies are counted", SEEN),
+    LibraryPart(ResponseHandler, "_payload", "bytes that are not content are counted", SEEN),
+    LibraryPart(ResponseHandler, "read", "a request in one write", SEEN, is_shortcut=True),
+    LibraryPart(ResponseHandler, "_parser", "bodies are not parsed", SEEN, is_shortcut=True),
+    LibraryPart(
+        ResponseHandler, "_reading_paused", "bodies are not parsed", SEEN, is_shortcut=True
+    ),
+)
+
 MAX_ORIGINS: Final = 100  # that are remembered
+AUTO_HEADERS: Final = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 BUFFER_SIZE: Final = 1 << 19  # bytes of a reply that may be received before they are read
 
 # aiohttp makes a connection in the task of the caller. The limits are found here.
 _current_limits: ContextVar["ExchangeLimits"] = ContextVar("_current_limits")
 
 
-class Abortable(Protocol):
-    """A connection that the timer can close."""
-
-    def fail(self, error: BaseException, /) -> None:
-        """Close the connection, and raise `error` where the caller waits for it."""
+def has_aiohttp_shortcuts() -> bool:
+    """Return whether aiohttp has all `PARTS`; raise ImportError if our limits would not hold."""
+    return has_shortcuts(PARTS, "aiohttp", aiohttp.__version__)
 
 
 class ExchangeTimer:
-    """Ends the exchanges of one transport whose time is over."""
+    """Ends the exchanges of one transport whose time is over, and all when the client is closed."""
 
     def __init__(self) -> None:
-        self._watched: set[ExchangeLimits] = set()
+        self._exchanges: set[ExchangeLimits] = set()
         self._handle: asyncio.TimerHandle | None = None
         self._at = 0.0
 
-    def watch(self, limits: "ExchangeLimits", end: float) -> None:
-        """Look at the exchange of `limits` at the time `end`, if not before."""
-        self._watched.add(limits)
-        if self._handle is None or end < self._at:
-            self._set(end)
+    def add(self, limits: "ExchangeLimits") -> None:
+        """Look at the exchange of `limits`."""
+        self._exchanges.add(limits)
 
-    def forget(self, limits: "ExchangeLimits") -> None:
+    def remove(self, limits: "ExchangeLimits") -> None:
         """Look at the exchange of `limits` no more."""
-        self._watched.discard(limits)
+        self._exchanges.discard(limits)
 
-    def _set(self, end: float) -> None:
-        if self._handle is not None:
-            self._handle.cancel()
-        self._at = end
-        delay = max(0.0, end - now())
-        self._handle = asyncio.get_running_loop().call_later(delay, self._check)
+    def schedule(self, end: float) -> None:
+        """Look at the exchanges at the time `end`, if not before."""
+        if self._handle is None or end < self._at:
+            if self._handle is not None:
+                self._handle.cancel()
+            self._at = end
+            delay = max(0.0, end - now())
+            self._handle = asyncio.get_running_loop().call_later(delay, self._check)
 
     def _check(self) -> None:
         self._handle = None
-        ends = [end for each in tuple(self._watched) if (end := each.check()) is not None]
+        ends = [end for each in tuple(self._exchanges) if (end := each.check()) is not None]
         if ends:
-            self._set(min(ends))
+            self.schedule(min(ends))
 
     def stop(self) -> None:
-        """Look at no exchange any more."""
-        self._watched.clear()
+        """End all exchanges, whatever they wait for."""
         if self._handle is not None:
             self._handle.cancel()
+        for limits in tuple(self._exchanges):
+            limits.fail(ClosedError())
+        self._exchanges.clear()
 
 
 class ExchangeLimits:
@@ -122,17 +143,18 @@ class ExchangeLimits:
         self.has_expired = False
         self.end_of_reply = TrailingBytes()
         self._deadline = deadline
-        self._connection: Abortable | None = None
+        self._connection: _Handler | None = None
         self._is_waiting = False
         self._step_end: float | None = None
         self._timer = timer
 
-    def start(self, connection: Abortable) -> None:
+    def start(self, connection: "_Handler") -> None:
         """Start to limit the exchange on `connection`. The first step is the wait for the head.
 
         A request without a streamed body is sent at once. A streamed body starts steps of its own.
         """
         self._connection = connection
+        self._timer.add(self)
         self.wait_for_body()
 
     def start_step(self, seconds: float | None, timeout_error: ErrorKind = READ_TIMEOUT) -> None:
@@ -157,7 +179,7 @@ class ExchangeLimits:
         """End the exchange."""
         self._is_waiting = False
         self._connection = None
-        self._timer.forget(self)
+        self._timer.remove(self)
 
     def connect_seconds(self) -> float | None:
         """Return how long making the connection may take."""
@@ -173,17 +195,21 @@ class ExchangeLimits:
         self._step_end = None if seconds is None else now() + seconds
         end = _earlier(self._step_end, self._deadline.at)
         if end is not None:
-            self._timer.watch(self, end)
+            self._timer.schedule(end)
 
     def check(self) -> float | None:
         """Close the connection if the time of the current step is over; else return when it is."""
         end = _earlier(self._step_end, self._deadline.at)
         if not self._is_waiting or end is None or now() < end:
             return end if self._is_waiting else None
-        if self._connection is not None:
-            self.has_expired = True
-            self._connection.fail(TimeoutError())
+        self.has_expired = self._connection is not None
+        self.fail(TimeoutError())
         return None
+
+    def fail(self, error: BaseException) -> None:
+        """Close the connection, if there is one, and raise `error` where the caller waits."""
+        if self._connection is not None:
+            self._connection.fail(error)
 
 
 def _earlier(first: float | None, second: float | None) -> float | None:
@@ -275,28 +301,24 @@ class ForbiddenAddressError(aiohttp.ClientError):
     """The address is more private than the request allows."""
 
 
-class _Request(aiohttp.ClientRequest):
-    """A request with no headers but ours."""
-
-    _skip_auto_headers = CIMultiDict({"Content-Type": None})
-
-    def update_auto_headers(self, _: Any) -> None:
-        """Add no headers."""
-
-
 class Connector(aiohttp.TCPConnector):
     """Makes exchanges on connections to addresses that the request may be sent to.
 
     This does what a `ClientSession` does for one request, but without redirects, cookies, retries,
     hooks, and a task to send the body. They take half the time of a small request.
+
+    Without `shortcuts`, every request is sent as those with a streamed body.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, *, shortcuts: bool) -> None:
         # The session limits the number of calls, so connections have no limit here. A call that
         # holds the connection of a body may need another for a block, and would wait for ever.
         super().__init__(limit=0)
-        self._factory = partial(_Handler, loop)  # type: ignore[assignment]
-        self._origins: dict[str, _Request] = {}
+        handler = _QuickHandler if shortcuts else _Handler
+        self._factory = partial(handler, loop)  # type: ignore[assignment]
+        self._event_loop = loop
+        self._shortcuts = shortcuts
+        self._origins: dict[str, aiohttp.ClientRequest] = {}
 
     async def exchange(
         self,
@@ -307,7 +329,7 @@ class Connector(aiohttp.TCPConnector):
         **options: Any,
     ) -> PlainResponse | aiohttp.ClientResponse:
         """Send a request and return the reply, whose body is not read yet."""
-        is_plain = streamed is None and "proxy" not in options
+        is_plain = self._shortcuts and streamed is None and "proxy" not in options
         parts = PLAIN_URL.fullmatch(request.url) if is_plain else None
         if parts is not None:
             library_request = self._origin(parts[1], options)
@@ -316,12 +338,13 @@ class Connector(aiohttp.TCPConnector):
             address = yarl.URL(request.url, encoded=True)
             if address.scheme not in {"http", "https"}:
                 raise aiohttp.NonHttpUrlClientError(address)
-            library_request = _Request(
+            library_request = aiohttp.ClientRequest(
                 request.method,
                 address,
                 headers=request.header_values(),
+                skip_auto_headers=AUTO_HEADERS,
                 data=streamed or request.body,
-                loop=self._loop,
+                loop=self._event_loop,
                 **options,
             )
         connection = await self._connection(library_request, limits)
@@ -335,7 +358,9 @@ class Connector(aiohttp.TCPConnector):
             limits.start(connection.protocol)
             limits.end_of_reply = connection.protocol.end
             if parts is None:
-                return await self._streamed(library_request, connection, limits)
+                response = await library_request.send(connection)
+                limits.sent = streamed is None  # a whole body is short, and is written at once
+                return await self._started(response, connection)
             host = library_request.headers["Host"]
             return await exchange_plain(connection, limits, request, parts[2], host)
         except BaseException:
@@ -345,17 +370,18 @@ class Connector(aiohttp.TCPConnector):
             connection.close()
             raise
 
-    def _origin(self, origin: str, options: dict[str, Any]) -> _Request:
+    def _origin(self, origin: str, options: dict[str, Any]) -> aiohttp.ClientRequest:
         """Return a request to `origin`, with which aiohttp finds or makes a connection."""
-        found = self._origins.get(origin)
-        if found is None:
+        request = self._origins.get(origin)
+        if request is None:
             if len(self._origins) >= MAX_ORIGINS:
                 self._origins.clear()
-            found = _Request("GET", yarl.URL(origin, encoded=True), loop=self._loop, **options)
-            self._origins[origin] = found
-        return found
+            url = yarl.URL(origin, encoded=True)
+            request = aiohttp.ClientRequest("GET", url, loop=self._event_loop, **options)
+            self._origins[origin] = request
+        return request
 
-    async def _connection(self, request: _Request, limits: ExchangeLimits) -> Any:
+    async def _connection(self, request: aiohttp.ClientRequest, limits: ExchangeLimits) -> Any:
         """Return a new or kept connection to an address that the request may be sent to."""
         token = _current_limits.set(limits)
         try:
@@ -373,12 +399,9 @@ class Connector(aiohttp.TCPConnector):
                 raise
         return connection
 
-    async def _streamed(
-        self, request: _Request, connection: Any, limits: ExchangeLimits
-    ) -> aiohttp.ClientResponse:
-        """Send a request with a streamed body, or through a proxy, and return the reply."""
-        response = await request.send(connection)
-        limits.sent = not request.body
+    @staticmethod
+    async def _started(response: aiohttp.ClientResponse, connection: Any) -> aiohttp.ClientResponse:
+        """Wait for the head of `response`, and return it."""
         try:
             return await response.start(connection)
         except BaseException:
@@ -395,23 +418,16 @@ class Connector(aiohttp.TCPConnector):
         if not _may_connect(limits.address, limits):
             raise ForbiddenAddressError
 
-    async def close(self, **options: Any) -> None:
-        """Close all connections. Those that are in use fail at once, whatever they wait for."""
-        for each in tuple(self._acquired):
-            if isinstance(each, _Handler):
-                each.fail(ClosedError())
-        await super().close(**options)
-
     async def _create_connection(self, *args: Any, **kwargs: Any) -> Any:
         """Make a connection, also through a proxy, within the time for it."""
         async with asyncio.timeout(_current_limits.get().connect_seconds()):
             return await super()._create_connection(*args, **kwargs)
 
     async def _resolve_host(self, *args: Any, **kwargs: Any) -> Any:
-        found = await super()._resolve_host(*args, **kwargs)
+        addresses = await super()._resolve_host(*args, **kwargs)
         limits = _current_limits.get()
-        allowed = [each for each in found if _may_connect(each["host"], limits)]
-        if found and not allowed:
+        allowed = [address for address in addresses if _may_connect(address["host"], limits)]
+        if addresses and not allowed:
             raise ForbiddenAddressError
         return allowed
 
@@ -441,8 +457,6 @@ class _Handler(ResponseHandler):
         super().__init__(loop)
         self._overhead = Overhead()
         self._counted: tuple[Any, int] = (None, 0)  # a payload, and the bytes counted of it
-        self._length: int | None = None  # of the body, if the head declares it
-        self._in_body = False  # whether only bytes of such a body can come now
         self._has_head = False  # whether the final head has come
         self._is_chunked = False
         self.end = TrailingBytes()  # of the reply, in which aiohttp's parser drops the trailer
@@ -450,7 +464,7 @@ class _Handler(ResponseHandler):
     def set_response_params(self, **options: Any) -> None:
         """Start a new exchange."""
         self._overhead = Overhead()
-        self._length, self._in_body, self._has_head, self._is_chunked = None, False, False, False
+        self._has_head = self._is_chunked = False
         self.end = TrailingBytes()
         super().set_response_params(**options)
 
@@ -461,56 +475,35 @@ class _Handler(ResponseHandler):
             self.fail(GarbledError())
             return
         self._overhead.receive(len(data))
-        if self._in_body:
-            self._receive_body(data)
-        else:
-            super().data_received(data)
+        self._receive(data)
         if self._is_chunked:
             self.end.feed(data)
         payload = self._payload
         if payload is not None:
-            if self._length is not None and not payload.is_eof():
-                # While reading is paused, the parser may hold bytes of the body.
-                self._in_body = self._in_body or not self._reading_paused
-            known, counted = self._counted
-            self._overhead.take_content(payload.total_bytes - (counted if known is payload else 0))
+            counted_payload, counted = self._counted
+            new = payload.total_bytes - (counted if counted_payload is payload else 0)
+            self._overhead.take_content(new)
             self._counted = (payload, payload.total_bytes)
         if self._overhead.is_too_much:
             self.fail(OverheadError())
-        elif self._exception is not None:
-            self.fail(self._exception)
+        elif (error := self.exception()) is not None:
+            self.fail(error)
 
-    def resume_reading(self, resume_parser: bool = True) -> None:  # noqa: FBT001, FBT002
-        """Read on if reading is paused. aiohttp calls this for every piece that is taken."""
-        if self._reading_paused:
-            super().resume_reading(resume_parser)
+    def _receive(self, data: bytes) -> None:
+        super().data_received(data)
 
     def feed_data(self, data: Any, size: int = 0) -> None:
         """Take a complete head."""
         message = data[0]
+        if self._has_head:
+            self.fail(GarbledError())  # nobody asked for a second reply
+            return
         if 100 <= message.code < 200:
             self._overhead.take_informational()
-        elif not message.chunked and "Content-Length" in message.headers:
-            self._length = int(message.headers["Content-Length"])
         self._has_head = is_final(message.code)
         self._is_chunked = self._has_head and message.chunked
         if not self._overhead.is_too_much:
             super().feed_data(data, size)
-
-    def _receive_body(self, data: bytes) -> None:
-        """Take bytes of a body of known length without the parser, which would copy them."""
-        payload = self._payload
-        if payload is None or self._length is None or not data:
-            return
-        left = self._length - payload.total_bytes
-        if len(data) > left:
-            self.force_close()  # more than one reply: the connection cannot be used again
-            data = data[:left]
-        payload.feed_data(data, len(data))
-        if len(data) == left:
-            self._in_body = False
-            payload.feed_eof()
-            self._parser = None  # it still waits for the body; the next request has its own
 
     def fail(self, error: BaseException) -> None:
         """End the exchange with `error`, and close the connection.
@@ -526,3 +519,48 @@ class _Handler(ResponseHandler):
             )
         if self.transport is not None:
             self.transport.abort()
+
+
+class _QuickHandler(_Handler):
+    """Takes bodies of known length without the parser, which would copy them."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(loop)
+        self._length: int | None = None  # of the body, if the head declares it
+        self._in_body = False  # whether only bytes of such a body can come now
+
+    def set_response_params(self, **options: Any) -> None:
+        """Start a new exchange."""
+        self._length, self._in_body = None, False
+        super().set_response_params(**options)
+
+    def feed_data(self, data: Any, size: int = 0) -> None:
+        """Take a complete head."""
+        message = data[0]
+        if message.code >= 200 and not message.chunked and "Content-Length" in message.headers:
+            self._length = int(message.headers["Content-Length"])
+        super().feed_data(data, size)
+
+    def resume_reading(self, resume_parser: bool = True) -> None:  # noqa: FBT001, FBT002
+        """Read on if reading is paused. aiohttp calls this for every piece that is taken."""
+        if self._reading_paused:
+            super().resume_reading(resume_parser)
+
+    def _receive(self, data: bytes) -> None:
+        payload = self._payload
+        if not self._in_body:
+            super()._receive(data)
+            payload = self._payload
+            if self._length is not None and payload is not None and not payload.is_eof():
+                # While reading is paused, the parser may hold bytes of the body.
+                self._in_body = not self._reading_paused
+        elif payload is not None and self._length is not None and data:
+            left = self._length - payload.total_bytes
+            if len(data) > left:
+                self.force_close()  # more than one reply: the connection cannot be used again
+                data = data[:left]
+            payload.feed_data(data, len(data))
+            if len(data) == left:
+                self._in_body = False
+                payload.feed_eof()
+                self._parser = None  # it still waits for the body; the next request has its own

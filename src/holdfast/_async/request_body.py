@@ -90,6 +90,7 @@ class StreamedBody(aiohttp.Payload):
 
     def __init__(self, body: Any, request: Request, limits: ExchangeLimits) -> None:
         super().__init__(body)
+        self._body = body
         self._on_sent = request.on_sent
         self._limits = limits
         self._connection: asyncio.Transport | None = None
@@ -110,8 +111,8 @@ class StreamedBody(aiohttp.Payload):
 
     async def _write(self, writer: Any) -> None:
         sent = 0
-        chunks = self._value.chunks()
-        reader = None if isinstance(self._value, BytesBody) else ChunkReader(chunks)
+        chunks = self._body.chunks()
+        reader = None if isinstance(self._body, BytesBody) else ChunkReader(chunks)
         try:
             while chunk := next(chunks, b"") if reader is None else await self._next(reader):
                 sent = await self._send(writer, chunk, sent)
@@ -122,7 +123,7 @@ class StreamedBody(aiohttp.Payload):
     async def _send(self, writer: Any, chunk: bytes, sent: int) -> int:
         """Send `chunk`, before which `sent` bytes were sent; return how many are sent then."""
         sent += len(chunk)
-        self.finished = sent == self._value.end
+        self.finished = sent == self._body.end
         self._limits.start_step(self._limits.timeouts.write, transport_errors.STALLED)
         await writer.write(memoryview(chunk))  # asyncio would copy the unsent rest of bytes
         self._limits.start_step(None)

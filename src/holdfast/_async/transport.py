@@ -26,6 +26,7 @@ from holdfast._async.connections import (
     GarbledError,
     OverheadError,
     PlainResponse,
+    has_aiohttp_shortcuts,
     receive_more_at_once,
 )
 from holdfast._async.request_body import StreamedBody
@@ -181,6 +182,7 @@ class AsyncTransport:
     """Sends requests. Its connections are kept open and shared by all tasks of one event loop."""
 
     def __init__(self, config: ClientConfig) -> None:
+        self._shortcuts = has_aiohttp_shortcuts()
         self._config = config
         self._connector: Connector | None = None
         self._timer = ExchangeTimer()
@@ -273,7 +275,7 @@ class AsyncTransport:
         loop = asyncio.get_running_loop()
         if self._connector is None:
             self._loop = loop
-            self._connector = Connector(loop)
+            self._connector = Connector(loop, shortcuts=self._shortcuts)
         if self._loop is not loop:
             raise RuntimeError(
                 "this client was used in another event loop before; make one client for each loop"

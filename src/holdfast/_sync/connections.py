@@ -8,12 +8,15 @@ head, or a byte of the body.
 A request with a whole body, or none, is sent and its reply is read by `exchange_plain`. urllib3
 takes most of the time of a small request for retries, redirects and decoding, which are not used
 here, and sends the body apart from the head. See `_async/connections.py`.
+
+All undocumented parts of urllib3 and http.client that the package uses are used here: see `PARTS`.
 """
 
 import errno
 import http.client
 import io
 import os
+import platform
 import re
 import socket
 import ssl
@@ -21,8 +24,10 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from email.errors import FirstHeaderLineIsContinuationDefect, MissingHeaderBodySeparatorDefect
 from functools import partial
+from http.client import HTTPResponse
 from typing import Any, Final
 
+import urllib3
 from urllib3 import exceptions as library
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
@@ -34,6 +39,7 @@ from holdfast.calls import Deadline
 from holdfast.config.limits import Timeouts
 from holdfast.protocol import host_privacy
 from holdfast.protocol.http import MAX_DIGITS, MAX_TRAILER, Overhead, Request, read_stream_error
+from holdfast.protocol.library_parts import LibraryPart, has_shortcuts
 
 # urllib3 picks or makes the connection inside one call, on the thread of the caller. The connection
 # finds its limits here.
@@ -50,7 +56,41 @@ SIMPLE_HEAD: Final = re.compile(
     rb"((?:[!#$%&'*+.^_`|~0-9A-Za-z-]+:[ -~]*\r\n){1,99})\r\n"  # http.client reads 99 fields, too
 )
 FRAMING: Final = ("transfer-encoding", "connection")
+
+SEEN: Final = "urllib3 2.7.0 to 2.8.0"
+SEEN_PYTHON: Final = "Python 3.11 to 3.13"
+PARTS: Final = (
+    LibraryPart(HTTPConnection, "_new_conn", "only allowed addresses are connected to", SEEN),
+    LibraryPart(HTTPConnection, "_dns_host", "the address that was checked is used", SEEN),
+    LibraryPart(HTTPConnection, "is_connected", "connections with unread bytes are closed", SEEN),
+    LibraryPart(SSLTransport, "incoming", "unread bytes below TLS are no reply", SEEN),
+    LibraryPart(SSLTransport, "sslobj", "unread bytes of TLS are no reply", SEEN),
+    LibraryPart(HTTPConnectionPool, "_get_conn", "a request in one write", SEEN, is_shortcut=True),
+    LibraryPart(HTTPConnectionPool, "_put_conn", "a request in one write", SEEN, is_shortcut=True),
+    LibraryPart(HTTPConnectionPool, "pool", "a host is looked up once", SEEN, is_shortcut=True),
+)
+PYTHON_PARTS: Final = (
+    LibraryPart(
+        http.client.HTTPConnection, "response_class", "replies are read in limits", SEEN_PYTHON
+    ),
+    LibraryPart(HTTPResponse, "_read_status", "informational replies are counted", SEEN_PYTHON),
+    LibraryPart(
+        HTTPResponse, "_read_and_discard_trailer", "errors after a body are seen", SEEN_PYTHON
+    ),
+    LibraryPart(
+        HTTPResponse, "_read1_chunked", "small chunks are joined", SEEN_PYTHON, is_shortcut=True
+    ),
+)
 WITHOUT_BODY: Final = frozenset({204, 304})
+
+
+def can_exchange_plain() -> bool:
+    """Return whether `exchange_plain` can be used. Raise ImportError if our limits would not hold.
+
+    The connections look for the shortcut through http.client by themselves.
+    """
+    has_shortcuts(PYTHON_PARTS, "Python", platform.python_version())
+    return has_shortcuts(PARTS, "urllib3", urllib3.__version__)  # type: ignore[attr-defined]
 
 
 class OverheadError(library.HTTPError):
@@ -71,6 +111,7 @@ class ExchangeLimits:
     Attributes:
         sent: Whether the whole request was sent.
         address: The address that it was sent to; None if a proxy made the connection.
+        stream_error: The error in the trailer of the reply, or b"".
         release: Called when the exchange is over, so that a race no longer shuts its connection.
     """
 
@@ -85,6 +126,7 @@ class ExchangeLimits:
         self._progress_by: float | None = None
         self.sent = False
         self.address: str | None = None
+        self.stream_error: bytes = b""
         self.release: Callable[[], None] = _do_nothing
 
     def connect_seconds(self) -> float | None:
@@ -197,13 +239,12 @@ class _LimitedSocket:
         return io.BufferedReader(_LimitedReader(self._socket), 1 << 16)
 
 
-class LimitedResponse(http.client.HTTPResponse):
+class LimitedResponse(HTTPResponse):
     """A reply that is read within the limits of the current exchange."""
 
     def __init__(self, sock: socket.socket, *args: Any, **kwargs: Any) -> None:
         super().__init__(_LimitedSocket(sock), *args, **kwargs)  # type: ignore[arg-type]
         self._reader: Any = self.fp.raw
-        self.stream_error: bytes = b""
 
     def arrived(self) -> bytes:
         """Return what has arrived, without taking it. If that is nothing, wait for it."""
@@ -258,9 +299,10 @@ class LimitedResponse(http.client.HTTPResponse):
 
         http.client discards it, and takes the end of the connection for its end.
         """
+        limits: ExchangeLimits = self._reader.limits
         self._reader.in_head = True
         while (line := self.fp.readline(MAX_TRAILER)) not in {b"\r\n", b"\n"}:
-            self.stream_error = read_stream_error(line) or self.stream_error
+            limits.stream_error = read_stream_error(line) or limits.stream_error
         self._reader.in_head = False
 
     def _read1_chunked(self, n: int) -> bytes:
@@ -475,11 +517,6 @@ class PlainResponse:
         if not data:
             self._end(reuse=self._may_reuse)
         return data
-
-    @property
-    def stream_error(self) -> bytes:
-        """The error in the trailer, or b""."""
-        return self._response.stream_error
 
     def close(self) -> None:
         """Keep the connection if all of the body was read, else close it."""

@@ -20,6 +20,7 @@ from holdfast._sync.connections import (
     PlainResponse,
     Pool,
     SecurePool,
+    can_exchange_plain,
     current_limits,
     exchange_plain,
 )
@@ -164,9 +165,7 @@ class Response:
     @property
     def stream_error(self) -> str:
         """The error in the trailer ``X-Stream-Error``, or "", after the body was read."""
-        # urllib3 has our response of http.client inside its own.
-        inner: Any = getattr(self._response, "_original_response", self._response)
-        return self._scrubber.data(inner.stream_error).decode(errors="replace")
+        return self._scrubber.data(self._limits.stream_error).decode(errors="replace")
 
     def close(self) -> None:
         """Give the connection back, or close it if the body was not read to its end."""
@@ -178,6 +177,7 @@ class Transport(ForkAware):
     """Sends requests. Its connections are kept open and shared by all threads."""
 
     def __init__(self, config: ClientConfig) -> None:
+        self._can_exchange_plain = can_exchange_plain()
         self._config = config
         self._managers: dict[tuple[Secret | None, bool], urllib3.PoolManager] = {}
         self._pools: dict[str, urllib3.HTTPConnectionPool] = {}
@@ -233,7 +233,8 @@ class Transport(ForkAware):
     ) -> PlainResponse | urllib3.BaseHTTPResponse:
         """Send a request and return the reply, whose body is not read yet."""
         manager = self._manager(proxy, secure=request.is_secure)
-        parts = PLAIN_URL.fullmatch(request.url) if body is None and proxy is None else None
+        is_plain = self._can_exchange_plain and body is None and proxy is None
+        parts = PLAIN_URL.fullmatch(request.url) if is_plain else None
         if parts is None:
             return manager.urlopen(
                 request.method,
