@@ -8,6 +8,7 @@ one, to subclass it, or to make it from an object that is no configuration. To w
 from typing import TYPE_CHECKING
 
 from holdfast.lazy import lazy_names
+from holdfast.registry import BUILT_IN
 
 if TYPE_CHECKING:
     from holdfast._async.providers.cluster import AsyncClusterProvider
@@ -41,13 +42,6 @@ __all__ = [
 if not TYPE_CHECKING:  # which knows the names from above
     __getattr__, __dir__ = lazy_names(
         __name__,
-        {
-            "_async.providers.cluster": "AsyncClusterProvider",
-            "_async.providers.kubo": "AsyncKuboProvider",
-            "_async.providers.local": "AsyncLocalProvider",
-            "_async.providers.pinata": "AsyncPinataProvider",
-            "_async.providers.pinning": "AsyncPinProvider",
-            "_async.providers.psa": "AsyncPSAProvider",
-        },
+        {f"_async.{row.module}": f"Async{row.class_name}" for row in BUILT_IN.values()},
         __all__,
     )

@@ -9,7 +9,7 @@ import importlib
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.errors import ConfigError
 from holdfast.hints import advise, did_you_mean
@@ -47,10 +47,22 @@ class BuiltIn:
     on_this_machine: bool = False
     stands_for: str | None = None
 
+    @property
+    def usual_api_url(self) -> str:
+        """The address of its API, or that of the service; empty if it must be given."""
+        return "" if self.needs_address else self.api_url or PINATA_API
 
+    @property
+    def may_lack_token(self) -> bool:
+        """Whether it has an API that may need no token."""
+        return self.api_url is not None and not self.needs_token
+
+
+PINATA_API: Final = "https://api.pinata.cloud"
+_PINATA_GATEWAYS: Final = ("https://gateway.pinata.cloud/ipfs", "https://ipfs.io/ipfs")
 _PINATA: Final[dict[str, Any]] = {
-    "api_url": "https://api.pinata.cloud",
-    "gateways": ("https://gateway.pinata.cloud/ipfs", "https://ipfs.io/ipfs"),
+    "api_url": PINATA_API,
+    "gateways": _PINATA_GATEWAYS,
     "needs_token": True,
 }
 _PINNING: Final = {"module": "providers.pinning", "class_name": "PinProvider", **_PINATA}
@@ -78,6 +90,7 @@ BUILT_IN: Final[Mapping[str, BuiltIn]] = {
     "provider_b": BuiltIn(**_PINNING, stands_for="pinning"),
     "provider_c": BuiltIn(**_PINNING, stands_for="pinning"),
 }
+_INSTALLED: Final = BuiltIn(module="", class_name="", gateways=_PINATA_GATEWAYS, has_peers=True)
 DEFAULT: Final = "local"
 SERVICE: Final = "pinning"  # for people who give a token and name no provider
 _MEANT: Final[Mapping[str, tuple[str, ...]]] = {
@@ -89,69 +102,25 @@ _MEANT: Final[Mapping[str, tuple[str, ...]]] = {
 """Other words for providers, in lower case without hyphens."""
 
 
-class NamesProvider(Protocol):
-    """A configuration, of which the registry needs only the provider's name."""
-
-    @property
-    def provider(self) -> str:
-        """The name of the provider."""
-
-
-def build_provider(config: NamesProvider) -> Any:
-    """Return the blocking provider that `config` names, made from it."""
+def build_provider(config: Any) -> Any:
+    """Return the blocking provider that `config`, a `ClientConfig`, names, made from it."""
     return _find(config.provider, SYNC_GROUP).from_config(config)
 
 
-def build_async_provider(config: NamesProvider) -> Any:
+def build_async_provider(config: Any) -> Any:
     """Return the async provider that `config` names, made from it."""
     return _find(config.provider, ASYNC_GROUP).from_config(config)
 
 
-def needs_token(name: str) -> bool:
-    """Return whether this is a built-in provider that can do nothing without a token."""
-    return name in BUILT_IN and BUILT_IN[name].needs_token
-
-
-def needs_address(name: str) -> bool:
-    """Return whether this is a built-in provider whose address must be given."""
-    return name in BUILT_IN and BUILT_IN[name].needs_address
-
-
-def is_on_this_machine(name: str) -> bool:
-    """Return whether this is a built-in provider that writes to this machine's disk."""
-    return name in BUILT_IN and BUILT_IN[name].on_this_machine
-
-
-def may_lack_token(name: str) -> bool:
-    """Return whether this is a built-in provider with an API that may need no token."""
-    return name in BUILT_IN and BUILT_IN[name].api_url is not None and not needs_token(name)
+def row_of(name: str) -> BuiltIn:
+    """Return the row of a provider; for one that is not built in, a row that assumes little."""
+    return BUILT_IN.get(name, _INSTALLED)
 
 
 def providers_without_token() -> list[str]:
     """Return the names of the built-in providers that can be used without a token."""
     rows = BUILT_IN.items()
     return [name for name, row in rows if not row.needs_token and row.stands_for is None]
-
-
-def may_have_peers(name: str) -> bool:
-    """Return whether the provider may take several addresses; only built-in ones are known."""
-    return name not in BUILT_IN or BUILT_IN[name].has_peers
-
-
-def usual_api_url(name: str) -> str:
-    """Return the address of a provider's API; that of the service for a provider without one.
-
-    It is empty if the address must be given.
-    """
-    if needs_address(name):
-        return ""
-    own = BUILT_IN[name].api_url if name in BUILT_IN else None
-    return own or BUILT_IN[SERVICE].api_url or ""
-
-
-def usual_gateways(name: str) -> tuple[str, ...]:
-    """Return the gateways of a provider; those of the service for one that is not built in."""
-    return BUILT_IN[name if name in BUILT_IN else SERVICE].gateways
 
 
 def known_providers(group: str = SYNC_GROUP) -> list[str]:

@@ -50,15 +50,15 @@ def wait_for(probes: Iterable[Probe[Any]], seconds: float) -> None:
 def try_connection(settings: Mapping[str, Setting], seconds: float) -> None:
     """Raise an error unless the provider of these settings answers and accepts the token."""
     from holdfast.config.client_config import token_source
-    from holdfast.registry import is_on_this_machine, needs_token
+    from holdfast.registry import row_of
     from holdfast.repository.database.identity import is_store
 
     config = config_of(settings)
-    if needs_token(config.provider) and config.provider_token is None:
+    if row_of(config.provider).needs_token and config.provider_token is None:
         way = "set token_file" if USE in settings else "`holdfast login` saves one"
         wrong = ConfigError(f"provider {config.provider!r} needs a token: {way}")
         raise advise(wrong, token_source(config.api_url))
-    if is_on_this_machine(config.provider) and not is_store(Path(address_of(settings))):
+    if row_of(config.provider).on_this_machine and not is_store(Path(address_of(settings))):
         raise advise(ConfigError("there is no store yet"), "the first upload makes it")
     test_once(config, seconds)
 
@@ -76,12 +76,12 @@ def test_once(config: "holdfast.ClientConfig", seconds: float) -> None:
 def address_of(settings: Mapping[str, Setting]) -> str:
     """Return where the content is: a folder or an address."""
     from holdfast.config.locations import store_folder
-    from holdfast.registry import BUILT_IN, is_on_this_machine, usual_api_url
+    from holdfast.registry import BUILT_IN, row_of
 
     provider = value_of(settings, "provider")
-    if is_on_this_machine(provider):
+    if row_of(provider).on_this_machine:
         return str(store_folder(value_of(settings, "path")))
-    usual = usual_api_url(provider) if provider in BUILT_IN else "-"
+    usual = row_of(provider).usual_api_url if provider in BUILT_IN else "-"
     given = value_of(settings, "pin_api_url") or usual
     return given if isinstance(given, str) else ", ".join(given)
 

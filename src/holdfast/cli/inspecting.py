@@ -76,7 +76,7 @@ def _pins(client: "Client", cid: str) -> "list[tuple[str, Pin]] | None":
     """
     from holdfast.config.locations import store_folder
     from holdfast.content.cid import CID
-    from holdfast.registry import DEFAULT, is_on_this_machine
+    from holdfast.registry import DEFAULT, row_of
     from holdfast.repository import Repository
     from holdfast.repository.database.identity import is_store
 
@@ -86,7 +86,7 @@ def _pins(client: "Client", cid: str) -> "list[tuple[str, Pin]] | None":
     except UnsupportedError:
         return None
     path = store_folder(client.config.path)
-    if not is_on_this_machine(provider) and is_store(path):
+    if not row_of(provider).on_this_machine and is_store(path):
         with Repository(path) as repository:
             pin = repository.find_pin(CID.parse(cid))
         found += [] if pin is None else [(DEFAULT, pin)]

@@ -23,9 +23,9 @@ DESTINATION: Final = ("pin_api_url", "allow_insecure", "provider_options")
 
 
 def _services() -> list[str]:
-    from holdfast.registry import is_on_this_machine, known_providers
+    from holdfast.registry import known_providers, row_of
 
-    return [name for name in known_providers() if not is_on_this_machine(name)]
+    return [name for name in known_providers() if not row_of(name).on_this_machine]
 
 
 @command(commands)
@@ -98,10 +98,10 @@ def _ask_provider(saved: str | None) -> str:
 def _check_provider(name: str) -> None:
     from holdfast.config import checks
     from holdfast.config.wrapping import wrap_secret
-    from holdfast.registry import check_provider, is_on_this_machine
+    from holdfast.registry import check_provider, row_of
 
     check_provider(checks.provider("provider", wrap_secret("provider", name)))
-    if is_on_this_machine(name):
+    if row_of(name).on_this_machine:
         raise UsageError(
             f"provider {name!r} needs no token: `holdfast config set provider {name}` chooses it"
         )

@@ -75,7 +75,7 @@ def _store_in_use(given: dict[str, Any]) -> Path | None:
     from holdfast.config.connections import fields_of
     from holdfast.config.locations import store_folder
     from holdfast.config.settings_files import gather
-    from holdfast.registry import is_on_this_machine
+    from holdfast.registry import row_of
 
     names = ["use", "provider", "path"]
     flags = {name: given[name] for name in names if name in given}
@@ -84,7 +84,7 @@ def _store_in_use(given: dict[str, Any]) -> Path | None:
     values = {name: (value, f"--{name}") for name, value in flags.items() if value is not None}
     fields = {*names} if "use" in values else {*flags, "path"}
     config = ClientConfig(**fields_of(gather(values, fields)))
-    return store_folder(config.path) if is_on_this_machine(config.provider) else None
+    return store_folder(config.path) if row_of(config.provider).on_this_machine else None
 
 
 def _rows(folder: Path | None, query: str, incomplete: str) -> Iterator[tuple[Any, Any]]:

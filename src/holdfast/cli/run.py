@@ -93,12 +93,12 @@ class Run:
         """Return the folder of the embedded store."""
         from holdfast.config.locations import store_folder
         from holdfast.config.settings_files import gather
-        from holdfast.registry import is_on_this_machine
+        from holdfast.registry import row_of
 
         chosen = self._flags.get(USE)
         if chosen is not None:
             provider = gather({USE: (chosen, "--use")}, {"provider"}).get("provider")
-            if provider is not None and not is_on_this_machine(provider.value):
+            if provider is not None and not row_of(provider.value).on_this_machine:
                 wrong = f"provider {provider.value!r} has no store on this machine"
                 raise UsageError(f"--use {chosen}: {wrong}")
         return store_folder(self.config().path)
@@ -184,11 +184,11 @@ def _as_flag(match: re.Match[str]) -> str:
 def _check_store(config: "holdfast.ClientConfig", remedy: str) -> None:
     """Raise ConfigError if `config` is for an embedded store, and there is none."""
     from holdfast.config.locations import store_folder
-    from holdfast.registry import is_on_this_machine
+    from holdfast.registry import row_of
     from holdfast.repository.database.identity import is_store
 
     path = store_folder(config.path)
-    if is_on_this_machine(config.provider) and not is_store(path):
+    if row_of(config.provider).on_this_machine and not is_store(path):
         raise _no_store(path, remedy)
 
 
@@ -198,9 +198,9 @@ def _no_store(path: Path, remedy: str) -> ConfigError:
 
 def _client(config: "holdfast.ClientConfig", use: Setting | None) -> "holdfast.Client":
     from holdfast.cli import tokens
-    from holdfast.registry import needs_token
+    from holdfast.registry import row_of
 
-    if needs_token(config.provider) and config.provider_token is None:
+    if row_of(config.provider).needs_token and config.provider_token is None:
         ways = tokens.OTHER_WAYS
         if use is not None:
             ways = f"set token_file or token_env of the connection {use.value!r}"

@@ -191,12 +191,12 @@ def config(run: Run) -> None:
     from holdfast.config import ClientConfig
     from holdfast.config.fields import FIELDS
     from holdfast.config.locations import cache_folder, data_folder
-    from holdfast.registry import BUILT_IN, DEFAULT, usual_gateways
+    from holdfast.registry import BUILT_IN, DEFAULT, row_of
 
     default = {**ClientConfig().to_dict(), "cache_path": cache_folder()}
     provider = run.settings["provider"].value if "provider" in run.settings else DEFAULT
     if provider in BUILT_IN:
-        default["gateway_url"] = usual_gateways(provider) or None
+        default["gateway_url"] = row_of(provider).gateways or None
         default["pin_api_url"] = BUILT_IN[provider].api_url
     if "path" not in run.settings:
         default["path"] = data_folder()

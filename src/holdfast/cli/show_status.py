@@ -67,10 +67,10 @@ def status(
 
 def _connect(settings: dict[str, Setting], folder: Path, seconds: float) -> bool | None:
     """Return True if the provider answers; None if it is a store that the first upload makes."""
-    from holdfast.registry import is_on_this_machine
+    from holdfast.registry import row_of
     from holdfast.repository.database.identity import is_store
 
-    if is_on_this_machine(config_of(settings).provider) and not is_store(folder):
+    if row_of(config_of(settings).provider).on_this_machine and not is_store(folder):
         return None
     try_connection(settings, seconds)
     return True

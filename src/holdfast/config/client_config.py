@@ -159,7 +159,7 @@ class ClientConfig:
             >>> ClientConfig(provider="cluster").api_urls
             ('http://127.0.0.1:9094',)
         """
-        given = self.pin_api_url or registry.usual_api_url(self.provider)
+        given = self.pin_api_url or registry.row_of(self.provider).usual_api_url
         return (given,) if isinstance(given, str) else given
 
     @property
@@ -172,7 +172,7 @@ class ClientConfig:
             >>> ClientConfig(provider="cluster").gateway_urls
             ('http://127.0.0.1:8080/ipfs',)
         """
-        return self.gateway_url or registry.usual_gateways(self.provider)
+        return self.gateway_url or registry.row_of(self.provider).gateways
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields by name, secrets still wrapped."""
@@ -193,7 +193,7 @@ ClientConfig.__doc__ = f"{inspect.cleandoc(ClientConfig.__doc__ or '')}\n\n{_des
 
 def _check_together(config: ClientConfig) -> None:
     """Raise `ConfigError` for a mistake that only two fields together show."""
-    if config.provider_token is not None and registry.is_on_this_machine(config.provider):
+    if config.provider_token is not None and registry.row_of(config.provider).on_this_machine:
         raise ConfigError(
             f"provider_token is given, but provider is {config.provider!r}, which writes to this "
             f"machine's disk: use provider={registry.SERVICE!r}, or leave the token out"
@@ -205,14 +205,14 @@ def _check_together(config: ClientConfig) -> None:
         )
     if config.gateway_token is not None and config.gateway_url is None:
         raise ConfigError("gateway_token is given without gateway_url: name the gateway it is for")
-    if config.pin_api_url is None and registry.needs_address(config.provider):
+    if config.pin_api_url is None and registry.row_of(config.provider).needs_address:
         raise ConfigError(
             f"pin_api_url is missing: provider {config.provider!r} needs the address of the "
             "service, such as https://api.pinata.cloud/psa"
         )
-    if len(config.api_urls) > 1 and not registry.may_have_peers(config.provider):
+    if len(config.api_urls) > 1 and not registry.row_of(config.provider).has_peers:
         raise ConfigError(f"pin_api_url: provider {config.provider!r} takes one address, not more")
-    if config.provider_token is not None or not registry.may_lack_token(config.provider):
+    if config.provider_token is not None or not registry.row_of(config.provider).may_lack_token:
         for url in config.api_urls:
             check_secure("pin_api_url", url, config)
     if config.gateway_token is not None and config.gateway_url is not None:
@@ -246,7 +246,7 @@ def missing_token(config: ClientConfig) -> ConfigError:
 def token_source(api_url: str) -> str:
     """Return where people get a token for the API at `api_url`."""
     host = urlsplit(api_url).hostname
-    if host == urlsplit(registry.usual_api_url(registry.SERVICE)).hostname:
+    if host == urlsplit(registry.row_of(registry.SERVICE).usual_api_url).hostname:
         return "make an API key at https://app.pinata.cloud, and use its JWT"
     if checks.is_loopback(host):
         return "use the token that `holdfast node` shows when it starts, or the one you gave it"

@@ -32,12 +32,7 @@ from holdfast.config.layers import (
 from holdfast.config.secret import Secret
 from holdfast.errors import ConfigError
 from holdfast.hints import did_you_mean
-from holdfast.registry import (
-    BUILT_IN,
-    is_on_this_machine,
-    may_lack_token,
-    providers_without_token,
-)
+from holdfast.registry import BUILT_IN, providers_without_token, row_of
 
 TOKEN_KEYS: Final = {
     "provider_token": ("token_file", "token_env"),
@@ -119,7 +114,7 @@ def fields_of(settings: Mapping[str, Setting]) -> dict[str, Any]:
     fields = {name: each.value for name, each in settings.items() if name != USE}
     source = settings["provider_token"].source if "provider_token" in settings else "-"
     is_given = source.startswith("-") or source == "provider_token"  # by a flag or an argument
-    if not is_given and USE not in settings and is_on_this_machine(fields.get("provider", "")):
+    if not is_given and USE not in settings and row_of(fields.get("provider", "")).on_this_machine:
         del fields["provider_token"]  # the user chose not to use the service that it is for
     return fields
 
@@ -260,10 +255,10 @@ def _warn_of_another_provider(chosen: Setting | None, own: Layer, project: str) 
 def _is_trusted(provider: str, own: Layer) -> bool:
     """Return whether a project may choose this provider for a user with secrets."""
     if USE in own:
-        return is_on_this_machine(provider)
+        return row_of(provider).on_this_machine
     if "provider" not in own:
-        return provider in BUILT_IN and not may_lack_token(provider)
-    return is_on_this_machine(provider) or provider == own["provider"].value
+        return provider in BUILT_IN and not row_of(provider).may_lack_token
+    return row_of(provider).on_this_machine or provider == own["provider"].value
 
 
 def _is_from(project: str, setting: Setting | None) -> bool:

@@ -32,7 +32,7 @@ from holdfast.config.locations import config_folder
 from holdfast.config.secret import Secret
 from holdfast.config.wrapping import wrap_secret, wrap_secrets
 from holdfast.errors import ConfigError
-from holdfast.registry import needs_token
+from holdfast.registry import row_of
 
 FILE_NAME: Final = "holdfast.toml"
 MAX_FILE: Final = 1 << 20
@@ -76,9 +76,10 @@ def connection_fields(name: Any, changes: Mapping[str, Any]) -> dict[str, Any]:
     sources = Sources(user_layer(), _environment_layer(), {}, user_file(), None)
     settings = _read_tokens(resolve(sources, given))
     fields = fields_of(settings)
-    if USE in settings and needs_token(fields["provider"]) and "provider_token" not in fields:
+    name = fields.get("provider", "")
+    if USE in settings and row_of(name).needs_token and "provider_token" not in fields:
         raise ConfigError(
-            f"provider {fields['provider']!r} needs a token: set token_file or token_env of the "
+            f"provider {name!r} needs a token: set token_file or token_env of the "
             f"connection {name!r}, or give provider_token"
         )
     return fields

@@ -22,7 +22,7 @@ from holdfast.protocol.host_privacy import WORLD, privacy
 from holdfast.protocol.http import Reply, Request
 from holdfast.protocol.pin_api import Exchange, PinLines, PinPages
 from holdfast.records import Pin, PinFilter
-from holdfast.registry import SERVICE, usual_gateways
+from holdfast.registry import SERVICE, row_of
 
 if TYPE_CHECKING:
     from holdfast._async.transport import AsyncResponse, AsyncTransport
@@ -167,7 +167,7 @@ async def read_lines(response: "AsyncResponse", lines: PinLines[Row]) -> AsyncGe
 
 
 def _gateways(config: ClientConfig) -> tuple[str, ...]:
-    return config.gateway_urls or usual_gateways(SERVICE)
+    return config.gateway_urls or row_of(SERVICE).gateways
 
 
 def _open_cache(config: ClientConfig) -> DiskBlockCache | None:
