@@ -76,10 +76,10 @@ def connection_fields(name: Any, changes: Mapping[str, Any]) -> dict[str, Any]:
     sources = Sources(user_layer(), _environment_layer(), {}, user_file(), None)
     settings = _read_tokens(resolve(sources, given))
     fields = fields_of(settings)
-    name = fields.get("provider", "")
-    if USE in settings and row_of(name).needs_token and "provider_token" not in fields:
+    provider = fields.get("provider", "")
+    if USE in settings and row_of(provider).needs_token and "provider_token" not in fields:
         raise ConfigError(
-            f"provider {name!r} needs a token: set token_file or token_env of the "
+            f"provider {provider!r} needs a token: set token_file or token_env of the "
             f"connection {name!r}, or give provider_token"
         )
     return fields
