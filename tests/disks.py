@@ -1,4 +1,4 @@
-"""Folders in memory, and small file systems where the system lets us mount them."""
+"""Folders in memory, small file systems where the system lets us mount them, and pending files."""
 
 import os
 import shutil
@@ -9,6 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+from holdfast.content.reference import Reference
+from holdfast.disk.atomic import PendingFile, SavedPlace
 
 MEMORY = Path("/dev/shm")  # noqa: S108
 
@@ -53,3 +56,13 @@ def disk(folder: Path, options: str) -> Iterator[Path]:
         yield folder
     finally:
         unmount(folder)
+
+
+def pending_download(cache: Path, cid: str, data: bytes) -> PendingFile:
+    """The open file of a download to `copy` beside the cache folder, with its first bytes."""
+    cache.parent.mkdir(parents=True, exist_ok=True)
+    place = SavedPlace.of(cache, Reference.parse(cid))
+    pending = PendingFile(cache.parent / "copy", place=place)
+    pending.open()
+    pending.write(data)
+    return pending

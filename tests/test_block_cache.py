@@ -11,10 +11,9 @@ import pytest
 
 from holdfast import Client
 from holdfast.content.cid import CID
-from holdfast.content.reference import Reference
-from holdfast.disk.block_cache import CachedFiles, DiskBlockCache
-from holdfast.disk.cache_folder import Amount, clear_cache, look_at_cache
-from holdfast.disk.partial import WORTH_KEEPING, PartialFile
+from holdfast.disk.atomic import WORTH_KEEPING
+from holdfast.disk.block_cache import Amount, CachedFiles, DiskBlockCache, cache_content
+from tests.disks import pending_download
 from tests.support import raw_cid
 
 SIZE = 100_000  # bytes of a block; on disk it takes a little more
@@ -64,15 +63,15 @@ def test_the_limit_holds_at_every_moment(tmp_path):
     cache = DiskBlockCache(tmp_path, limit)
     for number in range(60):
         fill(cache, [number])
-        assert look_at_cache(tmp_path).blocks.size <= limit
-    assert look_at_cache(tmp_path).blocks.files >= 8
+        assert cache_content(tmp_path).blocks.size <= limit
+    assert cache_content(tmp_path).blocks.files >= 8
 
 
 def test_another_process_finds_the_blocks_and_counts_them(tmp_path):
     limit = 10 * ON_DISK
     fill(DiskBlockCache(tmp_path, limit), range(10))
     fill(DiskBlockCache(tmp_path, limit), range(10, 15))
-    assert look_at_cache(tmp_path).blocks.size <= limit
+    assert cache_content(tmp_path).blocks.size <= limit
     other = DiskBlockCache(tmp_path, limit)
     assert kept(other, range(10, 15)) == list(range(10, 15))
 
@@ -95,7 +94,7 @@ def test_a_smaller_limit_is_kept_from_the_next_block_on(tmp_path):
     fill(DiskBlockCache(tmp_path, 100 * ON_DISK), range(30))
     smaller = DiskBlockCache(tmp_path, 5 * ON_DISK)
     fill(smaller, [40])
-    assert look_at_cache(tmp_path).blocks.size <= 5 * ON_DISK
+    assert cache_content(tmp_path).blocks.size <= 5 * ON_DISK
     assert kept(smaller, [40]) == [40]
 
 
@@ -103,7 +102,7 @@ def test_more_files_than_are_considered_at_once(tmp_path, monkeypatch):
     monkeypatch.setattr("holdfast.disk.block_cache.CANDIDATES", 3)
     fill(DiskBlockCache(tmp_path, 100 * ON_DISK), range(30))
     CachedFiles(tmp_path).evict(4 * ON_DISK)
-    assert look_at_cache(tmp_path).blocks == (4, 4 * ON_DISK)
+    assert cache_content(tmp_path).blocks == (4, 4 * ON_DISK)
 
 
 def test_files_that_are_not_ours_stay(tmp_path):
@@ -112,7 +111,7 @@ def test_files_that_are_not_ours_stay(tmp_path):
     group = next((tmp_path / "blocks").iterdir())
     (group / "notes.txt").write_text("mine")
     fill(cache, range(3, 30))
-    clear_cache(tmp_path)
+    cache_content(tmp_path, clear=True)
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["notes.txt"]
 
 
@@ -129,7 +128,7 @@ def test_threads_share_a_cache(tmp_path):
         each.start()
     for each in threads:
         each.join()
-    assert look_at_cache(tmp_path).blocks.size <= 10 * ON_DISK
+    assert cache_content(tmp_path).blocks.size <= 10 * ON_DISK
     assert set(sizes(tmp_path)) == {SIZE}
 
 
@@ -169,10 +168,10 @@ def test_processes_that_are_killed_leave_whole_blocks(tmp_path):
     leftover = tmp_path / "blocks" / "00" / "0123456789abcdef.tmp"
     leftover.parent.mkdir(exist_ok=True)
     leftover.write_bytes(bytes(10))
-    clear_cache(tmp_path)
+    cache_content(tmp_path, clear=True)
     assert leftover.exists()
     make_older(tmp_path, 7200)
-    clear_cache(tmp_path)
+    cache_content(tmp_path, clear=True)
     assert sizes(tmp_path) == []
 
 
@@ -189,14 +188,6 @@ def test_a_folder_that_cannot_be_written_is_still_read(tmp_path):
         group.chmod(0o700)
 
 
-def save_download(folder, reference, size):
-    """Leave an interrupted download in the cache folder."""
-    part = PartialFile(folder / "partial", Reference.parse(reference))
-    part.open()
-    part.write(bytes(size))
-    return part
-
-
 def test_the_command_shows_and_clears_the_cache(commands):
     cache = commands.folder.parent / "cache" / "holdfast"
     empty = {"files": 0, "size": 0}
@@ -210,21 +201,21 @@ def test_the_command_shows_and_clears_the_cache(commands):
     assert not cache.exists()
     cache.mkdir(parents=True)
     fill(DiskBlockCache(cache, 10 * ON_DISK), range(2))
-    save_download(cache, raw_cid(b"a"), 2 << 20).close(verified=2 << 20)
+    pending_download(cache, raw_cid(b"a"), bytes(2 << 20)).discard(verified=2 << 20)
     shown = commands.text("cache", HOLDFAST_CACHE_BYTES="1000000")
     assert shown.splitlines() == [
         str(cache),
         "blocks: 2 files, 200 KiB of 977 KiB",
         "interrupted downloads: 1 file, 2.00 MiB",
     ]
-    under_way = save_download(cache, raw_cid(b"b"), WORTH_KEEPING)
-    under_way.keep()
+    under_way = pending_download(cache, raw_cid(b"b"), bytes(WORTH_KEEPING))
+    under_way.save()
     removed = commands.json("cache", "--clear")
     assert removed["blocks"] == {"files": 2, "size": 2 * ON_DISK}
     assert removed["downloads"] == {"files": 1, "size": 2 << 20}
     assert commands.json("cache")["downloads"] == {"files": 1, "size": WORTH_KEEPING}
-    under_way.close(verified=0)
-    assert look_at_cache(cache) == (Amount(0, 0), Amount(0, 0))
+    under_way.discard()
+    assert cache_content(cache) == (Amount(0, 0), Amount(0, 0))
 
 
 def test_the_command_takes_another_folder(commands):

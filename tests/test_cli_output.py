@@ -10,10 +10,10 @@ import pytest
 from holdfast import compute_cid
 from holdfast.cli.output import Column, write_table
 from holdfast.content.reference import Reference
-from holdfast.disk.partial import PartialFile
 from holdfast.disk.readable_size import parse_size, readable_size
-from holdfast.sinks.folder_target.work_folder import WorkFolder
+from holdfast.sinks.work_folder import WorkFolder
 from tests.commands import BARS_AT_ONCE, Commands, install_provider, node_variables
+from tests.disks import pending_download
 from tests.support import HELLO_CID, SIZES
 
 BOLD = "\x1b[1m"
@@ -250,10 +250,8 @@ def test_a_download_that_continues_says_from_where(tmp_path, node):
     cid = commands.text("upload", "-", given=data)
 
     def interrupt():
-        part = PartialFile(tmp_path / "cache/holdfast/partial", Reference.parse(cid))
-        part.open()
-        part.write(data[: 3 << 20])
-        part.close(verified=3 << 20)
+        part = pending_download(tmp_path / "cache/holdfast", cid, data[: 3 << 20])
+        part.discard(verified=3 << 20)
 
     interrupt()
     result = commands.run("download", cid, "copy")

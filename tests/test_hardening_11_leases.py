@@ -13,17 +13,13 @@ import pytest
 
 from holdfast.content.cid import CID
 from holdfast.content.profiles import UNIXFS_V1_2025
-from holdfast.content.reference import Reference
 from holdfast.content.unixfs.files import FileImporter
-from holdfast.disk.partial import PartialFile
 from holdfast.errors import ConfigError, ProviderError, VerificationError
 from holdfast.repository import Repository, owners
 from tests import stores
 from tests.stores import HALTED_UPLOAD, assert_full, block_files, fill, make_version_1
-from tests.support import HELLO_CID
 
 MIB = 1 << 20
-OTHER_CID = str(CID.of_raw(b"other"))
 COLLECT = """
 import sys, time
 real = time.time
@@ -183,27 +179,6 @@ def test_a_link_in_the_place_of_the_owners_is_refused(tmp_path):
     with pytest.raises(ConfigError):
         Repository(tmp_path / "store")
     assert list((tmp_path / "elsewhere").iterdir()) == []
-
-
-def test_a_download_under_way_keeps_its_partial_file_whatever_the_clock_says(tmp_path):
-    used, other = (PartialFile(tmp_path, Reference.parse(cid)) for cid in (HELLO_CID, OTHER_CID))
-    used.open()
-    used.write(b"x" * 10)
-    used.keep()
-    (path,) = tmp_path.iterdir()
-    os.utime(path, (0, 0))
-    other.open()
-    assert path.exists()
-    other.close(verified=0)
-    used.commit(tmp_path / "target", None)
-    assert (tmp_path / "target").read_bytes() == b"x" * 10
-    left = tmp_path / path.name
-    left.write_bytes(b"left by a process that died")
-    os.utime(left, (0, 0))
-    other = PartialFile(tmp_path, Reference.parse(OTHER_CID))
-    other.open()
-    other.close(verified=0)
-    assert not left.exists()
 
 
 # Version 1

@@ -22,9 +22,10 @@ from holdfast.content.dag_pb import Link
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs import data
 from holdfast.errors import ClientError, MalformedError
-from holdfast.sinks.folder_target import limits, tree
-from holdfast.sinks.folder_target.names import folded, why_not_portable
-from holdfast.sinks.folder_target.work_folder import WorkFolder
+from holdfast.sinks import entries as limits
+from holdfast.sinks import work_folder
+from holdfast.sinks.names import folded, why_not_portable
+from holdfast.sinks.work_folder import WorkFolder
 from holdfast.testing import ScriptedServer
 from tests import folder_dags
 from tests.disks import mount
@@ -531,21 +532,23 @@ def test_a_file_that_the_disk_has_no_space_for_is_not_begun(small_disk):
     assert list(small_disk.iterdir()) == []
 
 
-def test_on_a_system_that_cannot_open_folders(home, monkeypatch):
-    """Each folder on the way is checked before it is used, as on Windows."""
-    monkeypatch.setattr(tree, "HAS_DIR_FD", False)
-    dag = FolderDag()
-    root = dag.folder(("a", dag.folder(("b", dag.file(b"b")), ("l", dag.link("b")))))
-    with ScriptedServer(serving(dag)) as server, Client.init(config_for(server)) as client:
-        client.download_folder(str(root), home / "photos", symlinks=True)
-        assert on_disk(home / "photos") == dag.tree(root)
-        work = work_folder_of(root, home)
-        shutil.rmtree(home / "photos")
-        (work / "files").mkdir(parents=True)
-        (work / "files" / "a").symlink_to(home / "escaped")
-        with pytest.raises(OSError, match="remove it"):
-            client.download_folder(str(root), home / "photos", symlinks=True)
-    assert on_disk(home / "escaped") == {"b": PRECIOUS}
+def test_on_a_system_that_cannot_sync_a_whole_disk_each_file_is_synced(home, monkeypatch):
+    monkeypatch.setattr(work_folder, "sync_file_system", lambda _: False)
+    synced = []
+
+    def fsync(descriptor, sync=os.fsync):
+        synced.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+
+    def build(dag):
+        return dag.folder(("a", dag.folder(("b", dag.file(b"b")), ("l", dag.link("b")))))
+
+    dag, root, error = try_download(build, home, symlinks=True)
+    assert error is None
+    assert on_disk(home / "photos") == dag.tree(root)
+    assert sorted(synced) == ["a", "b", "files", "home"]
 
 
 # Names alone

@@ -11,7 +11,7 @@
 
 Blocks and files are requested by their CIDs. A gateway that serves only certain roots refuses that.
 Then they are requested by their paths below the root, and verified all the same. What is refused,
-and how it is written, is in `holdfast.sinks.folder_target`.
+and how it is written, is in `holdfast.sinks`.
 """
 
 import os
@@ -58,8 +58,8 @@ from holdfast.errors import (
 from holdfast.protocol.gateway import ArchiveScope
 from holdfast.protocol.retrying import is_transient
 from holdfast.single_line import single_line
-from holdfast.sinks.folder_target.limits import DirectoryCount, Usage
-from holdfast.sinks.folder_target.names import (
+from holdfast.sinks.entries import DirectoryCount, EntrySpool, Usage
+from holdfast.sinks.names import (
     WRITE_LINKS,
     EntryPath,
     NameRules,
@@ -67,9 +67,8 @@ from holdfast.sinks.folder_target.names import (
     is_refusal,
     refused,
 )
-from holdfast.sinks.folder_target.spool import EntrySpool
-from holdfast.sinks.folder_target.work_folder import PartFile, WorkFolder
 from holdfast.sinks.sinks import Sink
+from holdfast.sinks.work_folder import PartFile, WorkFolder
 from holdfast.sources.sources import Progress
 
 FOLDERS = frozenset({Kind.DIRECTORY, Kind.SHARD})

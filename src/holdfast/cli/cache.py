@@ -12,7 +12,7 @@ from holdfast.errors import ConfigError
 from holdfast.hints import advise
 
 if TYPE_CHECKING:
-    from holdfast.disk.cache_folder import Amount
+    from holdfast.disk.block_cache import Amount
 
 commands: Final = group()
 
@@ -30,7 +30,7 @@ def cache(
     It has verified blocks (see --cache-bytes), and the verified parts of interrupted downloads.
     """
     from holdfast.config.locations import cache_folder
-    from holdfast.disk.cache_folder import clear_cache, look_at_cache
+    from holdfast.disk.block_cache import cache_content
 
     config = run.config()
     given = cache_folder() if config.cache_path is None else config.cache_path
@@ -40,7 +40,7 @@ def cache(
             "name a folder with --cache-path",
         )
     folder = Path(given)
-    content = (clear_cache if clear else look_at_cache)(folder)
+    content = cache_content(folder, clear=clear)
     limit = config.cache_bytes
     room = f"of {output.size_text(limit)}" if limit else "(cache_bytes is 0: none are added)"
     verb = "removed " if clear else ""

@@ -1,7 +1,14 @@
-"""Writing a file so that it appears under its name complete, or not at all."""
+"""Files that appear under their name complete, or not at all.
+
+On Linux such a file has no name until then, so the system removes it if the process ends. On other
+systems it has a temporary name. If the process ends, the next one that writes to the folder removes
+it. With a place in the cache folder, a file gets a name there as soon as it holds enough verified
+bytes, so that a later download continues with them.
+"""
 
 import contextlib
 import errno
+import hashlib
 import os
 import re
 import secrets
@@ -9,16 +16,27 @@ import shutil
 import stat
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, Final, Self
+from typing import BinaryIO, Final, NamedTuple, Self
 
+from holdfast.content.reference import Reference
+from holdfast.disk.folders import DIRECTORY, Folder, check_owner, create, open_file, status_in
 from holdfast.disk.locks import try_lock
+from holdfast.errors import ConfigError
 
 NO_NAME: Final[int | None] = getattr(os, "O_TMPFILE", None)
 OPEN_FILES: Final = "/proc/self/fd"
-PART: Final = re.compile(r"\.[0-9a-f]{16}\.holdfast-part")
 COPY_SIZE: Final = 1 << 20
-FORGOTTEN_AFTER: Final = 3600  # seconds since the last write to a file that nobody has open
+
+TEMPORARY: Final = re.compile(r"\.[0-9a-f]{16}\.holdfast-part")
+SAVED: Final = re.compile(r"[0-9a-f]{40}\.part")
+PARTIAL: Final = "partial"  # the folder of saved files, in the cache folder
+TEMPORARY_FORGOTTEN_AFTER: Final = (
+    3600  # seconds since the last write to a file that nobody has open
+)
+SAVED_FORGOTTEN_AFTER: Final = 7 * 24 * 3600
+WORTH_KEEPING: Final = 1 << 20  # verified bytes from which on an interrupted download is saved
 
 
 class WorkFile:
@@ -65,15 +83,36 @@ class WorkFile:
         return self._file
 
 
-class PendingFile(WorkFile):
-    """A new file in the folder of `target`, which `commit` renames to `target`.
+class SavedPlace(NamedTuple):
+    """Where the verified bytes of an interrupted download stay: a name in a folder."""
 
-    On Linux the file has no name before `commit`, so the system removes it if the process ends. On
-    other systems it has a temporary name. If the process ends, the next one that writes to the
-    folder removes it.
+    folder: Folder
+    name: str
+
+    @classmethod
+    def of(cls, cache: Path, reference: Reference) -> Self:
+        """Return the place in the cache folder, the same for all forms of the reference's CID."""
+        content = repr((reference.cid.key, reference.path))
+        name = hashlib.sha256(content.encode()).hexdigest()[:40]
+        return cls(Folder(cache, PARTIAL), f"{name}.part")
+
+
+class PendingFile(WorkFile):
+    """A new file that `commit` gives the name `target`. Until then it is in the target's folder.
 
     A ``with`` block without a `commit` discards the file. A symbolic link at `target` is replaced,
     not followed.
+
+    With a `place`, the file is there until `commit`, and an interrupted one can stay there under
+    the name of the place. Only one download at a time uses this name. Another one at the same time
+    writes to a file of its own, and saves nothing. The bytes of an earlier download were verified
+    when they were written. The caller must verify them again. A symbolic link, a hard link or a
+    file of another user under this name is not used and not changed.
+
+    Attributes:
+        target: The path that the file gets.
+        folder: The path of the folder that it is in until then.
+        saved_size: How many bytes an earlier download saved.
 
     Example:
         >>> import tempfile
@@ -87,57 +126,206 @@ class PendingFile(WorkFile):
         b'hello'
     """
 
-    def __init__(self, target: str | os.PathLike[str], *, mode: int = 0o666) -> None:
+    def __init__(
+        self,
+        target: str | os.PathLike[str],
+        *,
+        mode: int = 0o666,
+        place: SavedPlace | None = None,
+    ) -> None:
         """Prepare the file, which `open` makes. The umask restricts its `mode`."""
         self.target: Path = Path(target)
-        self._mode = mode
+        self.folder: Path = self.target.parent if place is None else place.folder.path
+        self.saved_size: int = 0
         self._given = os.fspath(target)
-        self._path = self.target.with_name(f".{secrets.token_hex(8)}.holdfast-part")
-        self._has_name = False
+        self._mode = mode
+        self._replaced_mode: int | None = None
+        self._place = place
+        self._may_save = place is not None
+        self._name: str | None = None  # the current name of the file in its folder, if it has one
 
     def open(self) -> None:
-        """Make the file; raise `OSError` if it cannot be made."""
-        mode = check_target(self.target, self._given)
-        self._file = open_unnamed(self.target.parent, self._mode)
-        if self._file is None:
-            _remove_abandoned(self.target.parent)
-            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
-            self._file = os.fdopen(os.open(self._path, flags, self._mode), "w+b")
-            self._has_name = True
-            with contextlib.suppress(OSError):  # a file system without locks
-                try_lock(self._file.fileno())
-                self._file.seek(0)
-        if mode is not None:
-            os.fchmod(self._file.fileno(), mode)
+        """Open the file of an earlier download, or make one; raise `OSError` if neither works."""
+        self._replaced_mode = check_target(self.target, self._given)
+        try:
+            if self._place is not None:
+                self._open_saved(self._place)
+            if self._file is None:
+                self._make()
+        except ConfigError as error:  # a symbolic link, or a folder of another user
+            raise OSError(errno.EPERM, str(error)) from None
+        if self._place is None and self._replaced_mode is not None:
+            os.fchmod(self.fileno(), self._replaced_mode)
+        self.saved_size = self._opened().seek(0, os.SEEK_END)
+
+    def _open_saved(self, place: SavedPlace) -> None:
+        place.folder.make(0o700)
+        with place.folder.opened() as folder:
+            _remove_abandoned(folder, SAVED, SAVED_FORGOTTEN_AFTER)
+            _remove_abandoned(folder, TEMPORARY, TEMPORARY_FORGOTTEN_AFTER)
+            exists = status_in(folder, place.name) is not None
+            self._file = open_locked(folder, place.name) if exists else None
+        self._name = None if self._file is None else place.name
+        self._may_save = self._file is not None or not exists
+
+    def _make(self) -> None:
+        """Make an empty file, without a name if the system can do that."""
+        with self._opened_folder() as folder:
+            self._name, self._file = None, _open_unnamed(folder, self._mode)
+            if self._file is None:
+                _remove_abandoned(folder, TEMPORARY, TEMPORARY_FORGOTTEN_AFTER)
+                self._name = _temporary_name()
+                self._file = os.fdopen(create(folder, self._name, self._mode), "w+b")
+        try:
+            locked = try_lock(self.fileno())
+        except OSError:  # a file system without locks
+            locked = False
+        self._may_save = self._may_save and locked
+
+    def _opened_folder(self) -> contextlib.AbstractContextManager[int]:
+        """Open the folder that the file is in."""
+        return _opened(self.folder) if self._place is None else self._place.folder.opened()
+
+    def fileno(self) -> int:
+        """Return the descriptor of the file."""
+        return self._opened().fileno()
 
     def copy_from(self, file: BinaryIO) -> None:
         """Append all bytes of an open file, from its current position."""
         shutil.copyfileobj(file, self._opened(), COPY_SIZE)
 
-    def fileno(self) -> int:
-        """Return the descriptor of the file."""
-        return self._opened().fileno()
+    def read_saved(self, start: int, size: int) -> bytes:
+        """Return some of the bytes that an earlier download saved."""
+        self._opened().seek(start)
+        return self._opened().read(min(size, self.saved_size - start))
+
+    def truncate(self, size: int) -> None:
+        """Remove all but the first `size` bytes. The next bytes are written after them.
+
+        If so few remain that they are not worth keeping, the file loses the name of its place,
+        because the next bytes may not be verified.
+        """
+        if self._is_saved and size < WORTH_KEEPING:
+            data = self.read_all().read(size)
+            self._remove()
+            self._make()
+            self._opened().write(data)
+        else:
+            super().truncate(size)
+        self.saved_size = min(self.saved_size, size)
+
+    @property
+    def _is_saved(self) -> bool:
+        return self._place is not None and self._name == self._place.name
+
+    def save(self) -> None:
+        """Give the file the name of its place, so that a later download finds it.
+
+        All bytes in it must be verified, and all that are written later too. If another download
+        has the name, the file goes on without it.
+        """
+        if self._place is None or not self._may_save or self._is_saved:
+            return
+        before, name = self._name, self._place.name
+        try:
+            self._opened().flush()
+            with self._opened_folder() as folder:
+                if before is None:
+                    os.link(self._unnamed_path, name, dst_dir_fd=folder)
+                else:
+                    os.link(
+                        before, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False
+                    )
+                    os.unlink(before, dir_fd=folder)
+            self._name = name
+        except OSError:  # another download has the name, or the system cannot do it
+            self._may_save = False
+
+    @property
+    def _unnamed_path(self) -> str:
+        # With `dst_dir_fd`, `os.link` follows this symbolic link to the open file.
+        return f"{OPEN_FILES}/{self.fileno()}"
 
     def commit(self, *, close: bool = True) -> None:
         """Make the bytes durable, then give the file its name in one step."""
         file = self._opened()
         file.flush()
         os.fsync(file.fileno())
-        if not self._has_name:
-            self._has_name = give_name(file, self.target, self._path)
+        if self._replaced_mode is not None:
+            os.fchmod(file.fileno(), self._replaced_mode)
+        try:
+            self._move_to_target()
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            with PendingFile(self.target, mode=self._mode) as copy:
+                copy.copy_from(self.read_all())
+                copy.commit()
+            self._remove_name()
         if close:
             file.close()
-        if self._has_name:
-            self._path.replace(self.target)
         sync_name(self.target)
 
-    def discard(self) -> None:
-        """Remove the file. After `commit` this does nothing."""
-        if self._file is not None:
-            with contextlib.suppress(OSError):  # a full disk, for example: its bytes are not needed
+    def _move_to_target(self) -> None:
+        target = self.target.name
+        with _opened(self.target.parent) as outer:
+            if self._name is not None:
+                with self._opened_folder() as folder:
+                    os.replace(self._name, target, src_dir_fd=folder, dst_dir_fd=outer)
+                self._name = None
+                return
+            try:
+                os.link(self._unnamed_path, target, dst_dir_fd=outer)
+            except FileExistsError:
+                name = _temporary_name()
+                os.link(self._unnamed_path, name, dst_dir_fd=outer)
+                try:
+                    os.replace(name, target, src_dir_fd=outer, dst_dir_fd=outer)
+                except BaseException:
+                    os.unlink(name, dir_fd=outer)
+                    raise
+
+    def discard(self, *, verified: int = 0) -> None:
+        """Save the first `verified` bytes in the place if they are worth it; remove the others.
+
+        After `commit` this does nothing.
+        """
+        if self._file is None or self._file.closed:
+            return
+        is_worth = verified >= WORTH_KEEPING
+        if self._may_save and is_worth:
+            # A full disk, for example: the saved bytes are verified later anyway.
+            with contextlib.suppress(OSError):
+                self.truncate(verified)
+                self.save()
+        if self._is_saved and is_worth:
+            with contextlib.suppress(OSError):
                 self._file.close()
-            if self._has_name:
-                self._path.unlink(missing_ok=True)
+        else:
+            self._remove()
+
+    def _remove(self) -> None:
+        """Close the file, and remove its name if it has one."""
+        self._remove_name()
+        with contextlib.suppress(OSError):  # a full disk, for example: its bytes are not needed
+            self._opened().close()
+
+    def _remove_name(self) -> None:
+        name, self._name = self._name, None
+        if name is not None:
+            with contextlib.suppress(FileNotFoundError), self._opened_folder() as folder:
+                os.unlink(name, dir_fd=folder)
+
+    def explained(self, error: OSError) -> OSError:
+        """Return the error of a full cache folder with advice; any other error as it is."""
+        if self._place is None or error.errno != errno.ENOSPC:
+            return error
+        return OSError(
+            errno.ENOSPC,
+            "No space left for the download in the cache folder; free some, or set cache_path to a "
+            "folder on a larger disk",
+            str(self.folder),
+        )
 
     def __enter__(self) -> Self:
         self.open()
@@ -147,53 +335,67 @@ class PendingFile(WorkFile):
         self.discard()
 
 
-def open_unnamed(folder: Path, mode: int = 0o666) -> BinaryIO | None:
-    """Open a new file in `folder` that has no name; return None if the system cannot do that."""
+@contextlib.contextmanager
+def _opened(folder: Path) -> Iterator[int]:
+    descriptor = os.open(folder, DIRECTORY)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _temporary_name() -> str:
+    return f".{secrets.token_hex(8)}.holdfast-part"
+
+
+def _open_unnamed(folder: int, mode: int) -> BinaryIO | None:
+    """Open a new file without a name in an open folder; return None if the system cannot."""
     if NO_NAME is None or not Path(OPEN_FILES).is_dir():
         return None
     try:
-        return os.fdopen(os.open(folder, NO_NAME | os.O_RDWR, mode), "w+b")
+        return os.fdopen(os.open(".", NO_NAME | os.O_RDWR, mode, dir_fd=folder), "w+b")
     except OSError:  # not on this file system; other errors come again when a named file is made
         return None
 
 
-def give_name(file: BinaryIO, target: Path, other: Path) -> bool:
-    """Give an unnamed file the name `target`, or `other` if `target` exists.
+def open_locked(folder: int, name: str) -> BinaryIO | None:
+    """Open a file in an open folder and lock it against others; return None if that is impossible.
 
-    Return whether it is `other`.
+    Another process may use it, or it may be a file that Holdfast did not make.
     """
-    opened = f"{OPEN_FILES}/{file.fileno()}"
-    folder = os.open(target.parent, os.O_RDONLY)
     try:
-        # With `dst_dir_fd`, `os.link` follows the symbolic link in `OPEN_FILES` to the open file.
-        os.link(opened, target.name, dst_dir_fd=folder)
-    except FileExistsError:
-        os.link(opened, other.name, dst_dir_fd=folder)
-        return True
-    finally:
-        os.close(folder)
-    return False
+        file = os.fdopen(open_file(folder, name, os.O_RDWR, refuse=FileNotFoundError), "r+b")
+    except OSError:
+        return None
+    try:
+        status = os.fstat(file.fileno())
+        check_owner(status, Path(name))
+        locked = try_lock(file.fileno())
+        # Another process may have finished in between, and moved the file away.
+        named = status_in(folder, name)
+        has_name = named is not None and (named.st_ino, named.st_nlink) == (status.st_ino, 1)
+        if locked and has_name:
+            return file
+    except (OSError, ConfigError):
+        pass
+    file.close()
+    return None
 
 
-def _remove_abandoned(folder: Path) -> None:
-    """Remove the temporary files in `folder` of processes that have ended."""
-    oldest = time.time() - FORGOTTEN_AFTER
-    with contextlib.suppress(OSError):
-        for entry in os.scandir(folder):
-            if PART.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
-                _remove_if_abandoned(entry, oldest)
+def _remove_abandoned(folder: int, names: re.Pattern[str], after: float) -> None:
+    """Remove the files in an open folder that nobody has written to for so long, and nobody uses.
 
-
-def _remove_if_abandoned(entry: "os.DirEntry[str]", oldest: float) -> None:
-    with contextlib.suppress(OSError):  # of another user, or removed meanwhile
-        if entry.stat(follow_symlinks=False).st_mtime > oldest:
-            return
-        descriptor = os.open(entry.path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
-        try:
-            if try_lock(descriptor):
-                Path(entry.path).unlink()
-        finally:
-            os.close(descriptor)
+    The clock may have jumped, so only the lock shows whether a process uses a file.
+    """
+    oldest = time.time() - after
+    for name in filter(names.fullmatch, os.listdir(folder)):
+        with contextlib.suppress(OSError):  # another process may remove it at the same time
+            status = status_in(folder, name)
+            if status is not None and status.st_mtime < oldest:
+                file = open_locked(folder, name)
+                if file is not None:
+                    with file:
+                        os.unlink(name, dir_fd=folder)
 
 
 def check_target(target: Path, given: str) -> int | None:
@@ -203,6 +405,8 @@ def check_target(target: Path, given: str) -> int | None:
     """
     if not target.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "No such folder to write to", str(target.parent))
+    if not os.access(target.parent, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(target.parent))
     try:
         status = target.stat()
     except OSError:  # it does not exist, or is a link to nothing
@@ -244,19 +448,16 @@ def sync_name(path: Path) -> None:
 
 def sync_folder(folder: Path) -> None:
     """Make a rename in `folder` durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
+    with _opened(folder) as descriptor:
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
-def sync_file_system(descriptor: int | None) -> bool:
+def sync_file_system(descriptor: int) -> bool:
     """Make everything on the file system of an open folder durable; return False if it cannot.
 
     For thousands of files, this takes much less time than to sync each of them.
     """
-    if descriptor is None or sys.platform != "linux":
+    if sys.platform != "linux":
         return False
     import ctypes  # noqa: PLC0415 - only here, and it takes time
 

@@ -1,4 +1,4 @@
-"""A cache of verified blocks on disk, which processes can share.
+"""The cache folder: verified blocks, which processes share; what is in it, and how it is cleared.
 
 Each block is a file under `blocks` in the cache folder, named by its hash. A file is written under
 another name and then renamed, so that a process that is killed leaves no incomplete block. Nothing
@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 
 from holdfast.content.blocks import MAX_BLOCK, check_block, inline_block
 from holdfast.content.cid import CID
+from holdfast.disk.atomic import PARTIAL, SAVED, TEMPORARY, open_locked
 from holdfast.disk.folders import Folder
 from holdfast.errors import ConfigError, VerificationError
 from holdfast.forks import ForkAware
@@ -123,8 +124,8 @@ class CachedFiles:
         except VerificationError:
             group.remove(name)
             return None
-        with contextlib.suppress(OSError), group.opened() as place:  # a read-only folder
-            os.utime(place.prefix + name, dir_fd=place.dir_fd)
+        with contextlib.suppress(OSError), group.opened() as folder:  # a read-only folder
+            os.utime(name, dir_fd=folder)
         return block
 
     def write(self, cid: CID, block: bytes) -> None:
@@ -139,13 +140,8 @@ class CachedFiles:
         try:
             with file:
                 file.write(block)
-            with group.opened() as place:
-                os.replace(
-                    place.prefix + pending,
-                    place.prefix + name,
-                    src_dir_fd=place.dir_fd,
-                    dst_dir_fd=place.dir_fd,
-                )
+            with group.opened() as folder:
+                os.replace(pending, name, src_dir_fd=folder, dst_dir_fd=folder)
         except BaseException:
             group.remove(pending)
             raise
@@ -195,3 +191,56 @@ def size_on_disk(size: int) -> int:
         (4096, 4096)
     """
     return max(1, -(-size // DISK_UNIT)) * DISK_UNIT
+
+
+class Amount(NamedTuple):
+    """A number of files, and the bytes of disk that they take."""
+
+    files: int
+    size: int
+
+
+class CacheContent(NamedTuple):
+    """What is in the cache folder, or was removed from it.
+
+    Attributes:
+        blocks: Verified blocks.
+        downloads: The verified bytes of interrupted downloads.
+    """
+
+    blocks: Amount
+    downloads: Amount
+
+
+def cache_content(folder: Path, *, clear: bool = False) -> CacheContent:
+    """Return what is in the cache folder; with `clear`, remove that, and return what was removed.
+
+    Downloads that are under way, and files that are not ours, stay.
+
+    Example:
+        >>> import tempfile
+        >>> cache_content(Path(tempfile.mkdtemp())).blocks
+        Amount(files=0, size=0)
+    """
+    sizes: list[int] = []
+    downloads: list[int] = []
+    if folder.exists():
+        blocks, parts = CachedFiles(folder), Folder(folder, PARTIAL)
+        sizes += [file.size for file in blocks.files() if not clear or blocks.remove(file)]
+        for name in parts.entries().files if parts.exists() else ():
+            status = (
+                parts.status(name) if SAVED.fullmatch(name) or TEMPORARY.fullmatch(name) else None
+            )
+            if status is not None and (not clear or _remove_download(parts, name)):
+                downloads.append(size_on_disk(status.st_size))
+    return CacheContent(*(Amount(len(each), sum(each)) for each in (sizes, downloads)))
+
+
+def _remove_download(parts: Folder, name: str) -> bool:
+    """Remove the file of a download, unless it is under way; return whether it was removed."""
+    with parts.opened() as folder:
+        file = open_locked(folder, name)
+    if file is None:
+        return False
+    with file:
+        return parts.remove(name)

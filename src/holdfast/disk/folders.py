@@ -1,23 +1,22 @@
-"""Folders in which Holdfast makes and removes files. It follows no symbolic link inside them.
+"""Folders that are walked and written to without following a symbolic link in them.
 
-Somebody else may have made such a folder: it may come from a cloned repository or an archive. So
-each folder below the root is opened by its name, relative to the open folder above it, and a
-symbolic link is refused (``O_NOFOLLOW``). Files are opened, renamed and removed relative to the
-open folder, so a link that somebody makes in between has no effect. Windows cannot do that: there,
-each folder on the way is checked with ``lstat`` before it is used.
+Somebody else may have made what is in a folder: it may come from a cloned repository or an archive,
+and may change while it is used. So each folder below the root is opened by its name, relative to
+the open folder above it (``O_NOFOLLOW``). Files are opened, renamed and removed relative to the
+open folder, so a link that somebody makes in between has no effect.
 """
 
 import errno
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
 from holdfast.errors import ConfigError
 
-HAS_DIR_FD: Final = {os.open, os.stat, os.unlink, os.mkdir, os.rename} <= os.supports_dir_fd
+# A system without these flags can import this file, and use clients that need no such folder.
 NO_FOLLOW: Final = getattr(os, "O_NOFOLLOW", 0)
 DIRECTORY: Final = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
 
@@ -26,11 +25,55 @@ NO_WAIT: Final = getattr(os, "O_NONBLOCK", 0)
 LINK_ERRORS: Final = frozenset({errno.ELOOP, errno.ENOTDIR, errno.EMLINK})
 
 
-class OpenFolder(NamedTuple):
-    """What the functions of `os` need to use a name in an open folder."""
+def open_below(
+    descriptor: int,
+    path: Path,
+    names: Iterable[str],
+    refuse: Callable[[Path], Exception],
+    check: Callable[[os.stat_result, Path], None] = lambda *_: None,
+) -> int:
+    """Open the folder `names` below the open one at `path`, which is closed.
 
-    prefix: str
-    dir_fd: int | None
+    `refuse` returns the error for a folder on the way that is a symbolic link or not a folder.
+    `check` is called with the status of each folder on the way, and raises an error if it must not
+    be used.
+    """
+    try:
+        for name in names:
+            path /= name
+            outer, descriptor = descriptor, _open_folder(name, descriptor, path, refuse, check)
+            os.close(outer)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _open_folder(
+    name: str,
+    outer: int,
+    path: Path,
+    refuse: Callable[[Path], Exception],
+    check: Callable[[os.stat_result, Path], None],
+) -> int:
+    try:
+        descriptor = os.open(name, DIRECTORY | NO_FOLLOW, dir_fd=outer)
+    except OSError as error:
+        if error.errno in LINK_ERRORS:
+            raise refuse(path) from None
+        error.filename = str(path)
+        raise
+    return _checked(descriptor, path, check)
+
+
+def _checked(descriptor: int, path: Path, check: Callable[[os.stat_result, Path], None]) -> int:
+    """Return the descriptor; close it if `check` raises an error."""
+    try:
+        check(os.fstat(descriptor), path)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def check_owner(status: os.stat_result, path: Path) -> None:
@@ -55,77 +98,46 @@ def no_regular_file(path: Path) -> ConfigError:
     )
 
 
-def create(place: OpenFolder, name: str, mode: int = 0o666) -> int:
-    """Make the file `name`, which must not exist, in an open folder; return its descriptor."""
-    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
-    return os.open(place.prefix + name, flags, mode, dir_fd=place.dir_fd)
-
-
-def open_folder(path: Path, outer: int) -> int:
-    """Open the folder at `path` in the open folder above it, unless it is a symbolic link."""
-    try:
-        descriptor = os.open(path.name, DIRECTORY | NO_FOLLOW, dir_fd=outer)
-    except OSError as error:
-        raise no_folder(path, error) from None
-    try:
-        check_owner(os.fstat(descriptor), path)
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor
-
-
-def open_file(place: OpenFolder, name: str, path: Path, flags: int, mode: int = 0o666) -> int:
-    """Open a regular file in the open folder at `path`; see `Folder.open`."""
-    if not NO_FOLLOW:
-        _refuse_other_kinds(place, name, path)
-    flags |= NO_FOLLOW | NO_WAIT
-    try:
-        descriptor = os.open(place.prefix + name, flags, mode, dir_fd=place.dir_fd)
-    except OSError as error:
-        if error.errno in {*LINK_ERRORS, errno.EISDIR, errno.ENXIO}:
-            raise no_regular_file(path / name) from None
-        raise
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise no_regular_file(path / name)
-    return descriptor
-
-
-def read_file(place: OpenFolder, name: str, path: Path, limit: int) -> bytes | None:
-    """Return the first bytes of a file in the open folder at `path`; None if it does not exist."""
-    try:
-        descriptor = open_file(place, name, path, os.O_RDONLY)
-    except FileNotFoundError:
-        return None
-    try:
-        size = min(os.fstat(descriptor).st_size, limit)
-        data = os.read(descriptor, size)
-        while len(data) < size and (more := os.read(descriptor, size - len(data))):
-            data += more
-    finally:
-        os.close(descriptor)
-    return data
-
-
-def _refuse_other_kinds(place: OpenFolder, name: str, path: Path) -> None:
-    """Raise `ConfigError` if `name` exists and is not a regular file."""
-    try:
-        status = os.stat(place.prefix + name, dir_fd=place.dir_fd, follow_symlinks=False)
-    except FileNotFoundError:
-        return
-    if not stat.S_ISREG(status.st_mode):
-        raise no_regular_file(path / name)
-
-
-def no_folder(path: Path, error: OSError) -> Exception:
-    """Return the error for a path that should be a folder and cannot be opened as one."""
-    if error.errno not in LINK_ERRORS:
-        return error
+def no_folder(path: Path) -> ConfigError:
+    """Return the error for a path that should be a folder of Holdfast and is something else."""
     return ConfigError(
         f"{path} is a symbolic link or not a folder, and Holdfast does not follow links inside its "
         "folders: remove it, or use another folder"
     )
+
+
+def create(folder: int, name: str, mode: int = 0o666) -> int:
+    """Make the file `name`, which must not exist, in an open folder; return its descriptor."""
+    return os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode, dir_fd=folder)
+
+
+def open_file(
+    folder: int,
+    name: str,
+    flags: int = os.O_RDONLY,
+    mode: int = 0o666,
+    *,
+    refuse: Callable[[], Exception],
+) -> int:
+    """Open the regular file `name` in an open folder; raise `refuse()` if it is anything else."""
+    try:
+        descriptor = os.open(name, flags | NO_FOLLOW | NO_WAIT, mode, dir_fd=folder)
+    except OSError as error:
+        if error.errno in {*LINK_ERRORS, errno.EISDIR, errno.ENXIO}:
+            raise refuse() from None
+        raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise refuse()
+    return descriptor
+
+
+def status_in(folder: int, name: str) -> os.stat_result | None:
+    """Return the status of a name in an open folder, of a link itself; None if it is missing."""
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
 
 
 class Entries(NamedTuple):
@@ -166,8 +178,8 @@ class Folder:
         self._root.mkdir(mode, parents=True, exist_ok=True)
         for depth, name in enumerate(self._names):
             above = Folder(self._root, *self._names[:depth])
-            with suppress(FileExistsError), above.opened() as place:
-                os.mkdir(place.prefix + name, mode, dir_fd=place.dir_fd)
+            with suppress(FileExistsError), above.opened() as folder:
+                os.mkdir(name, mode, dir_fd=folder)
         self.check()
 
     def check(self) -> None:
@@ -185,32 +197,28 @@ class Folder:
 
     def create(self, name: str, mode: int = 0o666) -> BinaryIO:
         """Make the file `name`, which must not exist, and open it for writing."""
-        with self.opened() as place:
-            return os.fdopen(create(place, name, mode), "w+b")
+        with self.opened() as folder:
+            return os.fdopen(create(folder, name, mode), "w+b")
 
     def open(self, name: str, flags: int = os.O_RDONLY, mode: int = 0o666) -> int:
         """Open the regular file `name` and return its descriptor.
 
         Raise `ConfigError` if `name` is a symbolic link, a pipe or anything else.
         """
-        with self.opened() as place:
-            return open_file(place, name, self.path, flags, mode)
+        with self.opened() as folder:
+            return self._open_file(folder, name, flags, mode)
 
     def read(self, name: str, limit: int) -> bytes | None:
         """Return the first `limit` bytes of the file `name`; None if it does not exist."""
-        try:
-            with self.opened() as place:
-                return read_file(place, name, self.path, limit)
-        except FileNotFoundError:
-            return None
+        with suppress(FileNotFoundError), self.opened() as folder:
+            return self._read(folder, name, limit)
+        return None
 
     def status(self, name: str) -> os.stat_result | None:
         """Return the status of `name`, of a link itself; None if it does not exist."""
-        try:
-            with self.opened() as place:
-                return os.stat(place.prefix + name, dir_fd=place.dir_fd, follow_symlinks=False)
-        except FileNotFoundError:
-            return None
+        with suppress(FileNotFoundError), self.opened() as folder:
+            return status_in(folder, name)
+        return None
 
     def is_file(self, name: str) -> bool:
         """Return whether `name` is a regular file."""
@@ -219,21 +227,18 @@ class Folder:
 
     def remove(self, name: str) -> bool:
         """Remove `name` if it is a regular file; return whether it was removed."""
-        if not self.is_file(name):
-            return False
-        try:
-            with self.opened() as place:
-                os.unlink(place.prefix + name, dir_fd=place.dir_fd)
-        except FileNotFoundError:
-            return False
-        return True
+        if self.is_file(name):
+            with suppress(FileNotFoundError), self.opened() as folder:
+                os.unlink(name, dir_fd=folder)
+                return True
+        return False
 
     def take(
         self,
-        origin: OpenFolder,
+        origin: int,
         names: Iterable[tuple[str, str]],
         limit: int,
-        above: OpenFolder | None = None,
+        above: int | None = None,
     ) -> None:
         """Move files, of at most `limit` bytes, from the open folder `origin` into this one.
 
@@ -241,89 +246,65 @@ class Folder:
         the old file is removed instead. `sync` makes the new names durable. `above` is the open
         folder above this one.
         """
-        with self.opened(above) as place:
+        with self.opened(above) as folder:
             for old, new in names:
-                found = read_file(place, new, self.path, limit)
-                if found is not None and found == read_file(origin, old, self.path, limit):
-                    os.unlink(origin.prefix + old, dir_fd=origin.dir_fd)
-                    continue
-                os.replace(
-                    origin.prefix + old,
-                    place.prefix + new,
-                    src_dir_fd=origin.dir_fd,
-                    dst_dir_fd=place.dir_fd,
-                )
-
-    def move_out(self, name: str, target: Path) -> None:
-        """Move the file `name` to the path `target`, which the user has chosen."""
-        with self.opened() as source:
-            os.replace(source.prefix + name, target, src_dir_fd=source.dir_fd)
+                content = self._read(folder, new, limit)
+                if content is not None and content == self._read(origin, old, limit):
+                    os.unlink(old, dir_fd=origin)
+                else:
+                    os.replace(old, new, src_dir_fd=origin, dst_dir_fd=folder)
 
     def entries(self) -> Entries:
         """Return all names in the folder."""
-        found = Entries([], [], [])
-        with self.opened() as place:
-            where = place.prefix if place.dir_fd is None else place.dir_fd
-            with os.scandir(where) as entries:
-                for entry in entries:
-                    if entry.is_file(follow_symlinks=False):
-                        found.files.append(entry.name)
-                    elif entry.is_dir(follow_symlinks=False):
-                        found.folders.append(entry.name)
-                    else:
-                        found.others.append(entry.name)
-        return found
+        names = Entries([], [], [])
+        with self.opened() as folder, os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.is_file(follow_symlinks=False):
+                    names.files.append(entry.name)
+                elif entry.is_dir(follow_symlinks=False):
+                    names.folders.append(entry.name)
+                else:
+                    names.others.append(entry.name)
+        return names
 
-    def sync(self, above: OpenFolder | None = None) -> None:
+    def sync(self, above: int | None = None) -> None:
         """Make durable which files are in the folder; `above` is the open folder above it."""
-        with self.opened(above) as place:
-            if place.dir_fd is not None:
-                os.fsync(place.dir_fd)
+        with self.opened(above) as folder:
+            os.fsync(folder)
 
     @contextmanager
-    def opened(self, above: OpenFolder | None = None) -> Iterator[OpenFolder]:
+    def opened(self, above: int | None = None) -> Iterator[int]:
         """Open the folder while the block runs, after a check of each folder on the way to it.
 
         `above` is the folder above it, if the caller has that open: then nothing else is checked.
         """
-        if not HAS_DIR_FD:
-            yield self._check_by_path()
-            return
-        outer = None if above is None else above.dir_fd
-        descriptor = self._open() if outer is None else open_folder(self.path, outer)
+        if above is None:
+            root = _checked(os.open(self._root, DIRECTORY), self._root, check_owner)
+            descriptor = open_below(root, self._root, self._names, no_folder, check_owner)
+        else:
+            name = self._names[-1]
+            descriptor = _open_folder(name, above, self.path, no_folder, check_owner)
         try:
-            yield OpenFolder("", descriptor)
+            yield descriptor
         finally:
             os.close(descriptor)
 
-    def _open(self) -> int:
-        """Open each folder on the way; return the descriptor of the last one."""
-        path = self._root
-        descriptor = os.open(path, DIRECTORY)
+    def _open_file(self, folder: int, name: str, flags: int, mode: int = 0o666) -> int:
+        return open_file(
+            folder, name, flags, mode, refuse=lambda: no_regular_file(self.path / name)
+        )
+
+    def _read(self, folder: int, name: str, limit: int) -> bytes | None:
+        """Return the first bytes of a file in an open folder; None if it does not exist."""
         try:
-            check_owner(os.fstat(descriptor), path)
-            for name in self._names:
-                path /= name
-                outer, descriptor = descriptor, open_folder(path, descriptor)
-                os.close(outer)
-        except BaseException:
+            descriptor = self._open_file(folder, name, os.O_RDONLY)
+        except FileNotFoundError:
+            return None
+        try:
+            size = min(os.fstat(descriptor).st_size, limit)
+            data = os.read(descriptor, size)
+            while len(data) < size and (more := os.read(descriptor, size - len(data))):
+                data += more
+        finally:
             os.close(descriptor)
-            raise
-        return descriptor
-
-    def _check_by_path(self) -> OpenFolder:
-        """Check each folder on the way, on a system that cannot open folders."""
-        path = self._root
-        check_owner(path.stat(), path)
-        for name in self._names:
-            path /= name
-            status = path.lstat()
-            if not stat.S_ISDIR(status.st_mode) or _is_junction(status):
-                raise no_folder(path, NotADirectoryError(errno.ENOTDIR, ""))
-            check_owner(status, path)
-        return OpenFolder(f"{path}{os.sep}", None)
-
-
-def _is_junction(status: os.stat_result) -> bool:
-    """Return whether it is a junction or another link of Windows that `S_ISDIR` accepts."""
-    return bool(getattr(status, "st_reparse_tag", 0))
+        return data

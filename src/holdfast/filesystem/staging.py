@@ -110,8 +110,8 @@ class Staging:
             return
         inner = Path(source).relative_to(root)
         parent = inner.parent.as_posix() if inner.parent.name else ""
-        with open_source_folder(Path(root), parent) as place:
-            name, folder = place.prefix + inner.name, place.dir_fd
+        with open_source_folder(Path(root), parent) as folder:
+            name = inner.name
             mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
             if stat.S_ISDIR(mode):
                 target.mkdir(exist_ok=True)

@@ -23,7 +23,7 @@ from holdfast.content.blocks import MAX_BLOCK
 from holdfast.content.cid import CID
 from holdfast.content.codecs import links_of
 from holdfast.disk.atomic import start_writing
-from holdfast.disk.folders import Folder, OpenFolder, create
+from holdfast.disk.folders import Folder, create
 from holdfast.forks import ForkAware
 from holdfast.repository.database.errors import closed_error
 from holdfast.repository.database.identity import FOLDER
@@ -116,12 +116,12 @@ class SharedFolder(ForkAware):
         self._folder = folder
         self._lock = threading.Lock()
         self._users = 0
-        self._place: OpenFolder
+        self._place: int
         self._open = ExitStack()
         self.watch_forks()
 
     @contextmanager
-    def opened(self) -> Iterator[OpenFolder]:
+    def opened(self) -> Iterator[int]:
         """Open the folder, unless it is open already."""
         with self._lock:
             if not self._users:
@@ -250,8 +250,8 @@ class BlockFiles:
         self,
         folder: Folder,
         names: list[tuple[str, str]],
-        above: OpenFolder,
-        origin: OpenFolder,
+        above: int,
+        origin: int,
     ) -> None:
         """Move temporary files into one of the 256 folders, which is made if it is missing.
 
@@ -264,7 +264,7 @@ class BlockFiles:
             self._folder.sync()
             folder.take(origin, names, MAX_BLOCK + 1, above)
 
-    def _sync(self, folders: list[Folder], above: OpenFolder) -> None:
+    def _sync(self, folders: list[Folder], above: int) -> None:
         """Make the names in several folders durable, all at once: their syncs share the work."""
         # Few jobs: to hand one over may take longer than a sync.
         groups = [folders[start::SYNC_JOBS] for start in range(min(SYNC_JOBS, len(folders)))]
@@ -370,7 +370,7 @@ def _insert_rows(connection: sqlite3.Connection, blocks: Sequence[WrittenBlock])
     return [ids[block.key] for block in blocks]
 
 
-def _sync_all(folders: list[Folder], above: OpenFolder) -> None:
+def _sync_all(folders: list[Folder], above: int) -> None:
     for folder in folders:
         folder.sync(above)
 

@@ -10,7 +10,6 @@ finish makes the content from them, in a second sink of the same kind.
 """
 
 import contextlib
-import errno
 import io
 import os
 import tempfile
@@ -20,10 +19,9 @@ from pathlib import Path
 from typing import BinaryIO, Final, Protocol, Self, cast
 
 from holdfast.content.reference import Reference
-from holdfast.disk.atomic import PendingFile, check_size, check_target
+from holdfast.disk.atomic import WORTH_KEEPING, PendingFile, SavedPlace, check_size
 from holdfast.disk.background import Background
 from holdfast.disk.disk_space import DiskSpace
-from holdfast.disk.partial import PARTIAL, WORTH_KEEPING, PartialFile
 from holdfast.errors import SerializationError, TooLargeError
 from holdfast.hints import advise
 from holdfast.sources.blob import Blob
@@ -263,7 +261,7 @@ class SpoolSink(Sink):
         """Append `data`."""
         self.check_limit(self.size + len(data))
         if self._file is None and self.size + len(data) > SPOOL_SIZE:
-            # It has no name from the start; Windows removes it when it is closed.
+            # It has no name from the start.
             file = tempfile.TemporaryFile(prefix="holdfast-")  # noqa: SIM115 - the blob closes it
             self._file = cast("BinaryIO", file)
             self.is_in_memory: bool = False
@@ -336,12 +334,10 @@ class TargetSink(Sink):
     ) -> None:
         super().__init__(max_bytes)
         self._reference = reference
-        self._given = os.fspath(target)
-        self._target = Path(target)
-        self._mode: int | None = None
-        self._partial = None if cache is None else PartialFile(cache / PARTIAL, reference)
-        self._pending = PendingFile(target)
-        self._target_space = self._space = DiskSpace(self._target.parent)
+        self._target = target
+        place = None if cache is None else SavedPlace.of(cache, reference)
+        self._file = PendingFile(target, place=place)
+        self._target_space = self._space = DiskSpace(self._file.target.parent)
         self._flusher = Background()
         self._flushed = 0
         self._proven = 0
@@ -354,8 +350,8 @@ class TargetSink(Sink):
     @verified.setter
     def verified(self, size: int) -> None:
         self._proven = size
-        if self._partial is not None and size >= WORTH_KEEPING:
-            self._partial.keep()
+        if size >= WORTH_KEEPING:
+            self._file.save()
 
     def expect(self, size: int, *, is_claim: bool = False) -> None:
         """Raise TooLargeError above `max_bytes`, and `OSError` if a disk has too little space."""
@@ -370,41 +366,34 @@ class TargetSink(Sink):
 
     def open(self) -> None:
         """Open the file; raise `OSError` if it or the target cannot be written."""
-        self._mode = check_target(self._target, self._given)
-        if not os.access(self._target.parent, os.W_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(self._target.parent))
-        if self._partial is not None:
-            try:
-                self._partial.open()
-            except OSError:
-                self._partial = None
-        if self._partial is None:
-            self._pending.open()
-            return
-        if self._partial.folder.stat().st_dev != self._target.parent.stat().st_dev:
-            self._space = DiskSpace(self._partial.folder, IN_ANOTHER_CACHE)
-        self.size = self.saved_size = self._partial.saved_size
+        try:
+            self._file.open()
+        except OSError:  # of the cache folder; an error of the target comes again
+            self._file = PendingFile(self._target)
+            self._file.open()
+        if self._file.folder.stat().st_dev != self._file.target.parent.stat().st_dev:
+            self._space = DiskSpace(self._file.folder, IN_ANOTHER_CACHE)
+        self.size = self.saved_size = self._file.saved_size
 
     def write(self, data: bytes) -> None:
         """Append `data`."""
         self.check_limit(self.size + len(data))
         self._space.spend(len(data))
-        file = self._partial or self._pending
-        file.write(data)
+        self._file.write(data)
         self.size += len(data)
         # Then `commit`, for which the caller waits, has little left to write.
         if self.size - self._flushed >= FLUSH_SIZE and self._flusher.is_idle:
             self._flushed = self.size
-            self._flusher.submit(file.sync)
+            self._flusher.submit(self._file.sync)
 
     def read_saved(self, start: int, size: int) -> bytes:
         """Return some of the bytes that an earlier download saved."""
-        return b"" if self._partial is None else self._partial.read(start, size)
+        return self._file.read_saved(start, size)
 
     def truncate(self, size: int) -> None:
         """Remove what was written, apart from the first `size` bytes."""
         self._flusher.drain()
-        (self._partial or self._pending).truncate(size)
+        self._file.truncate(size)
         self.size: int = size
         self.saved_size: int = min(self.saved_size, size)
         self._flushed = min(self._flushed, size)
@@ -412,15 +401,13 @@ class TargetSink(Sink):
     def commit(self) -> None:
         """Give the file its name. All bytes are verified."""
         self._check_size()
-        if self._partial is None:
-            self._pending.commit()
-        else:
-            self._partial.commit(self._target, self._mode)
+        self._file.commit()
 
     def blob(self, *, type: str, name: str | None) -> Blob:
         """Return the blob of what was committed."""
+        path = self._file.target
         return Blob.of_file(
-            self._target, size=self.size, type=type, name=name or self._target.name, temporary=False
+            path, size=self.size, type=type, name=name or path.name, temporary=False
         )
 
     def discard(self) -> None:
@@ -430,24 +417,21 @@ class TargetSink(Sink):
         """
         super().discard()
         self._flusher.close()
-        if self._partial is None:
-            self._pending.discard()
-        else:
-            self._partial.close(verified=self.verified)
+        self._file.discard(verified=self.verified)
 
     def _check_size(self) -> None:
         self._flusher.drain()
-        (self._partial or self._pending).check_size(self.size)
+        self._file.check_size(self.size)
 
     def read_all(self) -> BytesReader:
         """Return all bytes that were written."""
         self._check_size()
-        return (self._partial or self._pending).read_all()
+        return self._file.read_all()
 
     def make_final(self) -> Self:
         """Return an empty sink with the same target and limits, from which nothing is saved."""
         return type(self)(
-            self._given, cache=None, reference=self._reference, max_bytes=self._max_bytes
+            self._target, cache=None, reference=self._reference, max_bytes=self._max_bytes
         )
 
 

@@ -5,8 +5,7 @@ a socket, a device, a file or folder that this user cannot read. Links are never
 folder cannot contain itself.
 
 Somebody may put a link in the place of a folder while it is uploaded, and files from elsewhere
-would be published. So each folder is opened by its name, relative to the open folder above it
-(``O_NOFOLLOW``). Windows cannot do that: there, such a link is followed.
+would be published. So each folder is opened by its name, relative to the open folder above it.
 """
 
 import errno
@@ -20,14 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from holdfast.disk.folders import (
-    DIRECTORY,
-    HAS_DIR_FD,
-    LINK_ERRORS,
-    NO_FOLLOW,
-    NO_WAIT,
-    OpenFolder,
-)
+from holdfast.disk.folders import DIRECTORY, NO_FOLLOW, NO_WAIT, open_below
 from holdfast.errors import UnsupportedError
 from holdfast.hints import advise
 from holdfast.records import EntryKind
@@ -56,47 +48,29 @@ AMBIGUOUS: Final = re.compile(r'["\\\x00-\x1f\x7f]|%22|%0[AaDd]')
 
 
 @contextmanager
-def open_source_folder(root: Path, path: str) -> Iterator[OpenFolder]:
+def open_source_folder(root: Path, path: str) -> Iterator[int]:
     """Open the folder `path` below `root`; "" is `root` itself, which may be a link.
 
     Example:
         >>> import tempfile
         >>> root = Path(tempfile.mkdtemp())
         >>> (root / "photos").mkdir()
-        >>> with open_source_folder(root, "photos") as place:
-        ...     names_in(place)
+        >>> with open_source_folder(root, "photos") as folder:
+        ...     os.listdir(folder)
         []
     """
-    if not HAS_DIR_FD:
-        yield OpenFolder(os.path.join(root, path, ""), None)  # noqa: PTH118 - with a slash at the end
-        return
     if len(path) > LONGEST:  # other programs could not open it
         raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), str(root / path))
-    descriptor = os.open(root, DIRECTORY)
+    names = filter(None, path.split("/"))
+    descriptor = open_below(os.open(root, DIRECTORY), root, names, _replaced)
     try:
-        for name in filter(None, path.split("/")):
-            inner = os.open(name, DIRECTORY | NO_FOLLOW, dir_fd=descriptor)
-            os.close(descriptor)
-            descriptor = inner
-    except OSError as error:
-        os.close(descriptor)
-        raise _with_path(error, str(root / path)) from None
-    try:
-        yield OpenFolder("", descriptor)
+        yield descriptor
     finally:
         os.close(descriptor)
 
 
-def _with_path(error: OSError, path: str) -> OSError:
-    if error.errno in LINK_ERRORS:
-        return changed_while_read(path, "was replaced")
-    error.filename = path
-    return error
-
-
-def names_in(place: OpenFolder) -> list[str]:
-    """Return the names in an open folder."""
-    return os.listdir(place.prefix if place.dir_fd is None else place.dir_fd)  # noqa: PTH208
+def _replaced(path: Path) -> OSError:
+    return changed_while_read(str(path), "was replaced")
 
 
 class FolderEntry(NamedTuple):
@@ -206,8 +180,8 @@ class FolderSource:
         """Return the bytes of a file; raise `OSError` if it has changed since the scan."""
         path = self.path / entry.path
         try:
-            with open_source_folder(self.path, entry.parent) as place:
-                source = open_path(path, opener=partial(_open_unchanged, place, entry))
+            with open_source_folder(self.path, entry.parent) as folder:
+                source = open_path(path, opener=partial(_open_unchanged, folder, entry))
         except OSError as error:
             if error.errno == errno.ELOOP:
                 raise changed_while_read(str(path), "became a link") from None
@@ -230,9 +204,8 @@ class FolderSource:
 
     def link_target(self, entry: FolderEntry) -> bytes:
         """Return what a symbolic link points to."""
-        with open_source_folder(self.path, entry.parent) as place:
-            target = os.readlink(place.prefix + entry.name, dir_fd=place.dir_fd)
-        return os.fsencode(target)
+        with open_source_folder(self.path, entry.parent) as folder:
+            return os.fsencode(os.readlink(entry.name, dir_fd=folder))
 
 
 class _MappedFile(WrappingSource):
@@ -313,20 +286,20 @@ class _Scan:
 
     def _open(self, entry: FolderEntry) -> _OpenFolder:
         path = entry.path
-        with open_source_folder(self._root, path) as place:
-            names = names_in(place)
+        with open_source_folder(self._root, path) as folder:
+            names = os.listdir(folder)  # noqa: PTH208 - an open folder
             if not self._include_hidden:
-                shown = [each for each in names if not each.startswith(".")]
+                shown = [name for name in names if not name.startswith(".")]
                 self.hidden += len(names) - len(shown)
                 names = shown
             names.sort(key=os.fsencode)
-            entries = [self._look(place, path, name) for name in names]
+            entries = [self._look(folder, path, name) for name in names]
         return _OpenFolder(entry._replace(size=len(names)), iter(entries))
 
-    def _look(self, place: OpenFolder, parent: str, name: str) -> FolderEntry:
+    def _look(self, folder: int, parent: str, name: str) -> FolderEntry:
         """Return the entry for a name; that of a directory has no size yet."""
         try:
-            status = os.stat(place.prefix + name, dir_fd=place.dir_fd, follow_symlinks=False)
+            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
         except OSError as error:
             error.filename = str(self._root / parent / name)
             raise
@@ -335,29 +308,27 @@ class _Scan:
         if stat.S_ISLNK(status.st_mode):
             return FolderEntry(parent, name, "symlink", 0)
         entry = FolderEntry(parent, name, "file", status.st_size, status.st_mtime_ns)
-        self._check_file(place, entry, status.st_mode)
+        self._check_file(folder, entry, status.st_mode)
         return entry
 
-    def _check_file(self, place: OpenFolder, entry: FolderEntry, mode: int) -> None:
+    def _check_file(self, folder: int, entry: FolderEntry, mode: int) -> None:
         """Raise `OSError` unless a name in an open folder is a file that can be read."""
         if not stat.S_ISREG(mode):
             what = SPECIAL.get(stat.S_IFMT(mode), "something else")
             path = self._root / entry.path
             raise OSError(f"{path} is {what}, not a file, directory or link, and cannot be stored")
-        name, effective = place.prefix + entry.name, os.access in os.supports_effective_ids
-        if not os.access(name, os.R_OK, dir_fd=place.dir_fd, effective_ids=effective):
+        effective = os.access in os.supports_effective_ids
+        if not os.access(entry.name, os.R_OK, dir_fd=folder, effective_ids=effective):
             path = self._root / entry.path
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
 
-def _open_unchanged(place: OpenFolder, entry: FolderEntry, path: str, flags: int) -> int:
+def _open_unchanged(folder: int, entry: FolderEntry, path: str, flags: int) -> int:
     """Open a file that was not written since the scan, and is not a link.
 
-    A named pipe that has taken its place cannot block. Windows has neither flag: there, a link that
-    has taken its place is followed.
+    A named pipe that has taken its place cannot block.
     """
-    flags |= NO_FOLLOW | NO_WAIT
-    descriptor = os.open(place.prefix + entry.name, flags, dir_fd=place.dir_fd)
+    descriptor = os.open(entry.name, flags | NO_FOLLOW | NO_WAIT, dir_fd=folder)
     if os.fstat(descriptor).st_mtime_ns != entry.modified:
         os.close(descriptor)
         raise changed_while_read(path, "was written to")

@@ -29,7 +29,7 @@ from holdfast.errors import (
     UnsupportedError,
 )
 from holdfast.records import Added, Pin, PinFilter, PinInfo
-from holdfast.sinks.folder_target.names import is_refusal
+from holdfast.sinks.names import is_refusal
 from holdfast.sources.blob import Blob
 from holdfast.sources.folder_source import AMBIGUOUS, FolderSource
 from holdfast.sources.importing import import_content

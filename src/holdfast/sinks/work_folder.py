@@ -19,6 +19,7 @@ import contextlib
 import errno
 import hashlib
 import os
+import shutil
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,13 +33,21 @@ from holdfast.content.hashes import FUNCTIONS, IDENTITY, Hasher
 from holdfast.content.profiles import candidates_for
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.layouts import Layouts
-from holdfast.disk.atomic import WorkFile, sync_name
+from holdfast.disk.atomic import WORTH_KEEPING, WorkFile, sync_file_system, sync_name
+from holdfast.disk.folders import (
+    DIRECTORY,
+    NO_FOLLOW,
+    NO_WAIT,
+    check_owner,
+    create,
+    open_below,
+    open_file,
+    status_in,
+)
 from holdfast.disk.locks import try_lock
-from holdfast.disk.partial import WORTH_KEEPING
-from holdfast.errors import VerificationError
-from holdfast.sinks.folder_target.limits import Usage
-from holdfast.sinks.folder_target.names import EntryPath, NameRules, longest_name
-from holdfast.sinks.folder_target.tree import TargetTree, changed_by_others
+from holdfast.errors import ClientClosedError, VerificationError
+from holdfast.sinks.entries import Usage
+from holdfast.sinks.names import EntryPath, NameRules, longest_name
 from holdfast.sinks.sinks import Sink
 
 FILES: Final = "files"
@@ -52,6 +61,175 @@ PIECE: Final = 1 << 20  # bytes that are hashed at once
 RECORD_SIZE: Final = 100  # the bytes of a record, at most
 LONGEST_SHOWN: Final = 100  # characters of the target's name in that of the work folder
 NFC, NFD = "caf\u00e9", "cafe\u0301"
+
+
+class TargetTree:
+    """The folder at `path`, which must be a real folder of this user, and what is below it.
+
+    Entries are named by their path: a tuple of names. No symbolic link is followed on the way.
+    Threads may share a tree. After `close`, every method raises `ClientClosedError`.
+
+    Example:
+        >>> import tempfile
+        >>> tree = TargetTree(Path(tempfile.mkdtemp()))
+        >>> tree.make(("photos",))
+        >>> with tree.create(("photos", "a.jpg")) as file:
+        ...     _ = file.write(b"x")
+        >>> tree.names(("photos",))
+        ['a.jpg']
+        >>> tree.close()
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = Lock()
+        self._closed = False
+        status = path.lstat()
+        if not stat.S_ISDIR(status.st_mode):
+            raise changed_by_others(path)
+        check_owner(status, path)
+        self._root = os.open(path, DIRECTORY | NO_FOLLOW)
+
+    def make(self, path: EntryPath, mode: int = 0o777) -> None:
+        """Make a folder. One that is there is fine."""
+        with self._above(path) as folder, contextlib.suppress(FileExistsError):
+            os.mkdir(path[-1], mode, dir_fd=folder)
+        with self.opened(path):
+            pass
+
+    def create(self, path: EntryPath) -> BinaryIO:
+        """Make a file, which must not exist, and open it."""
+        with self._above(path) as folder:
+            return os.fdopen(create(folder, path[-1]), "w+b")
+
+    def open(self, path: EntryPath, flags: int = os.O_RDONLY) -> BinaryIO | None:
+        """Open a regular file that has no other name; return None if there is nothing.
+
+        Raise `OSError` if it is anything else, a link for example.
+        """
+
+        def refuse() -> OSError:
+            return changed_by_others(self.path.joinpath(*path))
+
+        with self._above(path) as folder:
+            try:
+                descriptor = open_file(folder, path[-1], flags, 0o600, refuse=refuse)
+            except FileNotFoundError:
+                return None
+        if os.fstat(descriptor).st_nlink != 1:
+            os.close(descriptor)
+            raise refuse()
+        return os.fdopen(descriptor, "rb" if flags & os.O_ACCMODE == os.O_RDONLY else "r+b")
+
+    def status(self, path: EntryPath) -> os.stat_result | None:
+        """Return the status of an entry, of a link itself; None if it does not exist."""
+        with contextlib.suppress(FileNotFoundError), self._above(path) as folder:
+            return status_in(folder, path[-1])
+        return None
+
+    def move(self, path: EntryPath, target: EntryPath) -> None:
+        """Give a file another path. A file that has it is replaced."""
+        with self._above(path) as origin, self._above(target) as folder:
+            os.replace(path[-1], target[-1], src_dir_fd=origin, dst_dir_fd=folder)
+
+    def remove(self, path: EntryPath) -> None:
+        """Remove a file or a link; do nothing if there is none."""
+        with self._above(path) as folder, contextlib.suppress(FileNotFoundError):
+            os.unlink(path[-1], dir_fd=folder)
+
+    def remove_all(self, path: EntryPath) -> None:
+        """Remove a folder and everything below it; do nothing if there is none."""
+        with self._above(path) as folder, contextlib.suppress(FileNotFoundError):
+            if stat.S_ISDIR(os.stat(path[-1], dir_fd=folder, follow_symlinks=False).st_mode):
+                shutil.rmtree(path[-1], dir_fd=folder)
+            else:
+                os.unlink(path[-1], dir_fd=folder)
+
+    def link(self, path: EntryPath, text: str) -> None:
+        """Make a symbolic link; one with the same text is fine."""
+        with self._above(path) as folder:
+            try:
+                os.symlink(text, path[-1], dir_fd=folder)
+            except FileExistsError:
+                if os.readlink(path[-1], dir_fd=folder) != text:
+                    raise changed_by_others(self.path.joinpath(*path)) from None
+
+    def names(self, path: EntryPath) -> list[str]:
+        """Return the names in a folder."""
+        with self.opened(path) as folder:
+            return os.listdir(folder)  # noqa: PTH208 - an open folder
+
+    def size(self, path: EntryPath) -> int:
+        """Return how many bytes the files below a folder have."""
+        with self.opened(path) as top:
+            return sum(
+                status.st_size
+                for _, _, names, folder in os.fwalk(dir_fd=top)
+                for name in names
+                if (status := _file_status(folder, name)) is not None
+            )
+
+    def sync(self, path: EntryPath) -> int:
+        """Make everything below a folder durable; return how many entries are below it."""
+        count = 0
+        with self.opened(path) as top:
+            is_done = sync_file_system(top)
+            for _, folders, names, folder in os.fwalk(dir_fd=top):
+                count += len(folders) + len(names)
+                if not is_done:
+                    _sync_all(folder, names)
+        return count
+
+    @contextlib.contextmanager
+    def opened(self, path: EntryPath) -> Iterator[int]:
+        """Open a folder while the block runs, after a check of each folder on the way to it."""
+        with self._lock:
+            if self._closed:
+                raise ClientClosedError
+            root = os.dup(self._root)
+        descriptor = open_below(root, self.path, path, changed_by_others)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def close(self) -> None:
+        """Close the folder."""
+        with self._lock:
+            self._closed = True
+            os.close(self._root)
+
+    def _above(self, path: EntryPath) -> contextlib.AbstractContextManager[int]:
+        """Open the folder in which an entry is."""
+        return self.opened(path[:-1])
+
+
+def _file_status(folder: int, name: str) -> os.stat_result | None:
+    """Return the status of a regular file; None for anything else."""
+    status = status_in(folder, name)
+    return status if status is not None and stat.S_ISREG(status.st_mode) else None
+
+
+def _sync_all(folder: int, names: list[str]) -> None:
+    """Make the files of these names, and the names in the open folder, durable."""
+    for name in names:
+        if _file_status(folder, name) is not None:
+            descriptor = os.open(name, os.O_RDONLY | NO_FOLLOW | NO_WAIT, dir_fd=folder)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+    os.fsync(folder)
+
+
+def changed_by_others(path: Path) -> OSError:
+    """Return the error for something in a work folder that Holdfast did not make."""
+    return OSError(
+        errno.EEXIST,
+        "this was not made by the download, which writes through no link and over no file of "
+        "others: remove it",
+        str(path),
+    )
 
 
 class WorkFolder:
@@ -99,8 +277,8 @@ class WorkFolder:
         """Return the rules for names on this file system, after some tries."""
         self.tree.remove_all((PROBE,))
         self.tree.make((PROBE,))
-        with self.tree.opened((PROBE,)) as place:
-            longest = longest_name(place.dir_fd)
+        with self.tree.opened((PROBE,)) as folder:
+            longest = longest_name(folder)
         return NameRules(
             portable=portable,
             merges_case=self._merges("probe", "PROBE"),

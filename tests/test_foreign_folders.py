@@ -7,7 +7,6 @@ import time
 
 import pytest
 
-import holdfast.disk.folders
 from holdfast.content.cid import CID
 from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.disk.folders import Folder
@@ -43,14 +42,6 @@ def precious(tmp_path):
     for name in ("letter.txt", f"{DEAD}-{'a' * 16}", key, f"{key[-3:-1]}/{key}", "ab/" + "c" * 38):
         old_file(folder / name)
     return folder
-
-
-@pytest.fixture(params=["descriptors", "lstat"])
-def way(request, monkeypatch):
-    """Both ways to reach a folder: the one of POSIX, and the one for systems without it."""
-    if request.param == "lstat":
-        monkeypatch.setattr(holdfast.disk.folders, "HAS_DIR_FD", False)
-    return request.param
 
 
 # The two attacks, word for word, with the installed command.
@@ -117,12 +108,23 @@ def test_a_project_chooses_no_folder_and_the_user_does(commands, field):
     assert not (commands.folder / "store").exists()
 
 
+def test_a_project_does_not_set_the_limit_of_unverified_bytes(commands):
+    (commands.folder / "holdfast.toml").write_text("max_unverified_bytes = 9\n")
+    code, lines = commands.failure("store", "1")
+    assert code == 3
+    assert "max_unverified_bytes" in lines[0]
+    (commands.folder / "holdfast.toml").unlink()
+    shown = commands.json("config", HOLDFAST_MAX_UNVERIFIED_BYTES="9")
+    told = {"value": 9, "source": "HOLDFAST_MAX_UNVERIFIED_BYTES"}
+    assert shown["max_unverified_bytes"] == told
+
+
 # Below the root nothing is followed.
 
 
 @pytest.mark.parametrize("name", ["blocks", "blocks/tmp", "blocks/SUB", "holdfast.sqlite3"])
 @pytest.mark.parametrize("target", ["other store", "missing", "file"])
-def test_links_below_the_root_are_refused(tmp_path, precious, way, name, target):
+def test_links_below_the_root_are_refused(tmp_path, precious, name, target):
     store, other = tmp_path / "store", tmp_path / "other"
     for path in (store, other):
         with Repository(path) as repository:
@@ -151,7 +153,7 @@ def test_links_below_the_root_are_refused(tmp_path, precious, way, name, target)
     assert not (tmp_path / "no").exists()
 
 
-def test_the_root_itself_may_be_a_link(tmp_path, way):
+def test_the_root_itself_may_be_a_link(tmp_path):
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
     with Repository(tmp_path / "link") as repository:
@@ -160,7 +162,7 @@ def test_the_root_itself_may_be_a_link(tmp_path, way):
         assert b"".join(repository.read(CID.parse(pin.cid))) == LARGE
 
 
-def test_a_link_in_the_place_of_a_block_is_not_read(tmp_path, way):
+def test_a_link_in_the_place_of_a_block_is_not_read(tmp_path):
     with Repository(tmp_path / "store") as repository:
         pin, _ = repository.add(LARGE, UNIXFS_V1_2025)
         cid = CID.parse(pin.cid)
@@ -188,7 +190,7 @@ def test_a_link_in_the_place_of_a_block_is_not_read(tmp_path, way):
 # Only files of ours are removed.
 
 
-def test_only_files_with_names_of_ours_are_removed(tmp_path, way):
+def test_only_files_with_names_of_ours_are_removed(tmp_path):
     with Repository(tmp_path) as repository:
         pin, _ = repository.add(LARGE, UNIXFS_V1_2025)
         key = bytes(CID.parse(pin.cid)).hex()
@@ -246,7 +248,7 @@ needs_root = pytest.mark.skipif(
 
 @needs_root
 @pytest.mark.parametrize("name", ["", "blocks", "blocks/tmp", "blocks/SUB", "holdfast.sqlite3"])
-def test_what_belongs_to_another_user_is_refused_even_for_root(tmp_path, way, name):
+def test_what_belongs_to_another_user_is_refused_even_for_root(tmp_path, name):
     with Repository(tmp_path / "store") as repository:
         pin, _ = repository.add(LARGE, UNIXFS_V1_2025)
     cid = CID.parse(pin.cid)
@@ -278,7 +280,7 @@ def test_a_folder_of_root_that_all_may_write_to_is_refused(public_folder):
 # The folder itself.
 
 
-def test_a_folder_refuses_links_and_keeps_to_regular_files(tmp_path, way):
+def test_a_folder_refuses_links_and_keeps_to_regular_files(tmp_path):
     folder = Folder(tmp_path, "a", "b")
     assert not folder.exists()
     assert folder.read("x", 10) is None

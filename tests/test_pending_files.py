@@ -1,4 +1,8 @@
-"""No temporary file is left behind, however a process ends; and who may set the limit."""
+"""Files that appear when they are complete: what an interruption leaves, and what is not touched.
+
+No temporary file is left behind, however a process ends. In the cache folder, no link is followed,
+and no file of others is removed.
+"""
 
 import os
 import signal
@@ -7,26 +11,33 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
-from unittest.mock import ANY
 
 import pytest
 
 from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.content.reference import Reference
 from holdfast.disk import atomic
-from holdfast.disk.atomic import FORGOTTEN_AFTER, PendingFile
-from holdfast.disk.partial import NAME, WORTH_KEEPING, PartialFile
+from holdfast.disk.atomic import (
+    SAVED,
+    SAVED_FORGOTTEN_AFTER,
+    TEMPORARY,
+    TEMPORARY_FORGOTTEN_AFTER,
+    WORTH_KEEPING,
+    PendingFile,
+)
 from holdfast.protocol.gateway import RAW_TYPE
-from holdfast.sinks.sinks import SpoolSink
+from holdfast.sinks.sinks import SpoolSink, TargetSink
 from holdfast.sources.blob import Blob
 from holdfast.testing import Scripted, ScriptedServer
 from tests.content import Blocks
+from tests.disks import pending_download
 from tests.support import raw_cid, wait_until
 
-posix = pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
 linux = pytest.mark.skipif(atomic.NO_NAME is None, reason="needs files without a name")
 
 DATA = bytes(range(256)) * 100_000
+HELLO_CID = raw_cid(b"hello")
+OLD = time.time() - SAVED_FORGOTTEN_AFTER - 3600
 ROOT, BLOCKS = Blocks.of_file(DATA, UNIXFS_V1_2025)
 
 SCRIPT = """
@@ -85,7 +96,6 @@ def terminate_when_it_has(process, size, folder, *, named_in=None):
         process.wait()
 
 
-@posix
 @linux
 @pytest.mark.parametrize("by", ["script", "command"])
 @pytest.mark.parametrize("where", ["spooled", "beside its target"])
@@ -132,7 +142,6 @@ def without_blocks(request):
     return Scripted(status=406) if "format=raw" in request.target else answer(request)
 
 
-@posix
 @linux
 @pytest.mark.parametrize(
     ("cid", "reply", "may_stay"),
@@ -146,10 +155,7 @@ def without_blocks(request):
 def test_sigterm_leaves_only_verified_bytes_in_the_cache(tmp_path, cid, reply, may_stay, before):
     cache = tmp_path / "cache"
     if before == "kept":  # by an earlier download
-        partial = PartialFile(cache / "partial", Reference.parse(cid))
-        partial.open()
-        partial.write(DATA[: 2 << 20])
-        partial.close(verified=2 << 20)
+        pending_download(cache, cid, DATA[: 2 << 20]).discard(verified=2 << 20)
     with ScriptedServer(reply) as server:
         process = subprocess.Popen(  # noqa: S603
             [sys.executable, "-c", SCRIPT, server.url, cid, str(tmp_path / "copy"), str(cache)],
@@ -164,34 +170,55 @@ def test_sigterm_leaves_only_verified_bytes_in_the_cache(tmp_path, cid, reply, m
         assert DATA.startswith(kept)
 
 
-def test_a_partial_file_loses_its_name_when_what_it_holds_is_given_up(tmp_path):
-    partial = PartialFile(tmp_path, Reference.parse(str(ROOT)))
-    partial.open()
-    partial.write(DATA[: 2 << 20])
-    assert [NAME.fullmatch(path.name)["own"] for path in tmp_path.iterdir()] in ([], [ANY])
-    partial.keep()
-    assert [NAME.fullmatch(path.name)["own"] for path in tmp_path.iterdir()] == [None]
-    partial.truncate(1000)
-    partial.write(b"not verified")
-    assert [NAME.fullmatch(path.name)["own"] for path in tmp_path.iterdir()] in ([], [ANY])
-    partial.commit(tmp_path / "copy", None)
-    assert [path.name for path in tmp_path.iterdir()] == ["copy"]
+def test_a_saved_file_loses_its_name_when_what_it_holds_is_given_up(tmp_path):
+    cache = tmp_path / "cache"
+    pending = pending_download(cache, str(ROOT), DATA[: 2 << 20])
+
+    def saved():
+        """Whether the file has the name of its place, and no other."""
+        names = [path.name for path in (cache / "partial").iterdir()]
+        assert len(names) <= 1
+        assert all(SAVED.fullmatch(name) or TEMPORARY.fullmatch(name) for name in names)
+        return any(map(SAVED.fullmatch, names))
+
+    assert not saved()
+    pending.save()
+    assert saved()
+    pending.truncate(1000)
+    pending.write(b"not verified")
+    assert not saved()
+    pending.commit()
+    assert list((cache / "partial").iterdir()) == []
     assert (tmp_path / "copy").read_bytes() == DATA[:1000] + b"not verified"
 
 
 def test_of_two_downloads_one_keeps_its_bytes(tmp_path):
-    first, second = (PartialFile(tmp_path, Reference.parse(str(ROOT))) for _ in range(2))
-    for partial in (first, second):
-        partial.open()
-        partial.write(DATA[: 2 << 20])
-    for partial in (first, second):
-        partial.keep()
+    cache = tmp_path / "cache"
+    first, second = (pending_download(cache, str(ROOT), DATA[: 2 << 20]) for _ in range(2))
+    for pending in (first, second):
+        pending.save()
     second.write(b"more")
-    second.commit(tmp_path / "copy", None)
-    first.close(verified=2 << 20)
+    second.commit()
+    first.discard(verified=2 << 20)
     assert (tmp_path / "copy").stat().st_size == (2 << 20) + 4
-    (kept,) = [path for path in tmp_path.iterdir() if path.name != "copy"]
-    assert kept.read_bytes() == DATA[: 2 << 20]
+    (path,) = (cache / "partial").iterdir()
+    assert path.read_bytes() == DATA[: 2 << 20]
+
+
+def test_a_download_under_way_keeps_its_file_whatever_the_clock_says(tmp_path):
+    cache = tmp_path / "cache"
+    used = pending_download(cache, str(ROOT), b"x" * 10)
+    used.save()
+    (path,) = (cache / "partial").iterdir()
+    os.utime(path, (0, 0))
+    pending_download(cache, raw_cid(b"other"), b"").discard()
+    assert path.exists()
+    used.commit()
+    assert (tmp_path / "copy").read_bytes() == b"x" * 10
+    path.write_bytes(b"left by a process that died")
+    os.utime(path, (0, 0))
+    pending_download(cache, raw_cid(b"other"), b"").discard()
+    assert not path.exists()
 
 
 @linux
@@ -226,7 +253,7 @@ def test_a_pending_file_has_no_name_until_it_is_whole(tmp_path):
 
 def test_where_files_have_names_those_of_ended_processes_are_swept(tmp_path, monkeypatch):
     monkeypatch.setattr(atomic, "NO_NAME", None)
-    long_ago = time.time() - FORGOTTEN_AFTER - 60
+    long_ago = time.time() - TEMPORARY_FORGOTTEN_AFTER - 60
     names = {f".{digit * 16}.holdfast-part" for digit in "abc"}
     link, kept, left = sorted(names)
     (tmp_path / left).write_bytes(b"left")
@@ -248,12 +275,88 @@ def test_where_files_have_names_those_of_ended_processes_are_swept(tmp_path, mon
     assert found == {link, kept, "precious", ".x.holdfast-part", "file", "other"}
 
 
-def test_a_project_does_not_set_the_limit(commands):
-    (commands.folder / "holdfast.toml").write_text("max_unverified_bytes = 9\n")
-    code, lines = commands.failure("store", "1")
-    assert code == 3
-    assert "max_unverified_bytes" in lines[0]
-    (commands.folder / "holdfast.toml").unlink()
-    shown = commands.json("config", HOLDFAST_MAX_UNVERIFIED_BYTES="9")
-    told = {"value": 9, "source": "HOLDFAST_MAX_UNVERIFIED_BYTES"}
-    assert shown["max_unverified_bytes"] == told
+def interrupted(cache):
+    """Leave the file of an interrupted download in the cache folder; return its path."""
+    pending_download(cache, HELLO_CID, DATA[:WORTH_KEEPING]).discard(verified=WORTH_KEEPING)
+    (path,) = (cache / "partial").iterdir()
+    return path
+
+
+def download(tmp_path):
+    """Download to a file by way of the cache folder; return how much was found of it before."""
+    sink = TargetSink(
+        tmp_path / "copy", cache=tmp_path / "cache", reference=Reference.parse(HELLO_CID)
+    )
+    sink.open()
+    saved = sink.saved_size
+    sink.restart()
+    sink.write(b"hello")
+    sink.commit()
+    sink.discard()
+    assert (tmp_path / "copy").read_bytes() == b"hello"
+    return saved
+
+
+def test_a_partial_file_is_found_again(tmp_path):
+    interrupted(tmp_path / "cache")
+    assert download(tmp_path) == WORTH_KEEPING
+    assert list((tmp_path / "cache/partial").iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", ["link", "dangling", "hard link", "pipe", "folder"])
+def test_what_is_no_file_of_ours_is_neither_read_nor_written(tmp_path, kind):
+    outside = tmp_path / "outside"
+    outside.write_bytes(b"precious" * 1000)
+    path = interrupted(tmp_path / "cache")
+    path.unlink()
+    match kind:
+        case "link":
+            path.symlink_to(outside)
+        case "dangling":
+            path.symlink_to(tmp_path / "new")
+        case "hard link":
+            os.link(outside, path)
+        case "pipe":
+            os.mkfifo(path)
+        case "folder":
+            path.mkdir()
+    assert download(tmp_path) == 0
+    assert outside.read_bytes() == b"precious" * 1000
+    assert not (tmp_path / "new").exists()
+    assert os.path.lexists(path)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs another user")
+@pytest.mark.parametrize("what", ["file", "folder"])
+def test_what_belongs_to_another_user_is_not_used(tmp_path, what):
+    path = interrupted(tmp_path / "cache")
+    os.chown(path if what == "file" else path.parent, 12345, 12345)
+    assert download(tmp_path) == 0
+    assert path.read_bytes() == DATA[:WORTH_KEEPING]
+
+
+def test_a_linked_folder_is_not_used_and_not_swept(tmp_path):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    for name in ("thesis.part", f"{'a' * 40}.part"):
+        (outside / name).write_bytes(b"precious")
+        os.utime(outside / name, (OLD, OLD))
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache/partial").symlink_to(outside)
+    assert download(tmp_path) == 0
+    assert len(list(outside.iterdir())) == 2
+
+
+def test_only_old_files_with_names_of_ours_are_swept(tmp_path):
+    folder = tmp_path / "cache/partial"
+    folder.mkdir(parents=True)
+    ours = [f"{'a' * 40}.part", f".{'c' * 16}.holdfast-part"]
+    others = ["thesis.part", "a.part", f"{'A' * 40}.part", f"{'a' * 41}.part", f"{'a' * 40}.part~"]
+    for name in (*ours, *others):
+        (folder / name).write_bytes(b"x")
+        os.utime(folder / name, (OLD, OLD))
+    (folder / f"{'d' * 40}.part").write_bytes(b"x")  # young
+    (folder / f"{'e' * 40}.part").symlink_to(folder / "thesis.part")
+    download(tmp_path)
+    left = {path.name for path in folder.iterdir()}
+    assert left == {*others, f"{'d' * 40}.part", f"{'e' * 40}.part"}

@@ -155,11 +155,11 @@ class NamesOfDirectory:
         self._seen.add(digest)
 
 
-def longest_name(descriptor: int | None) -> int:
+def longest_name(descriptor: int) -> int:
     """Return how many bytes a name may have in the open folder."""
     try:
-        return os.fpathconf(descriptor, "PC_NAME_MAX") if descriptor is not None else LONGEST_NAME
-    except (AttributeError, OSError, ValueError):  # Windows; a file system that does not say it
+        return os.fpathconf(descriptor, "PC_NAME_MAX")
+    except (OSError, ValueError):  # a file system that does not say it
         return LONGEST_NAME
 
 
