@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.cli.run import Run, config_of
+from holdfast.config.connections import Setting
 from holdfast.config.fields import FIELDS
-from holdfast.config.layers import Setting
 from holdfast.config.secret import Secret
 from holdfast.config.settings_files import gather
 from holdfast.errors import ConfigError
@@ -257,7 +257,6 @@ def test_a_profile_of_a_connection_decides_the_cid(commands):
         ('use = "b"', "unknown field 'use'"),
         ("on_event = 1", "on_event is for Python programs"),
         ("rate_limit = true", "rate_limit must be"),
-        ("projects = true", "projects: a project's file can no longer choose a connection: remove"),
         ('token_file = "x"\ntoken_env = "X"', "token_file and token_env are given: keep one"),
         (f'token_file = "x"\nprovider_token = "{TOKEN}"', "provider_token and token_file are"),
         ('token_file = ""', "token_file: name a file that holds the token"),

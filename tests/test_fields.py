@@ -11,8 +11,7 @@ import pytest
 
 from holdfast import AsyncClient, Client, ClientConfig
 from holdfast.config import ConfigFields
-from holdfast.config.environment import read_environment
-from holdfast.config.fields import FIELDS
+from holdfast.config.fields import FIELDS, read_environment
 from holdfast.config.secret import Secret
 
 STORED = typing.get_type_hints(ClientConfig)

@@ -17,7 +17,7 @@ from holdfast._async.runtime import run_blocking
 from holdfast._async.upload_sources import AsyncUploadable, open_upload
 from holdfast._async.workers import AsyncItems, AsyncOutcomes, AsyncWorkGroup
 from holdfast.config import ClientConfig, ConfigFields
-from holdfast.config.wrapping import takes_secrets
+from holdfast.config.fields import takes_secrets
 from holdfast.content.reference import Reference
 from holdfast.errors import ClientClosedError
 from holdfast.protocol import json_text

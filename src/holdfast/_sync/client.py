@@ -19,7 +19,7 @@ from holdfast._sync.runtime import run_blocking
 from holdfast._sync.upload_sources import Uploadable, open_upload
 from holdfast._sync.workers import Items, Outcomes, WorkGroup
 from holdfast.config import ClientConfig, ConfigFields
-from holdfast.config.wrapping import takes_secrets
+from holdfast.config.fields import takes_secrets
 from holdfast.content.reference import Reference
 from holdfast.errors import ClientClosedError
 from holdfast.protocol import json_text

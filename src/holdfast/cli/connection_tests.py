@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 import holdfast
 from holdfast.cli.run import config_of
-from holdfast.config.layers import USE, Setting
+from holdfast.config.connections import USE, Setting
 from holdfast.errors import ConfigError, RequestTimeoutError
 from holdfast.hints import advise
 

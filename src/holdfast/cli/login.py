@@ -10,7 +10,7 @@ from holdfast.cli import tokens
 from holdfast.cli.exit_codes import UsageError
 from holdfast.cli.reports import note
 from holdfast.cli.run import Run, command, config_of, group
-from holdfast.config.layers import USE
+from holdfast.config.connections import USE
 from holdfast.config.secret import Secret
 from holdfast.errors import AuthenticationError, ClientError, ConfigError
 from holdfast.hints import advise
@@ -97,7 +97,7 @@ def _ask_provider(saved: str | None) -> str:
 
 def _check_provider(name: str) -> None:
     from holdfast.config import checks
-    from holdfast.config.wrapping import wrap_secret
+    from holdfast.config.fields import wrap_secret
     from holdfast.registry import check_provider, row_of
 
     check_provider(checks.provider("provider", wrap_secret("provider", name)))

@@ -12,9 +12,17 @@ from typing import Annotated, Any, Final
 import typer
 
 from holdfast.cli.exit_codes import UsageError
-from holdfast.config import checks, readers
-from holdfast.config.fields import FIELDS, Field
-from holdfast.config.layers import USE
+from holdfast.config import checks
+from holdfast.config.connections import USE
+from holdfast.config.fields import (
+    FIELDS,
+    Field,
+    read_flag,
+    read_list,
+    read_number,
+    read_text,
+    read_whole,
+)
 from holdfast.disk.readable_size import parse_size
 
 # Completion of CIDs and names with TAB: from the pins of the store on this machine.
@@ -237,11 +245,11 @@ def connection_names() -> list[str]:
 CALLBACKS: Final = {"path": not_empty, "cache_path": not_empty, "cid_version": _check_version}
 COMPLETIONS: Final = {"provider": _providers, "profile": lambda: list(checks.PROFILES)}
 TYPES: Final[dict[Any, Any]] = {
-    readers.flag: bool,
-    readers.number: float,
-    readers.several: list[str],
-    readers.text: str,
-    readers.whole: int,
+    read_flag: bool,
+    read_number: float,
+    read_list: list[str],
+    read_text: str,
+    read_whole: int,
 }
 """The type of an option, by the reader of its field's environment variable."""
 

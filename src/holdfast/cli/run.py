@@ -18,7 +18,7 @@ from holdfast.cli.exit_codes import UsageError
 from holdfast.cli.options import Options, connection_options, output_options, use_options
 from holdfast.cli.progress import ProgressBar, progress_bar
 from holdfast.cli.unknown_words import CommandGroup, Refused
-from holdfast.config.layers import USE, Setting
+from holdfast.config.connections import USE, Setting
 from holdfast.errors import ConfigError
 from holdfast.hints import advise
 

@@ -10,7 +10,7 @@ from holdfast.cli.login import tell_stronger
 from holdfast.cli.options import CONNECTED
 from holdfast.cli.reports import note
 from holdfast.cli.run import Run, command, config_of, group
-from holdfast.config.layers import USE, Setting
+from holdfast.config.connections import USE, Setting
 from holdfast.errors import ConfigError
 from holdfast.hints import advise
 
@@ -117,9 +117,7 @@ def _keys(key: str) -> "Keys":
 
 def _checked(file: "SettingsFile", key: str, text: str) -> "tuple[Keys, Any]":
     """Return the keys, and the value that `text` stands for, as it is written to the file."""
-    from holdfast.config import readers
-    from holdfast.config.fields import FIELDS
-    from holdfast.config.wrapping import wrap_secret
+    from holdfast.config.fields import FIELDS, read_number, wrap_secret
     from holdfast.registry import check_provider
 
     keys = _keys(key)
@@ -135,7 +133,7 @@ def _checked(file: "SettingsFile", key: str, text: str) -> "tuple[Keys, Any]":
     if keys[0] in TABLES:
         if len(keys) == 1:
             raise ConfigError(f"{key} is a table: write holdfast config set {key}.NAME NUMBER")
-        number = _whole_if_possible(readers.number(key, text))
+        number = _whole_if_possible(read_number(key, text))
         table = file.values.get(keys[0])
         field.check(keys[0], {**(table if isinstance(table, dict) else {}), keys[1]: number})
         return keys, number
@@ -156,8 +154,7 @@ def _whole_if_possible(value: Any) -> Any:
 
 
 def _connection(file: "SettingsFile", text: str) -> str:
-    from holdfast.config.connections import unknown_connection
-    from holdfast.config.layers import connection_name
+    from holdfast.config.connections import connection_name, unknown_connection
     from holdfast.config.secret import Secret
     from holdfast.config.settings_files import connections
     from holdfast.registry import providers_without_token

@@ -10,7 +10,7 @@ from holdfast.cli.connection_tests import Probe, address_of, try_connection, val
 from holdfast.cli.options import TEST_TIMEOUT, connection_names
 from holdfast.cli.reports import note
 from holdfast.cli.run import Run, command, group
-from holdfast.config.layers import USE, Setting
+from holdfast.config.connections import USE, Setting
 
 commands: Final = group()
 METAVAR: Final = "CONNECTION"

@@ -15,7 +15,7 @@ from holdfast.cli.options import CONNECTED, TEST_TIMEOUT
 from holdfast.cli.output import paint
 from holdfast.cli.reports import note
 from holdfast.cli.run import Run, command, config_of, group
-from holdfast.config.layers import USE, Setting
+from holdfast.config.connections import USE, Setting
 
 commands: Final = group()
 SECONDS: Final = 5.0

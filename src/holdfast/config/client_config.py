@@ -14,11 +14,9 @@ from urllib.parse import urlsplit
 
 from holdfast import registry
 from holdfast.config import checks
-from holdfast.config.environment import read_environment
-from holdfast.config.fields import FIELDS, unknown_field
+from holdfast.config.fields import FIELDS, read_environment, takes_secrets, unknown_field
 from holdfast.config.limits import Retries, Timeouts
 from holdfast.config.secret import Secret
-from holdfast.config.wrapping import takes_secrets
 from holdfast.errors import ConfigError
 from holdfast.events import EventHook
 from holdfast.hints import advise

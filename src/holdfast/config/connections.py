@@ -16,24 +16,18 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from holdfast.config import checks
-from holdfast.config.fields import FIELDS, unknown_field
-from holdfast.config.layers import (
-    CONNECTIONS,
-    FOLDER_FIELDS,
-    USE,
-    USE_VARIABLE,
-    Layer,
-    Setting,
-    Sources,
-    checked,
-    merge,
-    own_place,
-)
+from holdfast.config.fields import FIELDS, MAX_NAME, unknown_field, wrap_secret, wrap_secrets
 from holdfast.config.secret import Secret
 from holdfast.errors import ConfigError
 from holdfast.hints import did_you_mean
 from holdfast.registry import BUILT_IN, providers_without_token, row_of
 
+USE: Final = "use"
+"""The setting that names the connection in use."""
+USE_VARIABLE: Final = "HOLDFAST_USE"
+CONNECTIONS: Final = "connections"
+"""The setting of the user's file that defines connections."""
+FOLDER_FIELDS: Final = {name for name, field in FIELDS.items() if field.is_folder}
 TOKEN_KEYS: Final = {
     "provider_token": ("token_file", "token_env"),
     "gateway_token": ("gateway_token_file", "gateway_token_env"),
@@ -46,8 +40,122 @@ ADDRESSES: Final = {"provider_token": "pin_api_url", "gateway_token": "gateway_u
 OWN_KEYS: Final = tuple(key for keys in TOKEN_KEYS.values() for key in keys)
 """The keys of a connection beside the fields of the configuration."""
 
-PROJECTS: Final = "projects"
-"""A key of connections in earlier versions."""
+
+class Setting(NamedTuple):
+    """A checked value and where it came from, or the error that the value there caused."""
+
+    value: Any
+    source: str
+    error: str = ""
+
+
+Layer = dict[str, Setting]
+"""The settings of one source, by name."""
+
+
+class Sources(NamedTuple):
+    """The settings that were read.
+
+    Attributes:
+        own: Those of the user's file, with the connections.
+        environment: Those of the ``HOLDFAST_*`` variables.
+        theirs: Those of the project's file.
+        user_file: The path of the user's file, which may not exist; None without a home folder.
+        project_file: The path of the project's file, if there is one.
+    """
+
+    own: Layer
+    environment: Layer
+    theirs: Layer
+    user_file: Path | None
+    project_file: Path | None
+
+
+def file_layer(values: Mapping[str, Any], file: Path) -> Layer:
+    """Return the settings in a file. Its folder is where relative paths in it begin."""
+    return {name: checked(name, values[name], str(file), file.parent) for name in values}
+
+
+def project_layer(layer: Layer, file: Path, user_file: Path | None) -> Layer:
+    """Return the settings of a project's file, with an error for each that it may not set."""
+    refusal = "is not allowed in a project's file, which is shared: remove it, and set it in"
+    return {
+        name: Setting(None, str(file), f"{file}: {name} {refusal} {own_place(name, user_file)}")
+        if name in {USE, CONNECTIONS} or (name in FIELDS and FIELDS[name].file == "user")
+        else setting
+        for name, setting in layer.items()
+    }
+
+
+def own_place(name: str, user_file: Path | None) -> str:
+    """Return where a user can set a field without sharing it."""
+    variable = FIELDS[name].variable if name in FIELDS and FIELDS[name].read else None
+    places = (user_file, USE_VARIABLE if name == USE else variable)
+    return " or ".join(str(place) for place in places if place)
+
+
+def checked(name: str, value: Any, source: str, folder: Path | None = None) -> Setting:
+    """Return the setting with its value in the stored form, secrets wrapped, or with the error."""
+    try:
+        return Setting(_check(name, value, folder), source)
+    except ConfigError as error:
+        return Setting(None, source, f"{source}: {error}")
+
+
+def _check(name: str, value: Any, folder: Path | None) -> Any:
+    if name == USE:
+        return connection_name(USE, value)
+    if name == CONNECTIONS:
+        return _tables(value)
+    if name not in FIELDS:
+        raise ConfigError(unknown_field(name))
+    if FIELDS[name].file == "none":
+        raise ConfigError(f"{name} is for Python programs: remove it")
+    if folder is not None and name in FOLDER_FIELDS and isinstance(value, str) and value:
+        value = str(path_in(folder, value))
+    return wrap_secret(name, FIELDS[name].check(name, value))
+
+
+def path_in(folder: Path, path: str) -> Path:
+    """Return `path`, which is relative to `folder`, or to the home directory after ``~``."""
+    try:
+        return folder / Path(path).expanduser()
+    except RuntimeError:
+        raise ConfigError("the path begins with ~, and this user has no home directory") from None
+
+
+def connection_name(name: str, value: Secret) -> str:
+    """Return the name of a connection; a longer text, which may be a token, is a ConfigError."""
+    if not isinstance(value.reveal(), str) or not value.reveal().strip():
+        raise ConfigError(f"{name} must be the name of a connection")
+    if len(value.reveal().strip()) > MAX_NAME:
+        raise ConfigError(
+            f"{name} must be the name of a connection, of {MAX_NAME} characters or less"
+        )
+    return value.reveal().strip()
+
+
+def _tables(value: Any) -> dict[str, Any]:
+    """Return the tables of the connections by name, with the secrets in them wrapped."""
+    if not isinstance(value.reveal(), Mapping):
+        raise ConfigError(f"{CONNECTIONS} must be tables: write [{CONNECTIONS}.NAME]")
+    return {
+        name: wrap_secrets(table) if isinstance(table, Mapping) else Secret(table)
+        for name, table in value.reveal().items()
+    }
+
+
+def merge(*layers: Layer) -> Layer:
+    """Return all settings; a later layer wins. Errors stay, so that all of them are reported."""
+    merged: Layer = {}
+    for layer in layers:
+        merged |= {
+            name: setting
+            for name, setting in layer.items()
+            if name not in merged or not merged[name].error
+        }
+    return merged
+
 
 Tables = Mapping[str, Any]
 """The connections that the user defines, by name."""
@@ -178,7 +286,7 @@ def _connection_layer(
     layer = {
         name: checked(name, table[name], source, folder)
         if name in FIELDS
-        else Setting(None, source, f"{source}: {_wrong_key(name, use.value)}")
+        else Setting(None, source, f"{source}: {unknown_field(name, OWN_KEYS)}")
         for name in table
         if name in names or not (name in FIELDS or name in OWN_KEYS)
     }
@@ -191,13 +299,6 @@ def _connection_layer(
 
 def _place(use: Setting, user_file: Path | None) -> str:
     return f"{user_file} [{CONNECTIONS}.{use.value}]"
-
-
-def _wrong_key(name: str, connection: str) -> str:
-    if name == PROJECTS:
-        remedy = f"remove this key, and choose it with --use {connection} or {USE_VARIABLE}"
-        return f"{name}: a project's file can no longer choose a connection: {remedy}"
-    return unknown_field(name, OWN_KEYS)
 
 
 def _token_layer(field: str, table: Mapping[str, Any], source: str) -> Layer:

@@ -1,21 +1,37 @@
 """The table of configuration fields: one row for each field, with all that is known about it.
 
+Below the table: the wrapping of secrets, and how the ``HOLDFAST_*`` variables are read.
+
 The checks of `ClientConfig`, the wrapping of secrets, the ``HOLDFAST_*`` variables, the rules for
 ``holdfast.toml``, the options of the command line, ``help(ClientConfig)`` and the reference page
 derive from it. To add a field, add a row here and a line each to `ConfigFields` and `ClientConfig`,
 which type checkers read. A test compares the three.
 """
 
+import inspect
+import json
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial, wraps
 from itertools import groupby
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypeVar, cast
 
 from holdfast import registry
-from holdfast.config import checks, limits, readers
+from holdfast.config import checks
+from holdfast.config.limits import Retries, Timeouts, limits
+from holdfast.config.secret import Secret
+from holdfast.errors import ConfigError
 from holdfast.hints import did_you_mean
 
 Resource = Literal["connections", "repository"]
+Function = TypeVar("Function", bound=Callable[..., Any])
+MAX_DIGITS: Final = 30  # Python itself refuses thousands
+FLAGS: Final = {
+    **dict.fromkeys(("1", "true", "yes", "on"), True),
+    **dict.fromkeys(("0", "false", "no", "off"), False),
+}
+MAX_NAME: Final = 40  # characters; a longer text where a short name belongs may be a credential
 
 
 class Option(NamedTuple):
@@ -85,6 +101,71 @@ class Field:
         return self.check is checks.path
 
 
+# Readers: each takes the name of a variable and its text, and returns the value of a field or
+# raises a `ConfigError` that names the variable. The field's check then applies to the value.
+
+
+def read_text(_: str, value: str) -> str:
+    """Return the text without outer whitespace."""
+    return value.strip()
+
+
+def read_secret(_: str, value: str) -> Secret:
+    """Wrap a credential."""
+    return Secret(value)
+
+
+def read_list(_: str, value: str) -> tuple[str, ...]:
+    """Split a list at its commas."""
+    return tuple(each.strip() for each in value.split(",") if each.strip())
+
+
+def read_flag(variable: str, value: str) -> bool:
+    """Read ``true``, ``yes``, ``on`` or ``1``, or one of their opposites."""
+    if value.strip().lower() not in FLAGS:
+        raise ConfigError(f"{variable} must be true or false")
+    return FLAGS[value.strip().lower()]
+
+
+def read_whole(variable: str, value: str) -> int:
+    """Read a whole number."""
+    if not value.strip().isdecimal() or len(value) > MAX_DIGITS:
+        raise ConfigError(f"{variable} must be a whole number")
+    return int(value)
+
+
+def read_number(variable: str, value: str) -> float:
+    """Read a number."""
+    try:
+        return float(value)
+    except ValueError:
+        raise ConfigError(f"{variable} must be a number") from None
+
+
+def read_numbers(variable: str, value: str) -> dict[str, float]:
+    """Read numbers by name, such as ``attempts=6, cap=5``."""
+    pairs = [each.partition("=") for each in value.split(",") if each.strip()]
+    try:
+        return {
+            name.strip(): int(number) if number.strip().isdecimal() else float(number)
+            for name, _, number in pairs
+        }
+    except ValueError:
+        raise ConfigError(f"{variable} must be numbers by name, such as name=5") from None
+
+
+def read_options(variable: str, value: str) -> dict[str, Any]:
+    """Read a JSON object, such as ``{"network": "private"}``. Its values may be secret."""
+    try:
+        parsed = json.loads(value)
+    except (ValueError, RecursionError):
+        parsed = None
+    if isinstance(parsed, dict):
+        return parsed
+    del value, parsed
+    raise ConfigError(f'{variable} must be a JSON object, such as {{"name": "value"}}')
+
+
 _SHOWN: Final = {name: row for name, row in registry.BUILT_IN.items() if row.stands_for is None}
 _BUILT_IN: Final = ", ".join(f"`{name}`" for name in _SHOWN)
 _API_URLS: Final = ", ".join(
@@ -99,78 +180,78 @@ _GATEWAYS: Final = "; ".join(
 # A table reads better in rows than with an argument on each line.
 # fmt: off
 _ROWS: Final = (
-    Field("provider", checks.provider, readers.text,
+    Field("provider", checks.provider, read_text,
           f"{_BUILT_IN}, or the name of an installed provider.",
           file="project", bound_to=("connections", "repository"), endpoint=True,
           option=Option("connection", "NAME")),
-    Field("provider_token", checks.token, readers.secret,
+    Field("provider_token", checks.token, read_secret,
           "The provider's credential: a JWT; for `kubo`, `cluster` and `psa` a bearer token, or "
           "`user:password`. "
           "Outer whitespace is removed.",
           secret=True, sent_to="provider", endpoint=True),
-    Field("gateway_url", checks.gateways, readers.several,
+    Field("gateway_url", checks.gateways, read_list,
           "The gateway for reads, or several, tried in order. An empty path becomes `/ipfs`. "
           f"None is the usual ones: {_GATEWAYS}; `local` and `kubo` need none.",
           file="project", endpoint=True, option=Option("connection", "URL")),
-    Field("gateway_token", checks.token, readers.secret,
+    Field("gateway_token", checks.token, read_secret,
           "A credential for the first gateway, if it requires one.",
           secret=True, sent_to="gateway_url", endpoint=True),
-    Field("pin_api_url", checks.api_urls, readers.several,
+    Field("pin_api_url", checks.api_urls, read_list,
           f"The base address of the provider's API. None is the usual one: {_API_URLS}; "
           "`psa` has none. "
           "For `cluster` also several, each of a peer: if one fails, the next is asked.",
           endpoint=True, option=Option("connection", "URL")),
-    Field("cid_version", checks.cid_version, readers.whole,
+    Field("cid_version", checks.cid_version, read_whole,
           "The version of new CIDs: 0 or 1.", file="project", option=Option("layout", "0|1")),
-    Field("profile", checks.profile, readers.text,
+    Field("profile", checks.profile, read_text,
           f"How content is cut into blocks: {', '.join(checks.PROFILES)}. "
           "None follows `cid_version`.", file="project", option=Option("layout", "NAME")),
-    Field("verify", checks.flag, readers.flag,
+    Field("verify", checks.flag, read_flag,
           "Verify what is read against its CID.",
           option=Option("connection", flags="--verify/--no-verify")),
-    Field("timeouts", limits.timeouts, readers.numbers,
+    Field("timeouts", partial(limits, Timeouts), read_numbers,
           "How long to wait: `Timeouts`, or a mapping of its fields.", file="project"),
-    Field("retries", limits.retries, readers.numbers,
+    Field("retries", partial(limits, Retries), read_numbers,
           "How often to send a failed request again: `Retries`, or a mapping of its fields.",
           file="project"),
-    Field("rate_limit", checks.rate, readers.number,
+    Field("rate_limit", checks.rate, read_number,
           "The most requests a minute, evenly spaced, over all threads or tasks of the client. "
           "None is no limit.", file="project"),
-    Field("hedge_after", checks.seconds, readers.number,
+    Field("hedge_after", checks.seconds, read_number,
           "Seconds after which a read that a gateway has not begun to answer is also sent to the "
           "next gateway. The first verified answer wins. None waits for the first to fail.",
           file="project"),
-    Field("max_json_bytes", checks.whole, readers.whole,
+    Field("max_json_bytes", checks.whole, read_whole,
           "The largest JSON document that `retrieve` and `receive` accept.", file="project"),
-    Field("max_unverified_bytes", checks.whole, readers.whole,
+    Field("max_unverified_bytes", checks.whole, read_whole,
           "How many bytes of a file a gateway may send that can be verified only at the end, "
           "where no verified block gives the size. A `Content-Length` does not raise it."),
-    Field("path", checks.path, readers.text,
+    Field("path", checks.path, read_text,
           "The folder of the embedded store. None is the platform's folder for user data.",
           bound_to=("repository",), option=Option("store", "FOLDER")),
-    Field("cache_path", checks.path, readers.text,
+    Field("cache_path", checks.path, read_text,
           "The folder in which downloads to a file keep what is verified so far, to resume after "
           "an interruption, and the cache of blocks. None is the platform's folder for caches.",
           option=Option("cache", "FOLDER")),
-    Field("cache_bytes", checks.size, readers.whole,
+    Field("cache_bytes", checks.size, read_whole,
           "How many bytes of verified blocks to keep in `cache_path`, for parts of files and "
           "directories that are read again. 0 keeps none.", option=Option("cache", "BYTES")),
     Field("on_event", checks.hook, None,
           "A function that is called with each `Event`, for metrics and traces. "
           "See `holdfast.events`.", file="none"),
-    Field("proxy", checks.proxy, readers.secret,
+    Field("proxy", checks.proxy, read_secret,
           "The proxy for all requests, as `http://user:password@host:port`.",
           secret=True, bound_to=("connections",)),
-    Field("trust_env", checks.flag, readers.flag,
+    Field("trust_env", checks.flag, read_flag,
           "Take the proxy from `HTTPS_PROXY` and similar environment variables.",
           bound_to=("connections",)),
     Field("ssl_context", checks.ssl_context, None,
           "The TLS settings, for a CA of your own: `ssl.create_default_context(cafile=…)`.",
           file="none", bound_to=("connections",)),
-    Field("allow_insecure", checks.flag, readers.flag,
+    Field("allow_insecure", checks.flag, read_flag,
           "Allow a token to be sent over plain HTTP to another machine.",
           endpoint=True, option=Option("connection", flags="--allow-insecure")),
-    Field("provider_options", checks.options, readers.options,
+    Field("provider_options", checks.options, read_options,
           "Options that only one provider needs; in the environment, a JSON object. They may be "
           "secret and are never shown.",
           secret=True, sent_to="provider", endpoint=True),
@@ -212,3 +293,83 @@ def unknown_field(name: str, others: Iterable[str] = ()) -> str:
     known = (*FIELDS, *others)
     hint = did_you_mean(name, known, _MEANT) or f"the fields are {', '.join(known)}"
     return f"unknown field {name!r}: {hint}"
+
+
+# Tracebacks and error trackers show the local variables of every frame. So a value that may be a
+# secret is wrapped before any function that can fail holds it in a variable.
+
+
+def takes_secrets(function: Function) -> Function:
+    """Decorate a function that takes configuration values, so that it gets their secrets wrapped.
+
+    Mappings and keyword arguments are wrapped by field name. A plain string or bytes argument is
+    wrapped as a whole: it may be a token in the place of a configuration.
+    """
+    if inspect.iscoroutinefunction(function):
+
+        @wraps(function)
+        async def awaited(*args: Any, **fields: Any) -> Any:
+            args, fields = tuple(map(_wrap_argument, args)), wrap_secrets(fields)
+            return await function(*args, **fields)
+
+        return cast("Function", awaited)
+
+    @wraps(function)
+    def call(*args: Any, **fields: Any) -> Any:
+        args, fields = tuple(map(_wrap_argument, args)), wrap_secrets(fields)
+        return function(*args, **fields)
+
+    return cast("Function", call)
+
+
+def wrap_secrets(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the configuration `values` by field name, with the secrets among them wrapped."""
+    return {name: wrap_secret(name, values[name]) for name in values}
+
+
+def wrap_secret(name: str, value: Any) -> Any:
+    """Return the `value` of the field `name`, wrapped if it is or may be a secret.
+
+    A field that does not exist may be a secret field whose name is mistyped. A URL with a user name
+    or a query may hold a credential, and so may a long text where a short name belongs. Checks
+    refuse such values later, without showing them.
+    """
+    if value is None or isinstance(value, Secret):
+        return value
+    field = _BY_SPELLING.get(_spelling(name))
+    if field is None or field.secret:
+        return Secret(value)
+    if field.is_url and isinstance(value, list | tuple):
+        return tuple(wrap_secret(name, each) for each in value)
+    if field.is_url:
+        is_safe = not (isinstance(value, str) and ("@" in value or "?" in value))
+    else:
+        is_safe = field.is_folder or not isinstance(value, str | bytes) or len(value) <= MAX_NAME
+    return value if is_safe else Secret(value)
+
+
+def _wrap_argument(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return wrap_secrets(value)
+    return Secret(value) if isinstance(value, str | bytes) else value  # type: ignore[arg-type]
+
+
+def _spelling(name: object) -> str:
+    """Return `name` in lower case without underscores, the same for both spellings of a field."""
+    return str(name).lower().replace("_", "")
+
+
+_BY_SPELLING: Final = {_spelling(name): field for name, field in FIELDS.items()}
+
+
+def read_environment(names: Iterable[str]) -> dict[str, Any]:
+    """Return the values of those fields whose variables are set and not blank, secrets wrapped."""
+    values = {}
+    for field in map(FIELDS.__getitem__, names):
+        variable = field.variable
+        if not os.environ.get(variable, "").strip():
+            continue
+        if (read := field.read) is None:
+            raise ConfigError(f"{variable}: {field.name} cannot be set from the environment")
+        values[field.name] = wrap_secret(field.name, read(variable, os.environ[variable]))
+    return values

@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 from holdfast.config import checks
 from holdfast.errors import ConfigError
 
+Limits = TypeVar("Limits", "Timeouts", "Retries")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeouts:
@@ -77,23 +79,11 @@ class Retries:
         checks.not_negative("retries.max_retry_after", self.max_retry_after)
 
 
-Limits = TypeVar("Limits", Timeouts, Retries)
-
-
-def timeouts(name: str, value: Any) -> Timeouts:
-    """Check a `Timeouts`, or make one from a mapping."""
-    return _made(Timeouts, name, value)
-
-
-def retries(name: str, value: Any) -> Retries:
-    """Check a `Retries`, or make one from a mapping."""
-    return _made(Retries, name, value)
-
-
-def _made(kind: type[Limits], name: str, value: Any) -> Limits:
+def limits(kind: type[Limits], name: str, value: Any) -> Limits:
+    """Check a value of `kind`, `Timeouts` or `Retries`, or make one from a mapping."""
     if isinstance(value, kind):
         return value
-    known = [each.name for each in fields(kind)]
-    if not isinstance(value, Mapping) or not set(value) <= set(known):
-        raise ConfigError(f"{name} must be {kind.__name__}({', '.join(known)})")
+    names = [each.name for each in fields(kind)]
+    if not isinstance(value, Mapping) or not set(value) <= set(names):
+        raise ConfigError(f"{name} must be {kind.__name__}({', '.join(names)})")
     return kind(**value)

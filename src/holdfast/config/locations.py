@@ -8,12 +8,11 @@ from pathlib import Path
 
 def data_folder() -> Path:
     """Return the default folder for data; raise `OSError` if the user has no home directory."""
-    try:
-        return _folder("XDG_DATA_HOME", ".local/share", "Application Support") / "holdfast"
-    except RuntimeError:
-        raise FileNotFoundError(
-            errno.ENOENT, "this user has no home directory: name a folder", "path"
-        ) from None
+    folder = _folder("XDG_DATA_HOME", ".local/share", "Application Support")
+    if folder is None:
+        message = "this user has no home directory: name a folder"
+        raise FileNotFoundError(errno.ENOENT, message, "path")
+    return folder
 
 
 def store_folder(path: str | os.PathLike[str] | None) -> Path:
@@ -23,10 +22,7 @@ def store_folder(path: str | os.PathLike[str] | None) -> Path:
 
 def config_folder() -> Path | None:
     """Return the default folder for configuration; None if the user has no home directory."""
-    try:
-        return _folder("XDG_CONFIG_HOME", ".config", "Application Support") / "holdfast"
-    except RuntimeError:
-        return None
+    return _folder("XDG_CONFIG_HOME", ".config", "Application Support")
 
 
 def cache_folder(chosen: str | os.PathLike[str] | None = None) -> Path | None:
@@ -34,16 +30,14 @@ def cache_folder(chosen: str | os.PathLike[str] | None = None) -> Path | None:
 
     None if the user has no home directory.
     """
-    if chosen is not None:
-        return Path(chosen)
+    return _folder("XDG_CACHE_HOME", ".cache", "Caches") if chosen is None else Path(chosen)
+
+
+def _folder(variable: str, usual: str, library: str) -> Path | None:
+    """Return our folder on this platform: on Linux from `variable`, on macOS in ``Library``."""
     try:
-        return _folder("XDG_CACHE_HOME", ".cache", "Caches") / "holdfast"
-    except RuntimeError:
+        if sys.platform == "darwin":
+            return Path.home() / "Library" / library / "holdfast"
+        return Path(os.environ.get(variable) or Path.home() / usual) / "holdfast"
+    except RuntimeError:  # this user has no home directory
         return None
-
-
-def _folder(variable: str, usual: str, library: str) -> Path:
-    """Return the folder of this platform: on Linux from `variable`, on macOS in ``Library``."""
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / library
-    return Path(os.environ.get(variable) or Path.home() / usual)

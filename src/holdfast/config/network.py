@@ -3,6 +3,7 @@
 import base64
 import os
 import ssl
+from functools import lru_cache
 from typing import Final
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -93,14 +94,8 @@ class Scrubbers:
 
     def __init__(self, config: ClientConfig) -> None:
         self._config = config
-        self._known: dict[tuple[tuple[Secret, ...], Secret | None], Scrubber] = {}
+        self.mask_for = lru_cache(MAX_SCRUBBERS)(self._make)
 
-    def mask_for(self, sent: tuple[Secret, ...], proxy: Secret | None) -> Scrubber:
+    def _make(self, sent: tuple[Secret, ...], proxy: Secret | None) -> Scrubber:
         """Return the mask for the reply to a request with the credentials `sent`."""
-        found = self._known.get((sent, proxy))
-        if found is None:
-            if len(self._known) >= MAX_SCRUBBERS:
-                self._known.clear()
-            found = Scrubber((*sent, *secrets(self._config, proxy)))
-            self._known[sent, proxy] = found
-        return found
+        return Scrubber((*sent, *secrets(self._config, proxy)))

@@ -12,25 +12,32 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from holdfast.config.connections import TokenPlace, connection_tables, fields_of, resolve
-from holdfast.config.environment import read_environment
-from holdfast.config.fields import FIELDS, unknown_field
-from holdfast.config.layers import (
+from holdfast.config.connections import (
     CONNECTIONS,
     USE,
     USE_VARIABLE,
     Layer,
     Setting,
     Sources,
+    TokenPlace,
     checked,
     connection_name,
+    connection_tables,
+    fields_of,
     file_layer,
     path_in,
     project_layer,
+    resolve,
+)
+from holdfast.config.fields import (
+    FIELDS,
+    read_environment,
+    unknown_field,
+    wrap_secret,
+    wrap_secrets,
 )
 from holdfast.config.locations import config_folder
 from holdfast.config.secret import Secret
-from holdfast.config.wrapping import wrap_secret, wrap_secrets
 from holdfast.errors import ConfigError
 from holdfast.registry import row_of
 

@@ -13,9 +13,8 @@ from weakref import WeakValueDictionary
 
 from fsspec.config import apply_config
 
-from holdfast.config.fields import FIELDS
+from holdfast.config.fields import FIELDS, wrap_secret
 from holdfast.config.secret import Secret
-from holdfast.config.wrapping import wrap_secret
 from holdfast.errors import ConfigError
 from holdfast.filesystem.base_classes import FileSystemType
 
