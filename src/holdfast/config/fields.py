@@ -13,13 +13,12 @@ import json
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial, wraps
+from functools import wraps
 from itertools import groupby
 from typing import Any, Final, Literal, NamedTuple, TypeVar, cast
 
 from holdfast import registry
-from holdfast.config import checks
-from holdfast.config.limits import Retries, Timeouts, limits
+from holdfast.config import checks, limits
 from holdfast.config.secret import Secret
 from holdfast.errors import ConfigError
 from holdfast.hints import did_you_mean
@@ -209,9 +208,9 @@ _ROWS: Final = (
     Field("verify", checks.flag, read_flag,
           "Verify what is read against its CID.",
           option=Option("connection", flags="--verify/--no-verify")),
-    Field("timeouts", partial(limits, Timeouts), read_numbers,
+    Field("timeouts", limits.timeouts, read_numbers,
           "How long to wait: `Timeouts`, or a mapping of its fields.", file="project"),
-    Field("retries", partial(limits, Retries), read_numbers,
+    Field("retries", limits.retries, read_numbers,
           "How often to send a failed request again: `Retries`, or a mapping of its fields.",
           file="project"),
     Field("rate_limit", checks.rate, read_number,

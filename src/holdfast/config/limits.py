@@ -79,8 +79,17 @@ class Retries:
         checks.not_negative("retries.max_retry_after", self.max_retry_after)
 
 
-def limits(kind: type[Limits], name: str, value: Any) -> Limits:
-    """Check a value of `kind`, `Timeouts` or `Retries`, or make one from a mapping."""
+def timeouts(name: str, value: Any) -> Timeouts:
+    """Check a `Timeouts`, or make one from a mapping."""
+    return _made(Timeouts, name, value)
+
+
+def retries(name: str, value: Any) -> Retries:
+    """Check a `Retries`, or make one from a mapping."""
+    return _made(Retries, name, value)
+
+
+def _made(kind: type[Limits], name: str, value: Any) -> Limits:
     if isinstance(value, kind):
         return value
     names = [each.name for each in fields(kind)]
