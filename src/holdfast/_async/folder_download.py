@@ -25,7 +25,6 @@ from holdfast._async.reads.blocks import (
     AsyncArchiveFeed,
     AsyncBlocks,
     AsyncGivenBlocks,
-    AsyncHeldBlocks,
     PassedError,
 )
 from holdfast._async.reads.reader import AsyncReader
@@ -294,8 +293,12 @@ class AsyncEntries:
             await run_blocking(self._write_link, path, block)
         elif kind in {Kind.FILE, Kind.RAW}:
             node = file_node(cid, block)
+
+            async def get_block(_cid: CID, /) -> bytes:
+                return block
+
             is_whole = not node.children
-            blocks = AsyncHeldBlocks({cid: block}) if is_whole else feed
+            blocks = AsyncGivenBlocks(get_block, verified=True) if is_whole else feed
             await self._read(path, cid, node.size, blocks)
         elif kind not in FOLDERS:
             raise malformed(cid, f"{'/'.join(path)} is neither a file nor a directory")

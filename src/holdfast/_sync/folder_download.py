@@ -27,7 +27,6 @@ from holdfast._sync.reads.blocks import (
     ArchiveFeed,
     Blocks,
     GivenBlocks,
-    HeldBlocks,
     PassedError,
 )
 from holdfast._sync.reads.reader import Reader
@@ -292,8 +291,12 @@ class Entries:
             run_blocking(self._write_link, path, block)
         elif kind in {Kind.FILE, Kind.RAW}:
             node = file_node(cid, block)
+
+            def get_block(_cid: CID, /) -> bytes:
+                return block
+
             is_whole = not node.children
-            blocks = HeldBlocks({cid: block}) if is_whole else feed
+            blocks = GivenBlocks(get_block, verified=True) if is_whole else feed
             self._read(path, cid, node.size, blocks)
         elif kind not in FOLDERS:
             raise malformed(cid, f"{'/'.join(path)} is neither a file nor a directory")

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from holdfast.content.cid import CID
-from holdfast.content.hashes import FUNCTIONS, IDENTITY, name_of
+from holdfast.content.hashes import IDENTITY, name_of, new_hash
 from holdfast.errors import MalformedError, UnprovenError, VerificationError
 
 MAX_BLOCK: Final = 2 << 20  # the limit of the IPFS protocols
@@ -19,14 +19,8 @@ def check_block(cid: CID, data: bytes) -> None:
     """Raise `VerificationError` or a subclass of it unless `data` is the block that `cid` names."""
     if len(data) > MAX_BLOCK:
         raise MalformedError(f"block {cid} is larger than {MAX_BLOCK} bytes", cid=str(cid))
-    function = FUNCTIONS.get(cid.hash_code)
-    if function is not None:
-        digest = function.new(data).digest()
-    elif cid.hash_code == IDENTITY:
-        digest = bytes(data)
-    else:
-        raise unsupported_hash(cid)
-    if digest != cid.digest:
+    check_provable(cid)
+    if new_hash(cid.hash_code, data).digest() != cid.digest:
         raise VerificationError(f"the block does not match its CID {cid}", cid=str(cid))
 
 

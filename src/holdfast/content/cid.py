@@ -5,14 +5,19 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from holdfast.content import multibase, varint
-from holdfast.content.hashes import FUNCTIONS, IDENTITY, SHA2_256, has_wrong_length
+from holdfast.content.hashes import (
+    FUNCTIONS,
+    IDENTITY,
+    MAX_DIGEST,
+    SHA2_256,
+    has_wrong_length,
+)
 from holdfast.errors import InvalidCIDError
 
 RAW: Final = 0x55
 DAG_PB: Final = 0x70
 
 SHA2_256_SIZE: Final = 32
-MAX_DIGEST: Final = 128  # Kubo's limit for identity digests, which are the longest
 MAX_TEXT: Final = 256  # base58 takes quadratic time, so longer texts are not decoded
 V0_TEXT: Final = 46
 V0_PREFIX: Final = bytes([SHA2_256, SHA2_256_SIZE])

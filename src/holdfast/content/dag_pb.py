@@ -48,29 +48,18 @@ class Node(NamedTuple):
 
 def encode(links: Iterable[Link], data: bytes) -> bytes:
     """Return the block of a node."""
-    out = bytearray()
-    for link in links:
-        body = encode_link(link)
-        out += b"\x12" + varint.encode(len(body)) + body
-    out += b"\x0a" + varint.encode(len(data)) + data
-    return bytes(out)
+    return b"".join([*(field(b"\x12", encode_link(link)) for link in links), field(b"\x0a", data)])
 
 
 def encode_link(link: Link) -> bytes:
     """Return the PBLink of `link` without its tag and length."""
-    cid = bytes(link.cid)
-    return b"".join(
-        (
-            b"\x0a",
-            varint.encode(len(cid)),
-            cid,
-            b"\x12",
-            varint.encode(len(link.name)),
-            link.name,
-            b"\x18",
-            varint.encode(link.size),
-        )
-    )
+    name_and_size = field(b"\x12", link.name) + b"\x18" + varint.encode(link.size)
+    return field(b"\x0a", bytes(link.cid)) + name_and_size
+
+
+def field(tag: bytes, value: bytes) -> bytes:
+    """Return a field of bytes: its tag, its length, its value."""
+    return tag + varint.encode(len(value)) + value
 
 
 def decode(block: bytes) -> Node:
@@ -80,9 +69,7 @@ def decode(block: bytes) -> Node:
     position = 0
     while position < len(block):
         position = _decode_common_links(block, position, links)
-        if len(links) > MAX_LINKS:
-            raise MalformedError(f"dag-pb: a node with more than {MAX_LINKS} links")
-        if position == len(block):
+        if position == len(block) or len(links) > MAX_LINKS:
             break
         number, value, position = read_field(block, position)
         if number == 2 and isinstance(value, bytes):

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 IDENTITY: Final = 0x00  # no hash function: the digest is the block itself
 SHA2_256: Final = 0x12
+MAX_DIGEST: Final = 128  # Kubo's limit for identity digests, which are the longest
 
 
 class Hasher(Protocol):
@@ -32,6 +33,20 @@ class HashFunction(NamedTuple):
     new: Callable[..., Hasher]
 
 
+class _Identity:
+    """The digest of an identity CID: the bytes themselves, as many as tell too many from enough."""
+
+    def __init__(self, data: Any = b"") -> None:
+        self._data = bytearray(data)
+
+    def update(self, data: Any, /) -> None:
+        if len(self._data) <= MAX_DIGEST:
+            self._data += data
+
+    def digest(self) -> bytes:
+        return bytes(self._data)
+
+
 FUNCTIONS: Final[Mapping[int, HashFunction]] = {
     SHA2_256: HashFunction("sha2-256", 32, hashlib.sha256),
     0x13: HashFunction("sha2-512", 64, hashlib.sha512),
@@ -45,6 +60,11 @@ FUNCTIONS: Final[Mapping[int, HashFunction]] = {
 
 # Names for error messages. Content under these is refused.
 REFUSED_NAMES: Final[Mapping[int, str]] = {0x11: "sha1", 0xD5: "md5", 0x1E: "blake3"}
+
+
+def new_hash(code: int, data: Any = b"") -> Hasher:
+    """Start the digest of a block that begins with `data`; `code` must be supported."""
+    return _Identity(data) if code == IDENTITY else FUNCTIONS[code].new(data)
 
 
 def has_wrong_length(code: int, size: int) -> bool:

@@ -15,9 +15,7 @@ application/msword doc dot wiz
 application/n-quads nq
 application/n-triples nt
 application/octet-stream a bin dll exe o obj so
-application/oda oda
 application/pdf pdf
-application/pkcs7-mime p7c
 application/postscript ai eps ps
 application/toml toml
 application/trig trig
@@ -27,35 +25,16 @@ application/vnd.ms-excel xlb xls
 application/vnd.ms-powerpoint pot ppa pps ppt pwz
 application/wasm wasm
 application/x-7z-compressed 7z
-application/x-bcpio bcpio
 application/x-bzip2 bz2
-application/x-cpio cpio
-application/x-csh csh
-application/x-dvi dvi
-application/x-gtar gtar
-application/x-hdf hdf
 application/x-hdf5 h5
 application/x-latex latex
-application/x-mif mif
 application/x-netcdf cdf nc
 application/x-pkcs12 p12 pfx
-application/x-pn-realaudio ram
 application/x-python-code pyc pyo
 application/x-sh sh
-application/x-shar shar
 application/x-shockwave-flash swf
-application/x-sv4cpio sv4cpio
-application/x-sv4crc sv4crc
 application/x-tar tar
-application/x-tcl tcl
 application/x-tex tex
-application/x-texinfo texi texinfo
-application/x-troff roff t tr
-application/x-troff-man man
-application/x-troff-me me
-application/x-troff-ms ms
-application/x-ustar ustar
-application/x-wais-source src
 application/x-xz xz
 application/xml rdf wsdl xpdl xsl
 application/yaml yaml yml
@@ -64,14 +43,12 @@ application/zstd zst
 audio/3gpp 3gp 3gpp
 audio/3gpp2 3g2 3gpp2
 audio/aac aac adts ass loas
-audio/basic au snd
 audio/flac flac
 audio/mp4 m4a
 audio/mpeg mp2 mp3
 audio/ogg ogg
 audio/opus opus
 audio/x-aiff aif aifc aiff
-audio/x-pn-realaudio ra
 audio/x-wav wav
 font/otf otf
 font/ttf ttf
@@ -82,22 +59,16 @@ image/bmp bmp
 image/gif gif
 image/heic heic
 image/heif heif
-image/ief ief
 image/jpeg jpe jpeg jpg
 image/png png
 image/svg+xml svg
 image/tiff tif tiff
 image/vnd.microsoft.icon ico
 image/webp webp
-image/x-cmu-raster ras
 image/x-portable-anymap pnm
 image/x-portable-bitmap pbm
 image/x-portable-graymap pgm
 image/x-portable-pixmap ppm
-image/x-rgb rgb
-image/x-xbitmap xbm
-image/x-xpixmap xpm
-image/x-xwindowdump xwd
 message/rfc822 eml mht mhtml nws
 model/gltf+json gltf
 model/gltf-binary glb
@@ -108,12 +79,9 @@ text/javascript js mjs
 text/markdown markdown md
 text/n3 n3
 text/plain bat c h ksh log pl srt txt
-text/richtext rtx
 text/tab-separated-values tsv
 text/vtt vtt
 text/x-python py
-text/x-setext etx
-text/x-sgml sgm sgml
 text/x-vcard vcf
 text/xml xml
 video/mp4 mp4
@@ -122,7 +90,6 @@ video/quicktime mov qt
 video/webm webm
 video/x-matroska mkv
 video/x-msvideo avi
-video/x-sgi-movie movie
 """
 EXTENSIONS: Final = {
     extension: media_type

@@ -9,9 +9,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Final
 
-from holdfast.content.blocks import unsupported_hash
+from holdfast.content.blocks import check_provable
 from holdfast.content.cid import CID
-from holdfast.content.hashes import FUNCTIONS, IDENTITY
+from holdfast.content.hashes import new_hash
 from holdfast.content.reference import Reference
 from holdfast.errors import VerificationError
 
@@ -97,7 +97,7 @@ class HashProof(PassingProof):
     def __init__(self, reference: Reference, cid: CID) -> None:
         self._reference = reference
         self._digest = cid.digest
-        self._hash = FUNCTIONS[cid.hash_code].new()
+        self._hash = new_hash(cid.hash_code)
 
     def _note(self, data: bytes) -> None:
         self._hash.update(data)
@@ -108,35 +108,14 @@ class HashProof(PassingProof):
             raise wrong_bytes(self._reference)
 
 
-class IdentityProof(PassingProof):
-    """For content that the CID itself contains."""
-
-    def __init__(self, reference: Reference, cid: CID) -> None:
-        self._reference = reference
-        self._rest = cid.digest
-        self._right = True
-
-    def _note(self, data: bytes) -> None:
-        self._right = self._right and self._rest.startswith(data)
-        self._rest = self._rest[len(data) :]
-
-    def finish(self) -> None:
-        """Raise `VerificationError` unless the bytes were those in the CID."""
-        if not self._right or self._rest:
-            raise wrong_bytes(self._reference)
-
-
 def block_proof(reference: Reference, cid: CID | None = None) -> Proof:
     """Return the proof for the one block `cid` that `reference` leads to; by default its own CID.
 
     Raise `UnprovenError` for a hash function that is not supported.
     """
     cid = cid or reference.cid
-    if cid.hash_code in FUNCTIONS:
-        return HashProof(reference, cid)
-    if cid.hash_code == IDENTITY:
-        return IdentityProof(reference, cid)
-    raise unsupported_hash(cid)
+    check_provable(cid)
+    return HashProof(reference, cid)
 
 
 def joined(pieces: Sequence[Any]) -> Iterator[Any]:

@@ -126,7 +126,7 @@ class Repository:
         while walk.need is not None:
             yield from joined(self.advance(walk))
 
-    def advance(self, walk: Walk[Item]) -> list[Item]:
+    def advance(self, walk: Walk[Any, Item]) -> list[Item]:
         """Feed `walk` blocks, which it verifies, and return the items in them.
 
         All are read in one look at the database, `READ_BYTES` and one block more at the most, so a

@@ -6,12 +6,12 @@ sizes. A source only supplies the blocks: one by one, or from an archive (CAR) w
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Final, Protocol
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
+from holdfast._async.reads.state import fetch_together
 from holdfast._async.reads.streams import in_batches, total
-from holdfast._async.runtime import compute, now, run_blocking, together
+from holdfast._async.runtime import compute, now, run_blocking
 from holdfast.calls import Call, Deadline
 from holdfast.content.blocks import BLOCK_COST, BlockCache, check_block, inline_block, missing_block
 from holdfast.content.budgets import BLOCKS_AT_ONCE, MAX_CACHED, MAX_UNRELATED
@@ -30,11 +30,11 @@ LOOK_AHEAD: Final = MAX_CACHED // 2  # bytes of blocks that stay in the cache un
 
 
 class AsyncBlocks(ABC):
-    """A source of verified blocks. A subclass feeds walks, in `advance`."""
+    """A source of verified blocks. A subclass has `advance`, which feeds walks, and `block`."""
 
     @abstractmethod
     async def advance(
-        self, walk: Walk[Item], known: BlockCache, take: Callable[[list[Item]], object]
+        self, walk: Walk[Any, Item], known: BlockCache, take: Callable[[list[Item]], object]
     ) -> None:
         """Feed `walk` some of the blocks that it needs, and pass the items in them to `take`.
 
@@ -56,16 +56,9 @@ class AsyncBlocks(ABC):
             check_time(call.deadline, reference)
         return walk.end()
 
+    @abstractmethod
     async def block(self, cid: CID) -> bytes:
         """Return the block of `cid`."""
-        inline = inline_block(cid)
-        if inline is not None:
-            return inline
-        walk = _OneBlock(cid)
-        blocks: list[bytes] = []
-        while walk.need is not None:
-            await self.advance(walk, BlockCache(MAX_CACHED), blocks.extend)
-        return blocks[0]
 
     async def root_infos(
         self, roots: Sequence[CID], known: BlockCache, reference: Reference, call: Call
@@ -108,7 +101,7 @@ class AsyncFetchedBlocks(AsyncBlocks):
         return block
 
     async def advance(
-        self, walk: Walk[Item], known: BlockCache, take: Callable[[list[Item]], object]
+        self, walk: Walk[Any, Item], known: BlockCache, take: Callable[[list[Item]], object]
     ) -> None:
         """Fetch the needed block and some that are needed next; feed all that are available."""
         need = walk.need
@@ -118,24 +111,12 @@ class AsyncFetchedBlocks(AsyncBlocks):
         if known.get(need) is None:
             following = walk.needed_next(self.at_once - 1)
             ahead = (each for each in following if known.get(each) is None)
-            fetched = await self._fetch(need, ahead)
+            await fetch_together(self.get, need, ahead, fetched.__setitem__)
         await run_blocking(self._feed, walk, need, fetched, known, take)
-
-    async def _fetch(self, need: CID, ahead: Iterable[CID]) -> dict[CID, bytes]:
-        """Return the block of `need` and those of `ahead`, fetched at the same time.
-
-        Errors of the blocks ahead are ignored: they are fetched again when they are needed.
-        """
-        cids = list(dict.fromkeys([need, *ahead]))
-        outcomes = await together([partial(self.get, each) for each in cids])
-        if isinstance(outcomes[0], Exception):
-            raise outcomes[0]
-        pairs = zip(cids, outcomes, strict=True)
-        return {cid: block for cid, block in pairs if not isinstance(block, Exception)}
 
     def _feed(
         self,
-        walk: Walk[Item],
+        walk: Walk[Any, Item],
         need: CID,
         fetched: dict[CID, bytes],
         known: BlockCache,
@@ -174,19 +155,6 @@ class AsyncGivenBlocks(AsyncFetchedBlocks):
     async def get(self, cid: CID, /) -> bytes:
         """Return the block of `cid`."""
         return await self._get_block(cid)
-
-
-class AsyncHeldBlocks(AsyncFetchedBlocks):
-    """Verified blocks that are in memory already."""
-
-    is_verified = True
-
-    def __init__(self, blocks: Mapping[CID, bytes]) -> None:
-        self._blocks = blocks
-
-    async def get(self, cid: CID, /) -> bytes:
-        """Return the block of `cid`."""
-        return self._blocks[cid]
 
 
 class PassedError(UnprovenError):
@@ -294,25 +262,6 @@ class AsyncArchiveFeed(AsyncFetchedBlocks):
             self._progress_at = now()
         elif self._patience is not None and now() - self._progress_at > self._patience:
             raise RequestTimeoutError(f"the archive sent nothing of {cid} in time", sent=True)
-
-
-class _OneBlock(Walk[bytes]):
-    """A walk that needs one block, and returns it."""
-
-    def __init__(self, cid: CID) -> None:
-        self._need: CID | None = cid
-
-    @property
-    def need(self) -> CID | None:
-        """The CID of the block, until it is fed."""
-        return self._need
-
-    def feed(self, block: bytes, *, verified: bool = False) -> list[bytes]:
-        """Take the block, and return it."""
-        if self._need is not None and not verified:
-            check_block(self._need, block)
-        self._need = None
-        return [block]
 
 
 def check_time(deadline: Deadline, about: Reference | CID) -> None:

@@ -10,11 +10,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
-from typing import ClassVar, Final, NoReturn, Protocol, TypeAlias
+from typing import ClassVar, Final, TypeAlias
 
 from holdfast._async.content_file import LARGEST_RANGE, AsyncRanges
 from holdfast._async.reads.blocks import AsyncArchiveFeed, AsyncBlocks, AsyncFetchedBlocks
-from holdfast._async.reads.reader import AsyncEntryPages, AsyncReader
+from holdfast._async.reads.reader import AsyncReader
 from holdfast._async.reads.state import (
     AsyncBegun,
     AsyncGatewayPeer,
@@ -70,15 +70,10 @@ FAILURES = (
     TooLargeError,
 )
 OK: Final = 200
+AsyncAttempt: TypeAlias = Callable[..., Awaitable[None]]
+"""One attempt at a gateway, with a deadline; `is_last` if no other one is asked in this round."""
 AsyncSign: TypeAlias = Callable[[Reference, Call], Awaitable[AsyncReader]]
 AT_ONCE = float("-inf")  # the time for a gateway that may be asked again without a wait
-
-
-class AsyncAttempt(Protocol):
-    """One attempt at one gateway. It raises one of FAILURES if another gateway may help."""
-
-    async def __call__(self, gateway: Gateway, deadline: Deadline, *, is_last: bool) -> None:
-        """Ask `gateway`; `is_last` says that no other gateway is asked in this round."""
 
 
 class AsyncRounds:
@@ -210,7 +205,7 @@ class AsyncRounds:
             level=logging.WARNING if is_wrong_content(error) else logging.INFO,
             peer=gateway.peer,
             error=error.name,
-            status=_status_of(error),
+            status=getattr(error, "status", None),
             elapsed=now() - call.started,
         )
 
@@ -226,11 +221,6 @@ def without_frames(error: ClientError) -> ClientError:
             each.__traceback__ = None
             chain += [each.__cause__, each.__context__]
     return error
-
-
-def _status_of(error: ClientError) -> int | None:
-    """Return the HTTP status that `error` tells of, if any."""
-    return error.status if isinstance(error, ProviderError) else None
 
 
 def _gravest(failures: dict[Gateway, ClientError]) -> ClientError:
@@ -579,9 +569,10 @@ class AsyncLinkReader(AsyncReader):
         self._sign = sign
 
     def blocks(self, reference: Reference, call: Call) -> AsyncBlocks:  # noqa: ARG002
-        """Raise UnsupportedError: a link gives no blocks."""
+        """Raise UnsupportedError: a link gives no blocks, and there are no private directories."""
         raise UnsupportedError(
-            f"{reference} is private, and its links give no blocks; download the content"
+            f"{reference} cannot be looked into: the private network has files only, and its links "
+            "give no blocks; use download"
         )
 
     async def read(
@@ -609,18 +600,3 @@ class AsyncLinkReader(AsyncReader):
         """Return the size of a file, which is downloaded for it."""
         size = (await self.open(reference, call)).size
         return stat_record(reference, reference.cid, RootInfo("file", size))
-
-    def pages(
-        self,
-        reference: Reference,
-        *,
-        details: bool = False,  # noqa: ARG002 - the interface of all readers
-    ) -> AsyncEntryPages:
-        """Raise UnsupportedError: there are no private directories."""
-        _no_directories(reference)
-
-
-def _no_directories(reference: Reference) -> NoReturn:
-    raise UnsupportedError(
-        f"{reference} cannot be looked into: the private network has files only; use download"
-    )

@@ -116,19 +116,6 @@ class AsyncEntryPages:
         ]
 
 
-class AsyncBlocksPeer(AsyncPeer):
-    """A peer whose blocks come from `blocks`."""
-
-    def __init__(
-        self, host: str, state: ReadState, deadline: Deadline, blocks: AsyncBlocks
-    ) -> None:
-        super().__init__(host, state, deadline)
-        self._blocks = blocks
-
-    async def _fetch(self, cid: CID) -> bytes:
-        return await self._blocks.block(cid)
-
-
 class AsyncReader(ABC):
     """Reads verified content. A subclass defines `blocks`.
 
@@ -165,8 +152,8 @@ class AsyncReader(ABC):
 
     async def archive(
         self,
-        reference: Reference,  # noqa: ARG002 - for peers that have archives
-        scope: ArchiveScope,  # noqa: ARG002
+        reference: Reference,
+        scope: ArchiveScope,
         call: Call,  # noqa: ARG002
     ) -> AsyncArchiveFeed | None:
         """Return the blocks below `reference` from an archive; None if the peer has none.
@@ -176,11 +163,7 @@ class AsyncReader(ABC):
         """
         return None
 
-    async def body(
-        self,
-        cid: CID,  # noqa: ARG002 - for peers that have them
-        call: Call,  # noqa: ARG002
-    ) -> "AsyncResponse | None":
+    async def body(self, cid: CID, call: Call) -> "AsyncResponse | None":  # noqa: ARG002
         """Return the plain bytes of the file at `cid`, not verified; None if the peer has none."""
         return None
 
@@ -273,7 +256,7 @@ class AsyncReader(ABC):
         response = await self.body(cid, state.call)
         if response is None:
             return
-        peer = AsyncBlocksPeer(self.host, state, state.call.deadline, blocks)
+        peer = AsyncPeer(self.host, state, state.call.deadline, blocks.block)
         try:
             async with closing_on_error(response):
                 stream = await AsyncBodyStream(peer, BodyProof(cid), response).begin()
@@ -321,11 +304,7 @@ class AsyncBlockReader(AsyncReader):
         super().__init__(total=total)
         self._blocks = AsyncGivenBlocks(get_block, verified=verified)
 
-    def blocks(
-        self,
-        reference: Reference,  # noqa: ARG002 - the CIDs are enough
-        call: Call,  # noqa: ARG002
-    ) -> AsyncBlocks:
+    def blocks(self, reference: Reference, call: Call) -> AsyncBlocks:  # noqa: ARG002
         """Return the blocks of `get_block`."""
         return self._blocks
 

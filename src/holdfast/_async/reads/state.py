@@ -6,8 +6,7 @@ when it comes, and kept for the rest of the read. A gateway is a peer to which r
 Redirects are followed, and refusals are told from failures.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -16,7 +15,7 @@ from holdfast._async.runtime import now, run_blocking, together
 from holdfast._async.session import AsyncSession, read_whole
 from holdfast.calls import Call, Deadline
 from holdfast.config.client_config import MAX_UNVERIFIED_BYTES
-from holdfast.content.blocks import MAX_BLOCK, BlockCache, check_block
+from holdfast.content.blocks import MAX_BLOCK, BlockCache, Emit, check_block
 from holdfast.content.budgets import BLOCKS_AT_ONCE, MAX_CACHED, SizeLimit, unverified_limit
 from holdfast.content.cid import CID
 from holdfast.content.codecs import is_one_block, require_codec
@@ -386,11 +385,29 @@ class AsyncBegun:
         return outcome
 
 
-class AsyncPeer(ABC):
+async def fetch_together(
+    get: Callable[[CID], Awaitable[bytes]], need: CID, ahead: Iterable[CID], keep: Emit
+) -> bytes:
+    """Return the block of `need`; fetch those of `ahead` at the same time, and `keep` all.
+
+    Those of `ahead` that fail are left out: they are fetched again when they are needed.
+    """
+    cids = list(dict.fromkeys([need, *ahead]))
+    outcomes = await together([partial(get, cid) for cid in cids])
+    for cid, outcome in zip(cids, outcomes, strict=True):
+        if not isinstance(outcome, Exception):
+            keep(cid, outcome)
+    if isinstance(outcomes[0], Exception):
+        raise outcomes[0]
+    return outcomes[0]
+
+
+class AsyncPeer:
     """Everything that the stream of a body needs besides the body.
 
     Args:
         deadline: When the attempt must have ended.
+        fetch: Returns one block, verified.
         patience: How many seconds the body may bring nothing that is needed.
 
     Attributes:
@@ -409,6 +426,7 @@ class AsyncPeer(ABC):
         host: str,
         state: ReadState,
         deadline: Deadline,
+        fetch: Callable[[CID], Awaitable[bytes]],
         *,
         patience: float | None = None,
         is_racing: bool = False,
@@ -418,6 +436,7 @@ class AsyncPeer(ABC):
         self.is_racing = is_racing
         self.was_imported = False
         self._deadline = deadline
+        self._fetch = fetch
         self._patience = patience
 
     def new_budget(self) -> BodyBudget:
@@ -435,18 +454,12 @@ class AsyncPeer(ABC):
         If it must be fetched, the blocks of `ahead` are fetched at the same time and kept for
         later. Those of them that fail are left out.
         """
-        known = self.state.found.blocks
-        block = known.get(cid)
+        cached = self.state.found.blocks
+        block = cached.get(cid)
         if block is not None:
             return block
-        wanted = dict.fromkeys([cid, *(each for each in ahead if known.get(each) is None)])
-        outcomes = await together([partial(self._find, each) for each in wanted])
-        for each, outcome in zip(wanted, outcomes, strict=True):
-            if not isinstance(outcome, Exception):
-                known.put(each, outcome)
-        if isinstance(outcomes[0], Exception):
-            raise outcomes[0]
-        return outcomes[0]
+        missing = (other for other in ahead if cached.get(other) is None)
+        return await fetch_together(self._find, cid, missing, cached.put)
 
     async def block_for_body(self, proof: BodyProof, need: CID) -> bytes:
         """Return the block `need` of `proof`, and fetch those that it will need next."""
@@ -479,10 +492,6 @@ class AsyncPeer(ABC):
             await run_blocking(cache.put, cid, block)
         return block
 
-    @abstractmethod
-    async def _fetch(self, cid: CID) -> bytes:
-        """Fetch one block and verify it."""
-
 
 class AsyncGatewayPeer(AsyncPeer):
     """Everything that a strategy needs to read from one gateway.
@@ -511,7 +520,9 @@ class AsyncGatewayPeer(AsyncPeer):
         sent: AsyncSent | None = None,
     ) -> None:
         patience = session.timeouts.read
-        super().__init__(gateway.peer, state, deadline, patience=patience, is_racing=is_racing)
+        super().__init__(
+            gateway.peer, state, deadline, self._fetch_block, patience=patience, is_racing=is_racing
+        )
         self._session = session
         self._sent = sent
         self.gateway = gateway
@@ -592,7 +603,7 @@ class AsyncGatewayPeer(AsyncPeer):
             await response.aclose()
         raise gateways.too_many_redirects(request)
 
-    async def _fetch(self, cid: CID) -> bytes:
+    async def _fetch_block(self, cid: CID) -> bytes:
         """Fetch one block and verify it."""
         response = await self.open_or_refuse(self.gateway.block(cid))
         try:

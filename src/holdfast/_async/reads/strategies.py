@@ -92,8 +92,8 @@ class AsyncBody:
 async def _begin_part(peer: AsyncGatewayPeer) -> AsyncTransfer:
     """Ask for a range of the body, or for the rest of it."""
     proof = await _part_proof(peer)
-    if proof.is_complete:
-        return AsyncNothing(peer, proof)
+    if proof.is_complete:  # without a request: its blocks are known
+        return await _begin_walk(peer)
     start = proof.position
     stop = None if peer.state.stop is None else proof.end
     response = await peer.open_plain(start, stop)
@@ -118,23 +118,6 @@ async def _part_proof(peer: AsyncGatewayPeer) -> BodyProof:
     while (need := proof.need_at_end) is not None:
         proof.feed_end(await peer.block(need))
     return proof
-
-
-class AsyncNothing:
-    """A part of a file that is complete before anything is requested."""
-
-    def __init__(self, peer: AsyncGatewayPeer, proof: BodyProof) -> None:
-        self._state = peer.state
-        self._size = proof.size
-
-    async def finish(self) -> None:
-        """Confirm that all is verified."""
-        self._state.output.take([], verified=True)
-        self._state.output.report(self._size)
-        self._state.learn_size(self._size)
-
-    async def aclose(self) -> None:
-        """Do nothing: no reply is open."""
 
 
 class AsyncBodyStream(AsyncStream[BodyProof]):
@@ -364,8 +347,12 @@ class AsyncWalk:
 
     async def begin(self, peer: AsyncGatewayPeer) -> AsyncTransfer:
         """Follow the path; the blocks of the file itself are fetched by `finish`."""
-        state = peer.state
-        return AsyncWalking(peer, FileWalk(await peer.target(), state.position, state.stop))
+        return await _begin_walk(peer)
+
+
+async def _begin_walk(peer: AsyncGatewayPeer) -> AsyncTransfer:
+    state = peer.state
+    return AsyncWalking(peer, FileWalk(await peer.target(), state.position, state.stop))
 
 
 class AsyncCachedWalk:
@@ -383,7 +370,7 @@ class AsyncCachedWalk:
                 await peer.block(cid)
             except MalformedError as error:
                 raise RefusedError(error.message, cid=str(cid)) from None
-        return AsyncWalking(peer, FileWalk(cid, peer.state.position, peer.state.stop))
+        return await _begin_walk(peer)
 
 
 class AsyncWalking:

@@ -42,14 +42,18 @@ class RepositoryBlocks(Blocks):
 
     def advance(
         self,
-        walk: Walk[Item],
+        walk: Walk[Any, Item],
         known: BlockCache,  # noqa: ARG002 - the repository needs no cache
         take: Callable[[list[Item]], object],
     ) -> None:
         """Feed `walk` a few MiB of blocks."""
         run_blocking(self._feed, walk, take)
 
-    def _feed(self, walk: Walk[Item], take: Callable[[list[Item]], object]) -> None:
+    def block(self, cid: CID) -> bytes:
+        """Return the block of `cid`."""
+        return run_blocking(self._repository.block, cid)
+
+    def _feed(self, walk: Walk[Any, Item], take: Callable[[list[Item]], object]) -> None:
         for _ in range(LOOKS):
             if walk.need is None:
                 break

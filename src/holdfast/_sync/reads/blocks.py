@@ -8,12 +8,12 @@ sizes. A source only supplies the blocks: one by one, or from an archive (CAR) w
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Final, Protocol
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
+from holdfast._sync.reads.state import fetch_together
 from holdfast._sync.reads.streams import in_batches, total
-from holdfast._sync.runtime import compute, now, run_blocking, together
+from holdfast._sync.runtime import compute, now, run_blocking
 from holdfast.calls import Call, Deadline
 from holdfast.content.blocks import BLOCK_COST, BlockCache, check_block, inline_block, missing_block
 from holdfast.content.budgets import BLOCKS_AT_ONCE, MAX_CACHED, MAX_UNRELATED
@@ -32,11 +32,11 @@ LOOK_AHEAD: Final = MAX_CACHED // 2  # bytes of blocks that stay in the cache un
 
 
 class Blocks(ABC):
-    """A source of verified blocks. A subclass feeds walks, in `advance`."""
+    """A source of verified blocks. A subclass has `advance`, which feeds walks, and `block`."""
 
     @abstractmethod
     def advance(
-        self, walk: Walk[Item], known: BlockCache, take: Callable[[list[Item]], object]
+        self, walk: Walk[Any, Item], known: BlockCache, take: Callable[[list[Item]], object]
     ) -> None:
         """Feed `walk` some of the blocks that it needs, and pass the items in them to `take`.
 
@@ -58,16 +58,9 @@ class Blocks(ABC):
             check_time(call.deadline, reference)
         return walk.end()
 
+    @abstractmethod
     def block(self, cid: CID) -> bytes:
         """Return the block of `cid`."""
-        inline = inline_block(cid)
-        if inline is not None:
-            return inline
-        walk = _OneBlock(cid)
-        blocks: list[bytes] = []
-        while walk.need is not None:
-            self.advance(walk, BlockCache(MAX_CACHED), blocks.extend)
-        return blocks[0]
 
     def root_infos(
         self, roots: Sequence[CID], known: BlockCache, reference: Reference, call: Call
@@ -110,7 +103,7 @@ class FetchedBlocks(Blocks):
         return block
 
     def advance(
-        self, walk: Walk[Item], known: BlockCache, take: Callable[[list[Item]], object]
+        self, walk: Walk[Any, Item], known: BlockCache, take: Callable[[list[Item]], object]
     ) -> None:
         """Fetch the needed block and some that are needed next; feed all that are available."""
         need = walk.need
@@ -120,24 +113,12 @@ class FetchedBlocks(Blocks):
         if known.get(need) is None:
             following = walk.needed_next(self.at_once - 1)
             ahead = (each for each in following if known.get(each) is None)
-            fetched = self._fetch(need, ahead)
+            fetch_together(self.get, need, ahead, fetched.__setitem__)
         run_blocking(self._feed, walk, need, fetched, known, take)
-
-    def _fetch(self, need: CID, ahead: Iterable[CID]) -> dict[CID, bytes]:
-        """Return the block of `need` and those of `ahead`, fetched at the same time.
-
-        Errors of the blocks ahead are ignored: they are fetched again when they are needed.
-        """
-        cids = list(dict.fromkeys([need, *ahead]))
-        outcomes = together([partial(self.get, each) for each in cids])
-        if isinstance(outcomes[0], Exception):
-            raise outcomes[0]
-        pairs = zip(cids, outcomes, strict=True)
-        return {cid: block for cid, block in pairs if not isinstance(block, Exception)}
 
     def _feed(
         self,
-        walk: Walk[Item],
+        walk: Walk[Any, Item],
         need: CID,
         fetched: dict[CID, bytes],
         known: BlockCache,
@@ -176,19 +157,6 @@ class GivenBlocks(FetchedBlocks):
     def get(self, cid: CID, /) -> bytes:
         """Return the block of `cid`."""
         return self._get_block(cid)
-
-
-class HeldBlocks(FetchedBlocks):
-    """Verified blocks that are in memory already."""
-
-    is_verified = True
-
-    def __init__(self, blocks: Mapping[CID, bytes]) -> None:
-        self._blocks = blocks
-
-    def get(self, cid: CID, /) -> bytes:
-        """Return the block of `cid`."""
-        return self._blocks[cid]
 
 
 class PassedError(UnprovenError):
@@ -296,25 +264,6 @@ class ArchiveFeed(FetchedBlocks):
             self._progress_at = now()
         elif self._patience is not None and now() - self._progress_at > self._patience:
             raise RequestTimeoutError(f"the archive sent nothing of {cid} in time", sent=True)
-
-
-class _OneBlock(Walk[bytes]):
-    """A walk that needs one block, and returns it."""
-
-    def __init__(self, cid: CID) -> None:
-        self._need: CID | None = cid
-
-    @property
-    def need(self) -> CID | None:
-        """The CID of the block, until it is fed."""
-        return self._need
-
-    def feed(self, block: bytes, *, verified: bool = False) -> list[bytes]:
-        """Take the block, and return it."""
-        if self._need is not None and not verified:
-            check_block(self._need, block)
-        self._need = None
-        return [block]
 
 
 def check_time(deadline: Deadline, about: Reference | CID) -> None:

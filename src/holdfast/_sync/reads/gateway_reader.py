@@ -12,11 +12,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
-from typing import ClassVar, Final, NoReturn, Protocol, TypeAlias
+from typing import ClassVar, Final, TypeAlias
 
 from holdfast._sync.content_file import LARGEST_RANGE, Ranges
 from holdfast._sync.reads.blocks import ArchiveFeed, Blocks, FetchedBlocks
-from holdfast._sync.reads.reader import EntryPages, Reader
+from holdfast._sync.reads.reader import Reader
 from holdfast._sync.reads.state import (
     Begun,
     GatewayPeer,
@@ -72,15 +72,10 @@ FAILURES = (
     TooLargeError,
 )
 OK: Final = 200
+Attempt: TypeAlias = Callable[..., None]
+"""One attempt at a gateway, with a deadline; `is_last` if no other one is asked in this round."""
 Sign: TypeAlias = Callable[[Reference, Call], Reader]
 AT_ONCE = float("-inf")  # the time for a gateway that may be asked again without a wait
-
-
-class Attempt(Protocol):
-    """One attempt at one gateway. It raises one of FAILURES if another gateway may help."""
-
-    def __call__(self, gateway: Gateway, deadline: Deadline, *, is_last: bool) -> None:
-        """Ask `gateway`; `is_last` says that no other gateway is asked in this round."""
 
 
 class Rounds:
@@ -210,7 +205,7 @@ class Rounds:
             level=logging.WARNING if is_wrong_content(error) else logging.INFO,
             peer=gateway.peer,
             error=error.name,
-            status=_status_of(error),
+            status=getattr(error, "status", None),
             elapsed=now() - call.started,
         )
 
@@ -226,11 +221,6 @@ def without_frames(error: ClientError) -> ClientError:
             each.__traceback__ = None
             chain += [each.__cause__, each.__context__]
     return error
-
-
-def _status_of(error: ClientError) -> int | None:
-    """Return the HTTP status that `error` tells of, if any."""
-    return error.status if isinstance(error, ProviderError) else None
 
 
 def _gravest(failures: dict[Gateway, ClientError]) -> ClientError:
@@ -575,9 +565,10 @@ class LinkReader(Reader):
         self._sign = sign
 
     def blocks(self, reference: Reference, call: Call) -> Blocks:  # noqa: ARG002
-        """Raise UnsupportedError: a link gives no blocks."""
+        """Raise UnsupportedError: a link gives no blocks, and there are no private directories."""
         raise UnsupportedError(
-            f"{reference} is private, and its links give no blocks; download the content"
+            f"{reference} cannot be looked into: the private network has files only, and its links "
+            "give no blocks; use download"
         )
 
     def read(
@@ -603,18 +594,3 @@ class LinkReader(Reader):
         """Return the size of a file, which is downloaded for it."""
         size = (self.open(reference, call)).size
         return stat_record(reference, reference.cid, RootInfo("file", size))
-
-    def pages(
-        self,
-        reference: Reference,
-        *,
-        details: bool = False,  # noqa: ARG002 - the interface of all readers
-    ) -> EntryPages:
-        """Raise UnsupportedError: there are no private directories."""
-        _no_directories(reference)
-
-
-def _no_directories(reference: Reference) -> NoReturn:
-    raise UnsupportedError(
-        f"{reference} cannot be looked into: the private network has files only; use download"
-    )

@@ -118,17 +118,6 @@ class EntryPages:
         ]
 
 
-class BlocksPeer(Peer):
-    """A peer whose blocks come from `blocks`."""
-
-    def __init__(self, host: str, state: ReadState, deadline: Deadline, blocks: Blocks) -> None:
-        super().__init__(host, state, deadline)
-        self._blocks = blocks
-
-    def _fetch(self, cid: CID) -> bytes:
-        return self._blocks.block(cid)
-
-
 class Reader(ABC):
     """Reads verified content. A subclass defines `blocks`.
 
@@ -165,8 +154,8 @@ class Reader(ABC):
 
     def archive(
         self,
-        reference: Reference,  # noqa: ARG002 - for peers that have archives
-        scope: ArchiveScope,  # noqa: ARG002
+        reference: Reference,
+        scope: ArchiveScope,
         call: Call,  # noqa: ARG002
     ) -> ArchiveFeed | None:
         """Return the blocks below `reference` from an archive; None if the peer has none.
@@ -176,11 +165,7 @@ class Reader(ABC):
         """
         return None
 
-    def body(
-        self,
-        cid: CID,  # noqa: ARG002 - for peers that have them
-        call: Call,  # noqa: ARG002
-    ) -> "Response | None":
+    def body(self, cid: CID, call: Call) -> "Response | None":  # noqa: ARG002
         """Return the plain bytes of the file at `cid`, not verified; None if the peer has none."""
         return None
 
@@ -273,7 +258,7 @@ class Reader(ABC):
         response = self.body(cid, state.call)
         if response is None:
             return
-        peer = BlocksPeer(self.host, state, state.call.deadline, blocks)
+        peer = Peer(self.host, state, state.call.deadline, blocks.block)
         try:
             with closing_on_error(response):
                 stream = BodyStream(peer, BodyProof(cid), response).begin()
@@ -321,11 +306,7 @@ class BlockReader(Reader):
         super().__init__(total=total)
         self._blocks = GivenBlocks(get_block, verified=verified)
 
-    def blocks(
-        self,
-        reference: Reference,  # noqa: ARG002 - the CIDs are enough
-        call: Call,  # noqa: ARG002
-    ) -> Blocks:
+    def blocks(self, reference: Reference, call: Call) -> Blocks:  # noqa: ARG002
         """Return the blocks of `get_block`."""
         return self._blocks
 

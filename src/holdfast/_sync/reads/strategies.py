@@ -94,8 +94,8 @@ class Body:
 def _begin_part(peer: GatewayPeer) -> Transfer:
     """Ask for a range of the body, or for the rest of it."""
     proof = _part_proof(peer)
-    if proof.is_complete:
-        return Nothing(peer, proof)
+    if proof.is_complete:  # without a request: its blocks are known
+        return _begin_walk(peer)
     start = proof.position
     stop = None if peer.state.stop is None else proof.end
     response = peer.open_plain(start, stop)
@@ -120,23 +120,6 @@ def _part_proof(peer: GatewayPeer) -> BodyProof:
     while (need := proof.need_at_end) is not None:
         proof.feed_end(peer.block(need))
     return proof
-
-
-class Nothing:
-    """A part of a file that is complete before anything is requested."""
-
-    def __init__(self, peer: GatewayPeer, proof: BodyProof) -> None:
-        self._state = peer.state
-        self._size = proof.size
-
-    def finish(self) -> None:
-        """Confirm that all is verified."""
-        self._state.output.take([], verified=True)
-        self._state.output.report(self._size)
-        self._state.learn_size(self._size)
-
-    def close(self) -> None:
-        """Do nothing: no reply is open."""
 
 
 class BodyStream(Stream[BodyProof]):
@@ -364,8 +347,12 @@ class Walk:
 
     def begin(self, peer: GatewayPeer) -> Transfer:
         """Follow the path; the blocks of the file itself are fetched by `finish`."""
-        state = peer.state
-        return Walking(peer, FileWalk(peer.target(), state.position, state.stop))
+        return _begin_walk(peer)
+
+
+def _begin_walk(peer: GatewayPeer) -> Transfer:
+    state = peer.state
+    return Walking(peer, FileWalk(peer.target(), state.position, state.stop))
 
 
 class CachedWalk:
@@ -383,7 +370,7 @@ class CachedWalk:
                 peer.block(cid)
             except MalformedError as error:
                 raise RefusedError(error.message, cid=str(cid)) from None
-        return Walking(peer, FileWalk(cid, peer.state.position, peer.state.stop))
+        return _begin_walk(peer)
 
 
 class Walking:

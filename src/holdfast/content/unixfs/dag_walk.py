@@ -3,7 +3,7 @@
 from collections.abc import Container
 from typing import Final, NamedTuple, Protocol
 
-from holdfast.content.blocks import MAX_BLOCK, check_block, inline_block, malformed
+from holdfast.content.blocks import MAX_BLOCK, inline_block, malformed
 from holdfast.content.car import Block
 from holdfast.content.cid import CID
 from holdfast.content.codecs import links_of
@@ -27,7 +27,7 @@ class _Link(NamedTuple):
     depth: int
 
 
-class DagWalk(Walk[Block]):
+class DagWalk(Walk[_Link, Block]):
     """All blocks below a root, depth first, each once. Those in identity CIDs are left out.
 
     The links of unsupported codecs are not known: their blocks count as leaves.
@@ -38,20 +38,13 @@ class DagWalk(Walk[Block]):
     """
 
     def __init__(self, root: CID, seen: SeenCIDs | None = None) -> None:
+        super().__init__(_Link(root, 0, 0))
         self._seen: SeenCIDs = set() if seen is None else seen
-        self._pending = [_Link(root, 0, 0)]
         self._drop_seen()
-
-    @property
-    def need(self) -> CID | None:
-        """The CID of the block to feed next, or None at the end."""
-        return self._pending[-1].cid if self._pending else None
 
     def feed(self, block: bytes, *, verified: bool = False) -> list[Block]:
         """Take the block that is needed, and return it with its CID."""
-        cid, _, depth = self._pending[-1]
-        if not verified:
-            check_block(cid, block)
+        cid, _, depth = self._expect(block, verified=verified)
         self._seen.add(cid)
         links = links_of(cid, block)
         if links and depth >= DEEPEST:

@@ -52,21 +52,14 @@ def file_data(size: int, block_sizes: list[int]) -> bytes:
 
 def symlink_data(target: bytes) -> bytes:
     """Return the message of a symbolic link."""
-    return b"\x08\x04\x12" + varint.encode(len(target)) + target
+    return dag_pb.field(b"\x08\x04\x12", target)
 
 
 def shard_data(bitfield: int, fanout: int, hash_type: int) -> bytes:
     """Return the message of a shard; its bitfield has no leading zero bytes, as in Kubo."""
     bits = bitfield.to_bytes((bitfield.bit_length() + 7) // 8, "big")
-    return (
-        b"\x08\x05\x12"
-        + varint.encode(len(bits))
-        + bits
-        + b"\x28"
-        + varint.encode(hash_type)
-        + b"\x30"
-        + varint.encode(fanout)
-    )
+    hashing = b"\x28" + varint.encode(hash_type) + b"\x30" + varint.encode(fanout)
+    return dag_pb.field(b"\x08\x05\x12", bits) + hashing
 
 
 def decode(message: bytes) -> Data:
@@ -94,14 +87,8 @@ def decode(message: bytes) -> Data:
                 raise MalformedError(f"UnixFS: unexpected field {number}")
     if kind is None or kind > max(Kind):
         raise MalformedError("UnixFS: unknown type of node")
-    return Data(
-        Kind(kind),
-        data or b"",
-        numbers.get(3),
-        tuple(block_sizes),
-        numbers.get(5),
-        numbers.get(6),
-    )
+    size, hash_type, fanout = (numbers.get(number) for number in (3, 5, 6))
+    return Data(Kind(kind), data or b"", size, tuple(block_sizes), hash_type, fanout)
 
 
 def _read_block_sizes(message: bytes, position: int, sizes: list[int]) -> int:

@@ -1,9 +1,9 @@
 """Whether bytes are a leaf of a file, which needs no more than the CID of the leaf."""
 
-from holdfast.content.blocks import unsupported_hash
+from holdfast.content.blocks import check_provable
 from holdfast.content.cid import CID
 from holdfast.content.codecs import is_one_block, require_codec
-from holdfast.content.hashes import FUNCTIONS, IDENTITY
+from holdfast.content.hashes import IDENTITY, new_hash
 from holdfast.content.unixfs.data import Kind
 from holdfast.content.unixfs.file_nodes import Segment
 from holdfast.content.unixfs.files import dag_pb_frame
@@ -29,14 +29,8 @@ def is_leaf(piece: Segment, content: list[memoryview]) -> bool:
 
 def _digest(cid: CID, views: list[memoryview], head: bytes = b"", tail: bytes = b"") -> bytes:
     """Return the digest of `views` between `head` and `tail`, by the hash function of `cid`."""
-    function = FUNCTIONS.get(cid.hash_code)
-    if function is None:
-        if cid.hash_code != IDENTITY:
-            raise unsupported_hash(cid)
-        return b"".join(views)
-    if len(views) == 1 and not head:
-        return function.new(views[0]).digest()
-    whole = function.new(head)
+    check_provable(cid)
+    whole = new_hash(cid.hash_code, head)
     for view in views:
         whole.update(view)
     whole.update(tail)

@@ -1,19 +1,18 @@
 """The root of a file, a directory or a link: its kind and its size, from its own block."""
 
-from collections.abc import Iterable
-from itertools import islice
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from holdfast.content import dag_pb
-from holdfast.content.blocks import check_block, malformed
+from holdfast.content.blocks import malformed
 from holdfast.content.cid import CID
 from holdfast.content.codecs import CODECS, is_one_block, read_kind
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs import data
 from holdfast.content.unixfs.data import Kind
-from holdfast.content.unixfs.directory_nodes import DirectoryEntry
+from holdfast.content.unixfs.directory_nodes import DirectoryEntry, Shard
 from holdfast.content.unixfs.file_nodes import file_node
-from holdfast.content.unixfs.walks import MAX_AHEAD, SHARD_SIZE, Walk
+from holdfast.content.unixfs.walks import Walk
 from holdfast.records import Entry, EntryKind
 
 
@@ -67,27 +66,14 @@ def has_root_info(cid: CID) -> bool:
     return cid.codec in CODECS and cid.is_provable
 
 
-class RootsWalk(Walk[RootInfo]):
+class RootsWalk(Walk[Shard, RootInfo]):
     """What each of some roots is, in their order."""
 
-    def __init__(self, roots: Iterable[CID]) -> None:
-        self._pending = list(roots)[::-1]
-
-    @property
-    def need(self) -> CID | None:
-        """The CID of the block to feed next, or None at the end."""
-        return self._pending[-1] if self._pending else None
+    def __init__(self, roots: Sequence[CID]) -> None:
+        super().__init__(*map(Shard, reversed(roots)))
 
     def feed(self, block: bytes, *, verified: bool = False) -> list[RootInfo]:
         """Take the block that is needed, and return what it is the root of."""
-        cid = self._pending[-1]
-        if not verified:
-            check_block(cid, block)
-        info = root_info(cid, block)
-        self._pending.pop()
+        info = root_info(self._expect(block, verified=verified).cid, block)
+        self._replace([])
         return [info]
-
-    def needed_next(self, most: int) -> list[CID]:
-        """Return up to `most` roots that are needed after `need`."""
-        most = min(most, MAX_AHEAD // SHARD_SIZE)
-        return list(islice(reversed(self._pending), 1, most + 1))

@@ -13,7 +13,7 @@ fetches several at the same time. The block of an identity CID is never fetched:
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from itertools import islice
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from holdfast.content.blocks import MAX_BLOCK, BlockCache, check_block, malformed
 from holdfast.content.budgets import OUTPUT_SIZE, PIECE_COST
@@ -27,16 +27,32 @@ MAX_AHEAD: Final = 4 << 20  # bytes that may be fetched before they are needed
 SHARD_SIZE: Final = 1 << 18  # bytes that are counted for a shard there; most are much smaller
 
 Item = TypeVar("Item")
-Link = TypeVar("Link", Segment, Shard)
 
 
-class Walk(ABC, Generic[Item]):
-    """A walk over blocks that returns items: bytes of a file, or entries of a directory."""
+class HasCID(Protocol):
+    """A link to a block."""
 
     @property
-    @abstractmethod
+    def cid(self) -> CID:
+        """The CID of the block."""
+
+
+Link = TypeVar("Link", bound=HasCID)
+
+
+class Walk(ABC, Generic[Link, Item]):
+    """A walk over blocks that returns items: bytes of a file, or entries of a directory.
+
+    It has a list of the links to follow; the next one is the last.
+    """
+
+    def __init__(self, *roots: Link) -> None:
+        self._pending: list[Link] = [*roots]
+
+    @property
     def need(self) -> CID | None:
         """The CID of the block to feed next, or None at the end."""
+        return self._pending[-1].cid if self._pending else None
 
     @abstractmethod
     def feed(self, block: bytes, *, verified: bool = False) -> list[Item]:
@@ -45,43 +61,20 @@ class Walk(ABC, Generic[Item]):
         Raise `VerificationError` if it is another block, unless it is `verified` already.
         """
 
-    def needed_next(self, most: int) -> list[CID]:  # noqa: ARG002 - for walks that know it
+    def needed_next(self, most: int) -> list[CID]:
         """Return up to `most` blocks that are needed after `need`, of a few MiB in all."""
-        return []
+        ahead: list[CID] = []
+        size = 0
+        for link in islice(reversed(self._pending), 1, most + 1):
+            size += self._size_of(link)
+            if size > MAX_AHEAD:
+                break
+            ahead.append(link.cid)
+        return ahead
 
-
-def check_pending(cid: CID, count: int) -> None:
-    """Raise `MalformedError` if `count` links are too many to be held, after those of `cid`."""
-    if count > MAX_PENDING:
-        raise malformed(cid, "the DAG is too wide at too many levels")
-
-
-def feed_known(walk: Walk[Item], block: bytes, known: BlockCache) -> list[Item]:
-    """Feed the block that `walk` needs, then those that `known` has, all verified already.
-
-    Return the items. Stop after `OUTPUT_SIZE` bytes of blocks: a small DAG may have very many links
-    to one block.
-    """
-    items: list[Item] = []
-    work = 0
-    following: bytes | None = block
-    while following is not None and work < OUTPUT_SIZE:
-        items += walk.feed(following, verified=True)
-        work += len(following) + PIECE_COST
-        following = None if walk.need is None else known.get(walk.need)
-    return items
-
-
-class _TreeWalk(Walk[Item], Generic[Link, Item]):
-    """A walk with a list of at most `MAX_PENDING` links to follow; the next one is the last."""
-
-    def __init__(self, root: Link) -> None:
-        self._pending: list[Link] = [root]
-
-    @property
-    def need(self) -> CID | None:
-        """The CID of the block to feed next, or None at the end."""
-        return self._pending[-1].cid if self._pending else None
+    def _size_of(self, link: Link) -> int:  # noqa: ARG002 - for walks that know it
+        """Return how many bytes are counted for the block of `link`."""
+        return SHARD_SIZE
 
     def _expect(self, block: bytes, *, verified: bool) -> Link:
         """Return the link that leads to the needed block, and verify that `block` is it."""
@@ -101,7 +94,29 @@ class _TreeWalk(Walk[Item], Generic[Link, Item]):
         self._pending[-1:] = reversed(children)
 
 
-class FileWalk(_TreeWalk[Segment, bytes]):
+def check_pending(cid: CID, count: int) -> None:
+    """Raise `MalformedError` if `count` links are too many to be held, after those of `cid`."""
+    if count > MAX_PENDING:
+        raise malformed(cid, "the DAG is too wide at too many levels")
+
+
+def feed_known(walk: Walk[Any, Item], block: bytes, known: BlockCache) -> list[Item]:
+    """Feed the block that `walk` needs, then those that `known` has, all verified already.
+
+    Return the items. Stop after `OUTPUT_SIZE` bytes of blocks: a small DAG may have very many links
+    to one block.
+    """
+    items: list[Item] = []
+    work = 0
+    following: bytes | None = block
+    while following is not None and work < OUTPUT_SIZE:
+        items += walk.feed(following, verified=True)
+        work += len(following) + PIECE_COST
+        following = None if walk.need is None else known.get(walk.need)
+    return items
+
+
+class FileWalk(Walk[Segment, bytes]):
     """The bytes of a file, or those from `start` up to `stop`, in order.
 
     A file of more than `limit` bytes is refused at its first block.
@@ -146,16 +161,8 @@ class FileWalk(_TreeWalk[Segment, bytes]):
         """Leave out the needed block and all below it."""
         self._pending.pop()
 
-    def needed_next(self, most: int) -> list[CID]:
-        """Return up to `most` blocks that are needed after `need`, of a few MiB in all."""
-        ahead: list[CID] = []
-        size = 0
-        for segment in islice(reversed(self._pending), 1, most + 1):
-            size += min(segment.size or 0, MAX_BLOCK)
-            if size > MAX_AHEAD:
-                break
-            ahead.append(segment.cid)
-        return ahead
+    def _size_of(self, link: Segment) -> int:
+        return min(link.size or 0, MAX_BLOCK)
 
     def next_segments(self, most: int) -> list[Segment]:
         """Return up to `most` runs of bytes, from `segment` on, as far as they are known."""
@@ -167,7 +174,7 @@ class FileWalk(_TreeWalk[Segment, bytes]):
             raise malformed(cid, f"it has {size} bytes, over {self._limit}")
 
 
-class DirectoryWalk(_TreeWalk[Shard, DirectoryEntry]):
+class DirectoryWalk(Walk[Shard, DirectoryEntry]):
     """The entries of a directory, plain or sharded, in the order of its blocks."""
 
     def __init__(self, root: CID) -> None:
@@ -179,13 +186,8 @@ class DirectoryWalk(_TreeWalk[Shard, DirectoryEntry]):
         self._replace(node.shards)
         return node.entries
 
-    def needed_next(self, most: int) -> list[CID]:
-        """Return up to `most` shards that are needed after `need`."""
-        most = min(most, MAX_AHEAD // SHARD_SIZE)
-        return [shard.cid for shard in islice(reversed(self._pending), 1, most + 1)]
 
-
-class PathWalk(_TreeWalk[Shard, CID]):
+class PathWalk(Walk[Shard, CID]):
     """Follows a path from a root through directories, name by name, to the CID at its end.
 
     Attributes:
