@@ -154,8 +154,8 @@ class Reader(ABC):
 
     def archive(
         self,
-        reference: Reference,
-        scope: ArchiveScope,
+        reference: Reference,  # noqa: ARG002 - for peers that have archives
+        scope: ArchiveScope,  # noqa: ARG002
         call: Call,  # noqa: ARG002
     ) -> ArchiveFeed | None:
         """Return the blocks below `reference` from an archive; None if the peer has none.
