@@ -44,7 +44,7 @@ RULES = (
     (r"\b(build|holdfast)_async_", r"\1_"),
     (r"\b_async\b", "_sync"),
     (r"\basynccontextmanager\b", "contextmanager"),
-    (r"\baclose\b", "close"),
+    (r"\baclos(e|ing)\b", r"clos\1"),
     (r"\b__a(enter|exit|iter|next)__\b", r"__\1__"),
     (r"\banext\(", "next("),
     (r"\bAwaitable\[([\w |]+)\]", r"\1"),

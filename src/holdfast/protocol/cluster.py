@@ -4,8 +4,8 @@ The addresses of requests begin with a path: the provider chooses the peer. A re
 200 means that the cluster has written down what to do. Only the peers say whether it is done.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 from urllib.parse import quote, urlencode
@@ -17,25 +17,17 @@ from holdfast.content.unixfs.layouts import not_what_was_sent
 from holdfast.errors import (
     ClientError,
     ConfigError,
-    InvalidCIDError,
     NotFoundError,
-    ProviderError,
-    SerializationError,
 )
 from holdfast.protocol import json_text
-from holdfast.protocol.http import RETRIED, Reply, Request, authorization
+from holdfast.protocol.daemon_api import DaemonAPI, OnSent, check_stream, read_objects
+from holdfast.protocol.http import Reply, Request
 from holdfast.protocol.json_text import text_at
-from holdfast.protocol.multipart import FileForm, FileSource, FormFile
-from holdfast.protocol.pin_api import Exchange, JSONLines, PinLines, check_stream, other_version
-from holdfast.protocol.status_errors import CLASSES, ErrorTable, failure, one_line, provider_error
+from holdfast.protocol.multipart import FileSource
+from holdfast.protocol.pin_api import Exchange
+from holdfast.protocol.status_errors import CLASSES, ErrorTable, one_line, provider_error
 from holdfast.records import Added, Pin, PinFilter, PinInfo, PinState, merged_keyvalues, value_text
 
-CLUSTER_ERRORS: Final = ErrorTable(
-    texts=(("message",),),
-    classes=CLASSES,
-    not_pinned=frozenset({404}),
-    phrases=("not part of the pinset",),
-)
 TOO_LONG: Final = frozenset({414, 431})  # the statuses for a request whose address is too long
 NO_TIME: Final = "0001-01-01T00:00:00Z"  # how Go writes that there is no time
 # What the cluster says with status 500 about a write that no peer would accept.
@@ -53,12 +45,10 @@ FAILED: Final = "pin_error"
 NOT_ALLOCATED: Final = "remote"  # the peer is not to keep it
 UNREACHABLE: Final = "cluster_error"  # the peer, or its Kubo
 PROBLEMS: Final = frozenset({FAILED, UNREACHABLE, "unpinned", "unexpectedly_unpinned", "error"})
-PART_NAME: Final = "archive"  # the cluster needs a name, and does not keep it
 ASKED_AT_ONCE: Final = 50  # pins in one request for states; their CIDs are in its address
 MAX_STATES: Final = 16 << 20  # bytes of the reply; each pin has some 300 for each peer
 
-# The cluster answers 500 to whatever it cannot do, so only the others are worth another attempt.
-RETRIED_HERE: Final = frozenset(RETRIED - {500})
+NO_REPLY: Final = Reply(200, {})  # of which a list is a part
 EVERYWHERE: Final = -1  # the number of copies that stands for all peers
 OPTIONS: Final = ("replication_min", "replication_max", "wait")
 
@@ -135,30 +125,6 @@ class PeerStates:
         return one_line(", ".join(found)) or "no peer reports it"
 
 
-def reply_error(reply: Reply, token: Secret | None) -> ClientError:
-    """Return the error of a failed reply."""
-    if reply.media_type != "application/json" and reply.status in {200, 404, 405}:
-        return not_cluster(reply, token)
-    if reply.status in TOO_LONG:
-        words = (
-            "the name and key-values are too long for the cluster: shorten them, or raise "
-            "max_header_bytes of its REST API"
-        )
-        return failure(words, reply, secret=token, table=CLUSTER_ERRORS)
-    return provider_error(reply, secret=token, table=CLUSTER_ERRORS)
-
-
-def not_cluster(reply: Reply, token: Secret | None) -> ProviderError:
-    """Return the error for a reply that cannot be that of IPFS Cluster."""
-    return failure(
-        "the reply is not that of the REST API of IPFS Cluster: check that pin_api_url is its "
-        "address (port 9094 by default), and that no proxy or login page is in between",
-        reply,
-        secret=token,
-        table=CLUSTER_ERRORS,
-    )
-
-
 def may_differ(request: Request, reply: Reply) -> bool:
     """Return whether a write failed at one peer, and may succeed at another.
 
@@ -167,74 +133,6 @@ def may_differ(request: Request, reply: Reply) -> bool:
     """
     is_refusal = any(words in reply.body for words in REFUSALS)
     return request.method == "POST" and reply.status == 500 and not is_refusal
-
-
-def read_object(reply: Reply, token: Secret | None) -> dict[str, Any]:
-    """Return the JSON object of a successful reply."""
-    value = json_text.value_of(reply.body)
-    if not isinstance(value, dict):
-        raise not_cluster(reply, token)
-    return value
-
-
-def read_root(reply: Reply, token: Secret | None) -> CID:
-    """Return the CID that ``/add`` reports last."""
-    value = json_text.value_of(reply.body)
-    last = value[-1] if isinstance(value, list) and value else None
-    if not isinstance(last, dict):
-        raise not_cluster(reply, token)
-    return _cid(last, reply, token)
-
-
-def read_pin(value: dict[str, Any], reply: Reply, token: Secret | None) -> ClusterPin:
-    """Return the pin of an object of ``/allocations`` or ``/pins``."""
-    about = value.get("metadata") or {}
-    peers = value.get("allocations") or []
-    copies, most = (value.get(f"replication_factor_{each}") for each in ("min", "max"))
-    if not (
-        isinstance(about, dict)
-        and isinstance(peers, list)
-        and isinstance(copies, int)
-        and isinstance(most, int)
-    ):
-        raise not_cluster(reply, token)
-    _cid(value, reply, token)
-    expires = text_at(value, "expire_at")
-    return ClusterPin(
-        cid=text_at(value, "cid"),
-        name=text_at(value, "name"),
-        keyvalues={str(key): str(each) for key, each in about.items()},
-        created=_milliseconds(text_at(value, "timestamp")),
-        copies=copies,
-        most_copies=most,
-        expires="" if expires == NO_TIME else expires,
-        peers=tuple(map(str, peers)),
-    )
-
-
-def read_states(value: dict[str, Any], reply: Reply, token: Secret | None) -> PeerStates:
-    """Return the states in an object of ``/pins/CID``, without the peers that need not keep it.
-
-    Only these are used: the other members may come from a peer that is not up to date.
-    """
-    found = value.get("peer_map")
-    if not isinstance(found, dict) or not all(isinstance(each, dict) for each in found.values()):
-        raise not_cluster(reply, token)
-    names = [text_at(about, "peername") for about in found.values()]
-    if not all(names) or len(set(names)) < len(names):
-        names = list(found)
-    pairs = [
-        (name, about)
-        for name, about in zip(names, found.values(), strict=True)
-        if about.get("status") != NOT_ALLOCATED
-    ]
-    failed = {FAILED, UNREACHABLE, "error"}
-    return PeerStates(
-        {name: text_at(about, "status") for name, about in pairs},
-        {name: text_at(about, "error") for name, about in pairs},
-        tuple(peer for peer, about in found.items() if about.get("status") not in failed),
-        frozenset(peer for peer, about in found.items() if about.get("status") == UNREACHABLE),
-    )
 
 
 def make_pin(pin: ClusterPin, states: PeerStates | None) -> Pin:
@@ -249,13 +147,6 @@ def make_pin(pin: ClusterPin, states: PeerStates | None) -> Pin:
         state="queued" if states is None else states.state(pin.copies),
         peers=None if states is None else dict(sorted(states.statuses.items())),
     )
-
-
-def _cid(value: dict[str, Any], reply: Reply, token: Secret | None) -> CID:
-    try:
-        return CID.parse(text_at(value, "cid"))
-    except InvalidCIDError:
-        raise not_cluster(reply, token) from None
 
 
 def _milliseconds(text: str) -> int | None:
@@ -309,33 +200,39 @@ def read_options(options: Mapping[str, Any]) -> ClusterOptions:
     return ClusterOptions(least, most, wait)
 
 
-def _copies(name: str, value: Any) -> int | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int) or (value < 1 and value != EVERYWHERE):
+def _copies(name: str, value: int | None) -> int | None:
+    is_count = isinstance(value, int) and not isinstance(value, bool)
+    if value is not None and not (is_count and (value >= 1 or value == EVERYWHERE)):
         raise ConfigError(
             f"provider_options: {name} must be a whole number of at least 1, or -1 for all peers"
         )
     return value
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterAPI:
-    """The REST API. `token` is a bearer token, or ``user:password``."""
+class ClusterAPI(DaemonAPI[ClusterPin]):
+    """The REST API, with `options` for new pins. The provider puts a peer before each address."""
 
-    token: Secret | None
-    options: ClusterOptions
-    _credential: dict[str, Secret] = field(init=False, repr=False, compare=False)
+    errors = ErrorTable(
+        texts=(("message",),),
+        classes=CLASSES,
+        not_pinned=frozenset({404}),
+        phrases=("not part of the pinset",),
+    )
+    not_ours = (
+        "the reply is not that of the REST API of IPFS Cluster: check that pin_api_url is its "
+        "address (port 9094 by default), and that no proxy or login page is in between"
+    )
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_credential", authorization(self.token))
+    def __init__(self, token: Secret | None, options: ClusterOptions) -> None:
+        super().__init__("", token)
+        self.options = options
 
     def add(
         self,
         cid: CID,
         archive: FileSource,
         info: PinInfo,
-        on_sent: Callable[[int], None],
+        on_sent: OnSent | None = None,
         *,
         whole: bool = False,
         peers: Sequence[str] = (),
@@ -346,34 +243,36 @@ class ClusterAPI:
 
         With `whole`, the archive is small and in memory: it is sent at once.
         """
-        known = yield from self._find(str(cid))
-        settings = self._settings(info, known)
+        pin = yield from self.find_text(str(cid))
+        settings = self._settings(info, pin)
+        added = Added(cid=str(cid), duplicate=pin is not None)
         if inline_block(cid) is not None:  # all of it is in the CID; there is no block to add
             yield from self._pin(str(cid), settings)
-            return Added(cid=str(cid), duplicate=known is not None)
+            return added
         query = {"format": "car", "stream-channels": "false", **settings}
-        if known is not None:
-            peers = peers or known.peers  # else a repeated upload may move it to other peers
+        if pin is not None:
+            peers = peers or pin.peers  # else a repeated upload may move it to other peers
         query |= _allocations(peers)
-        form = FileForm([FormFile(PART_NAME, "", archive)], fields={})
         path = f"/add?{urlencode(query, errors='replace')}"
-        reply = yield self.request("POST", path, **form.sending(on_sent, whole=whole))
-        stored = read_root(self._checked(reply), self.token)
+        reply = self._checked((yield self.upload(path, archive, on_sent, whole=whole)))
+        rows = json_text.value_of(reply.body)
+        root = rows[-1] if isinstance(rows, list) and rows else None
+        stored = self.parse_cid(text_at(root, "cid"), reply)
         if stored != cid:
             raise not_what_was_sent(stored)
-        return Added(cid=str(cid), duplicate=known is not None)
+        return added
 
     def pin(self, cid: str, info: PinInfo, peers: Sequence[str] = ()) -> Exchange[ClusterPin]:
         """Pin `cid`, or change its pin; the peers fetch the content later.
 
         A new pin is made at `peers`, if they are given.
         """
-        known = yield from self.find(cid)
-        if known is not None and not info.is_explicit and self._has_copies(known):
-            return known
-        found = cid if known is None else known.cid
-        settings = self._settings(info, known)
-        return (yield from self._pin(found, settings | _allocations(peers)))
+        pin = yield from self.find(cid)
+        if pin is not None and not info.is_explicit and self._has_copies(pin):
+            return pin
+        settings = self._settings(info, pin)
+        text = cid if pin is None else pin.cid
+        return (yield from self._pin(text, settings | _allocations(peers)))
 
     def pin_again(self, pin: ClusterPin, peers: Sequence[str]) -> Exchange[ClusterPin]:
         """Pin what is pinned already. Peers that gave up, or are gone, are tried or replaced.
@@ -386,17 +285,16 @@ class ClusterAPI:
         self, cid: str, name: str | None, keyvalues: Mapping[str, Any] | None
     ) -> Exchange[ClusterPin]:
         """Change the name, the key-values or both of the pin of `cid`."""
-        known = yield from self.find(cid)
-        if known is None:
+        pin = yield from self.find(cid)
+        if pin is None:
             raise not_pinned(cid)
         info = PinInfo(name=name or "", keyvalues=keyvalues or {}, given=name is not None)
-        return (yield from self._pin(known.cid, _settings(_changed(known, info))))
+        return (yield from self._pin(pin.cid, _settings(_changed(pin, info))))
 
     def _pin(self, cid: str, settings: Mapping[str, str]) -> Exchange[ClusterPin]:
         query = urlencode(settings, errors="replace")
-        reply = self._checked((yield self.request("POST", f"/pins/{quote(cid)}?{query}")))
-        value = read_object(reply, self.token)
-        return read_pin(value, reply, self.token)
+        reply = yield self.request("POST", f"/pins/{quote(cid)}?{query}")
+        return self.read_row(self._object(reply), reply)
 
     def unpin(self, cid: str) -> Exchange[None]:
         """Remove the pin of `cid`.
@@ -405,65 +303,54 @@ class ClusterAPI:
         is success.
         """
         reply = yield self.request("DELETE", f"/pins/{quote(cid)}")
-        if not CLUSTER_ERRORS.says_not_pinned(reply):
-            read_object(self._checked(reply), self.token)
+        if not self.errors.says_not_pinned(reply):
+            self._object(reply)
         elif not reply.reply_lost:
             raise not_pinned(cid)
 
-    def find(self, cid: str) -> Exchange[ClusterPin | None]:
-        """Return the pin of `cid`, or of the other version of it, which names the same content."""
-        found = yield from self._find(cid)
-        other = other_version(cid) if found is None else None
-        return found if other is None else (yield from self._find(other))
-
-    def _find(self, cid: str) -> Exchange[ClusterPin | None]:
+    def find_text(self, cid: str) -> Exchange[ClusterPin | None]:
+        """Return the pin of the CID that is written as `cid`."""
         reply = yield self.request("GET", f"/allocations/{quote(cid)}")
-        if CLUSTER_ERRORS.says_not_pinned(reply):
+        if self.errors.says_not_pinned(reply):
             return None
-        value = read_object(self._checked(reply), self.token)
-        return read_pin(value, reply, self.token)
+        return self.read_row(self._object(reply), reply)
 
     def states(self, cid: str) -> Exchange[PeerStates]:
         """Return the status of the pin of `cid` at each peer."""
-        reply = self._checked((yield self.request("GET", f"/pins/{quote(cid)}")))
-        value = read_object(reply, self.token)
-        return read_states(value, reply, self.token)
+        reply = yield self.request("GET", f"/pins/{quote(cid)}")
+        return self._read_states(self._object(reply), reply)
 
-    def with_states(self, pins: Iterable[ClusterPin]) -> Exchange[list[Pin]]:
+    def with_states(self, pins: Sequence[ClusterPin]) -> Exchange[list[Pin]]:
         """Return at most `ASKED_AT_ONCE` pins with the status of each at each peer."""
-        given = list(pins)
-        cids = ",".join(pin.cid for pin in given)
-        request = self.request("GET", f"/pins?{urlencode({'cids': cids})}", max_reply=MAX_STATES)
-        reply = self._checked((yield request))
-        lines = JSONLines()
-        try:
-            values = list(lines.feed(reply.body))
-            lines.finish()
-        except SerializationError:
-            raise not_cluster(reply, self.token) from None
-        found = {str(value.get("cid")): read_states(value, reply, self.token) for value in values}
-        return [make_pin(pin, found.get(pin.cid)) for pin in given]
+        query = urlencode({"cids": ",".join(pin.cid for pin in pins)})
+        reply = yield self.request("GET", f"/pins?{query}", max_reply=MAX_STATES)
+        values = read_objects(self._checked(reply).body)
+        if values is None:
+            raise self.wrong_api(reply)
+        states = {str(value.get("cid")): self._read_states(value, reply) for value in values}
+        return [make_pin(pin, states.get(pin.cid)) for pin in pins]
 
     def check_credentials(self) -> Exchange[None]:
         """Return if a peer accepts the token."""
-        reply = self._checked((yield self.request("GET", "/id")))
-        if not read_object(reply, self.token).get("cluster_peers"):
-            raise not_cluster(reply, self.token)
+        reply = yield self.request("GET", "/id")
+        if not self._object(reply).get("cluster_peers"):
+            raise self.wrong_api(reply)
 
     def list_request(self) -> Request:
-        """Return the request for a stream of all pins, which `AllocationLines` reads."""
+        """Return the request for a stream of all pins, which `PinLines` reads."""
         return self.request("GET", "/allocations?filter=pin")
 
-    def error(self, reply: Reply) -> Exception:
-        """Return the error of a reply that is not a success."""
-        return reply_error(reply, self.token)
-
-    def request(
-        self, method: str, path: str, *, headers: Mapping[str, str] | None = None, **more: Any
-    ) -> Request:
-        """Return a request without a peer: its address begins with the path."""
-        fields: dict[str, str | Secret] = {**(headers or {}), **self._credential}
-        return Request(method, path, fields, retried=RETRIED_HERE, **more)
+    def error(self, reply: Reply) -> ClientError:
+        """Return the error of a failed reply."""
+        if reply.media_type != "application/json" and reply.status in {200, 404, 405}:
+            return self.wrong_api(reply)
+        if reply.status in TOO_LONG:
+            words = (
+                "the name and key-values are too long for the cluster: shorten them, or raise "
+                "max_header_bytes of its REST API"
+            )
+            return self.failure(words, reply)
+        return provider_error(reply, secret=self.token, table=self.errors)
 
     def _checked(self, reply: Reply) -> Reply:
         """Return `reply` if it is a success so far; raise its error otherwise."""
@@ -472,35 +359,74 @@ class ClusterAPI:
         check_stream(reply, self.token)
         return reply
 
-    def _has_copies(self, pin: ClusterPin) -> bool:
-        wanted = self.options.copies, self.options.most_copies
-        return wanted in {(None, None), (pin.copies, pin.most_copies)}
+    def _object(self, reply: Reply) -> dict[str, Any]:
+        """Return the JSON object of a successful reply; raise the error of another."""
+        value = json_text.value_of(self._checked(reply).body)
+        if not isinstance(value, dict):
+            raise self.wrong_api(reply)
+        return value
 
-    def _settings(self, info: PinInfo, known: ClusterPin | None) -> dict[str, str]:
-        """Return the settings of a pin: what is known, what the user gave, what is configured."""
-        pin = NEW if known is None else known
-        info = PinInfo(name=info.name, keyvalues=info.keyvalues, given=info.given or known is None)
-        settings = _settings(_changed(pin, info))
+    def read_row(self, value: dict[str, Any], reply: Reply = NO_REPLY) -> ClusterPin:
+        """Return the pin of an object of ``/allocations`` or ``/pins``."""
+        keyvalues = value.get("metadata") or {}
+        peers = value.get("allocations") or []
+        copies, most = (value.get(f"replication_factor_{each}") for each in ("min", "max"))
+        if not (
+            isinstance(keyvalues, dict)
+            and isinstance(peers, list)
+            and isinstance(copies, int)
+            and isinstance(most, int)
+        ):
+            raise self.wrong_api(reply)
+        cid, expires = text_at(value, "cid"), text_at(value, "expire_at")
+        self.parse_cid(cid, reply)
+        return ClusterPin(
+            cid=cid,
+            name=text_at(value, "name"),
+            keyvalues={str(key): str(each) for key, each in keyvalues.items()},
+            created=_milliseconds(text_at(value, "timestamp")),
+            copies=copies,
+            most_copies=most,
+            expires="" if expires == NO_TIME else expires,
+            peers=tuple(map(str, peers)),
+        )
+
+    def _read_states(self, value: dict[str, Any], reply: Reply) -> PeerStates:
+        """Return the states in an object of ``/pins/CID``, without the peers that need not keep it.
+
+        Only these are used: the other members may come from a peer that is not up to date.
+        """
+        peers = value.get("peer_map")
+        if not isinstance(peers, dict) or not all(isinstance(row, dict) for row in peers.values()):
+            raise self.wrong_api(reply)
+        names = [text_at(row, "peername") for row in peers.values()]
+        if not all(names) or len(set(names)) < len(names):
+            names = list(peers)
+        rows = [
+            (name, row)
+            for name, row in zip(names, peers.values(), strict=True)
+            if row.get("status") != NOT_ALLOCATED
+        ]
+        failed = {FAILED, UNREACHABLE, "error"}
+        return PeerStates(
+            {name: text_at(row, "status") for name, row in rows},
+            {name: text_at(row, "error") for name, row in rows},
+            tuple(peer for peer, row in peers.items() if row.get("status") not in failed),
+            frozenset(peer for peer, row in peers.items() if row.get("status") == UNREACHABLE),
+        )
+
+    def _has_copies(self, pin: ClusterPin) -> bool:
+        configured = self.options.copies, self.options.most_copies
+        return configured in {(None, None), (pin.copies, pin.most_copies)}
+
+    def _settings(self, info: PinInfo, pin: ClusterPin | None) -> dict[str, str]:
+        """Return the settings of a pin: those it has, what the user gave, what is configured."""
+        info = PinInfo(name=info.name, keyvalues=info.keyvalues, given=info.given or pin is None)
+        settings = _settings(_changed(pin or NEW, info))
         if self.options.copies is not None:
             settings["replication-min"] = str(self.options.copies)
             settings["replication-max"] = str(self.options.most_copies)
         return settings
-
-
-class AllocationLines(PinLines[ClusterPin]):
-    """Reads the stream of ``/allocations``."""
-
-    def read(self, value: dict[str, Any]) -> ClusterPin:
-        """Return the pin of a line."""
-        return read_pin(value, Reply(200, {}), self._token)
-
-    def wrong_api(self, reply: Reply) -> ProviderError:
-        """Return the error for a list that is not that of IPFS Cluster."""
-        return not_cluster(reply, self._token)
-
-    def cut_off(self, reply: Reply) -> ProviderError:
-        """Return the error for a list that is not complete."""
-        return self.wrong_api(reply)
 
 
 NEW: Final = ClusterPin("", "", {}, None, copies=0, most_copies=0, expires="", peers=())

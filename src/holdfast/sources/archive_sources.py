@@ -20,35 +20,27 @@ class BuiltArchive:
     Args:
         content: A file, which can be read as often as it is needed, or a folder.
         profile: Its layout.
-        cid: Its CID in this layout. If the content has another one when it is read, it has changed:
-            that is an `OSError`, and the archive ends before it is complete.
-        roots: The roots that the header names; by default the CID.
+        root: Its CID in this layout. If the content has another one when it is read, it has
+            changed: that is an `OSError`, and the archive ends before it is complete.
 
     Attributes:
+        root: The root, which the header names.
         done: The bytes of files whose blocks were taken so far.
         size: None, because the size of the archive is not known beforehand.
     """
 
     repeatable = True
 
-    def __init__(
-        self,
-        content: Source | FolderSource,
-        profile: Profile,
-        cid: CID,
-        *,
-        roots: list[CID] | None = None,
-    ) -> None:
+    def __init__(self, content: Source | FolderSource, profile: Profile, root: CID) -> None:
         self._content = content
         self._profile = profile
-        self._cid = cid
-        self._roots = [cid] if roots is None else roots
+        self.root: CID = root
         self.done: int = 0
         self.size: int | None = None
 
     def chunks(self) -> Iterator[bytes]:
         """Yield the archive. Each call reads the content again."""
-        return joined(write_car(self._roots, self._blocks()))
+        return joined(write_car([self.root], self._blocks()))
 
     def _blocks(self) -> Iterator[Block]:
         blocks: list[Block] = []
@@ -61,7 +53,7 @@ class BuiltArchive:
             is_more = True
             while is_more:
                 is_more = importer.advance()
-                if not is_more and importer.result().cid != self._cid:
+                if not is_more and importer.result().cid != self.root:
                     raise changed_while_read(self._content.name, "was written to")
                 yield from blocks
                 blocks.clear()

@@ -2,21 +2,20 @@
 
 import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from holdfast._async.pin_waiting import AsyncPauses
-from holdfast._async.providers.base import Content, ignore
-from holdfast._async.providers.http import AsyncServiceProvider, read_lines
+from holdfast._async.providers.base import Content
+from holdfast._async.providers.http import AsyncDaemonProvider
 from holdfast._async.runtime import now
 from holdfast._async.session import AsyncSession, Attempt, read_whole
 from holdfast.calls import Call, Clock
 from holdfast.config import ClientConfig
 from holdfast.config.checks import is_loopback
-from holdfast.content.cid import CID
 from holdfast.errors import (
     ConfigError,
     NetworkError,
@@ -28,7 +27,6 @@ from holdfast.protocol.cluster import (
     ASKED_AT_ONCE,
     PINNED,
     UNREACHABLE,
-    AllocationLines,
     ClusterAPI,
     ClusterPin,
     PeerStates,
@@ -37,8 +35,8 @@ from holdfast.protocol.cluster import (
     may_differ,
     read_options,
 )
+from holdfast.protocol.daemon_api import OnSent
 from holdfast.protocol.http import Reply, Request
-from holdfast.protocol.multipart import FileSource
 from holdfast.protocol.peer_set import PeerSet
 from holdfast.protocol.pin_api import Exchange
 from holdfast.records import Added, Pin, PinFilter, PinInfo
@@ -151,7 +149,7 @@ def _check_gateways(config: ClientConfig) -> None:
         )
 
 
-class AsyncClusterProvider(AsyncServiceProvider):
+class AsyncClusterProvider(AsyncDaemonProvider):
     """Stores content in an IPFS Cluster, under the CIDs that `compute_cid` gives.
 
     `pin_api_url` is the address of a peer's REST API, by default ``http://127.0.0.1:9094``, or of
@@ -179,7 +177,6 @@ class AsyncClusterProvider(AsyncServiceProvider):
         'http://127.0.0.1:8080/ipfs/bafkqaaa'
     """
 
-    takes: tuple[type, ...] = (Source, FolderSource, ArchiveSource)
     _api: ClusterAPI
     _unreachable: frozenset[str] = frozenset()
 
@@ -207,15 +204,14 @@ class AsyncClusterProvider(AsyncServiceProvider):
         if isinstance(content, Source) and not content.rewindable:
             with await self.spool(content) as spooled:
                 return await self.add(spooled, info, call, progress)
-        cid = (await self.import_content(content, None, ignore)).cid
-        archive = BuiltArchive(content, self._profile, cid)
+        archive = await self.build_archive(content)
         text = None if isinstance(content, FolderSource) else content.json
         is_small = text is not None and len(text) <= SMALL
 
         def on_sent(_sent: int) -> None:
             progress(archive.done, content.size)
 
-        writing = _Writing(self._api, cid, archive, info, whole=is_small)
+        writing = _Writing(self._api, archive, info, whole=is_small)
         added = await self.run(writing.begin(on_sent), call)
         call.cid = added.cid
         if self._api.options.wait:
@@ -229,8 +225,8 @@ class AsyncClusterProvider(AsyncServiceProvider):
         The cluster accepts an archive that lacks blocks, and then no node can pin it. So this
         always waits for the copies. If no node has all of it in time, it is unpinned again.
         """
-        writing = _Writing(self._api, archive.root, archive, info)
-        added = await self.run(writing.begin(_ignore_sent), call)
+        writing = _Writing(self._api, archive, info)
+        added = await self.run(writing.begin(), call)
         try:
             await self._wait_for_copies(writing, call)
         except RequestTimeoutError:
@@ -309,8 +305,8 @@ class AsyncClusterProvider(AsyncServiceProvider):
         The list says nothing about the peers: they are asked for many pins at a time.
         """
         count = 0
-        batches = self._batches(wanted, min(limit or ASKED_AT_ONCE, ASKED_AT_ONCE), clock)
-        try:
+        size = min(limit or ASKED_AT_ONCE, ASKED_AT_ONCE)
+        async with aclosing(self._batches(wanted, size, clock)) as batches:
             async for batch in batches:
                 async with self.list_call(clock) as call:
                     pins = await self.run(self._api.with_states(batch), call)
@@ -319,15 +315,12 @@ class AsyncClusterProvider(AsyncServiceProvider):
                     count += 1
                     if count == limit:
                         return
-        finally:
-            await batches.aclose()
 
     async def _batches(
         self, wanted: PinFilter, size: int, clock: Clock
     ) -> AsyncGenerator[list[ClusterPin]]:
         batch: list[ClusterPin] = []
-        pins = self._all_pins(wanted, clock)
-        try:
+        async with aclosing(self.stream_rows(wanted, clock)) as pins:
             async for pin in pins:
                 if matches(pin, wanted):
                     batch.append(pin)
@@ -336,63 +329,46 @@ class AsyncClusterProvider(AsyncServiceProvider):
                     batch = []
             if batch:
                 yield batch
-        finally:
-            await pins.aclose()
 
-    async def _all_pins(self, wanted: PinFilter, clock: Clock) -> AsyncGenerator[ClusterPin]:
-        """Yield the pin with the CID that is wanted, else all pins."""
-        if wanted.cid is not None:
-            async with self.list_call(clock, wanted.cid) as call:
-                found = await self.run(self._api.find(wanted.cid), call)
-            if found is not None:
-                yield found
-            return
-        response = await self._open_list(clock)
-        if response is None:
-            return
-        pins = read_lines(response, AllocationLines(self.config.provider_token))
-        try:
-            async for pin in pins:
-                yield pin
-        finally:
-            await pins.aclose()
-
-    async def _open_list(self, clock: Clock) -> "AsyncResponse | None":
+    async def open_list(self, _wanted: PinFilter, call: Call) -> "AsyncResponse | None":
         """Return the reply with all pins, whose body is not read yet; None if there are none."""
-        async with self.list_call(clock) as call:
-            response = await self._peers.open(self._api.list_request(), call)
-            reply = Reply(response.status, response.headers)
-            if reply.status == 200 and reply.media_type == "application/json":
-                return response
-            try:
-                if reply.status == NOTHING:
-                    return None
-                raise self._api.error(await read_whole(response))
-            finally:
-                await response.aclose()
+        response = await self._peers.open(self._api.list_request(), call)
+        reply = Reply(response.status, response.headers)
+        if reply.status == 200 and reply.media_type == "application/json":
+            return response
+        async with aclosing(response):
+            if reply.status == NOTHING:
+                return None
+            raise self._api.error(await read_whole(response))
 
 
 class _Writing:
     """Content that is written to a cluster, perhaps several times."""
 
     def __init__(
-        self, api: ClusterAPI, cid: CID, archive: FileSource, info: PinInfo, *, whole: bool = False
+        self,
+        api: ClusterAPI,
+        archive: BuiltArchive | ArchiveSource,
+        info: PinInfo,
+        *,
+        whole: bool = False,
     ) -> None:
-        self.cid = cid
+        self.cid = archive.root
+        self._add = partial(api.add, archive.root, archive, info, whole=whole)
         self._api = api
         self._archive = archive
         self._info = info
-        self._whole = whole
         self._size = 0
 
-    def begin(self, on_sent: Callable[[int], None]) -> Exchange[Added]:
+    def begin(self, on_sent: OnSent | None = None) -> Exchange[Added]:
         """Send the content."""
 
         def count(sent: int) -> None:
             self._size = sent
-            on_sent(sent)
+            if on_sent is not None:
+                on_sent(sent)
 
-        return self._api.add(self.cid, self._archive, self._info, count, whole=self._whole)
+        return self._add(count)
 
     def again(self, pin: ClusterPin | None, peers: Sequence[str]) -> Exchange[object]:
         """Write it again, at `peers`. `pin` is the pin that was made, if a peer knows of it.
@@ -401,10 +377,7 @@ class _Writing:
         that it knows. Only content that is sent again is put at other peers at once.
         """
         if self._archive.repeatable and self._size <= MAX_REPEATED:
-            archive, info = self._archive, self._info
-            return self._api.add(
-                self.cid, archive, info, _ignore_sent, whole=self._whole, peers=peers
-            )
+            return self._add(peers=peers)
         if pin is None:
             return self._api.pin(str(self.cid), self._info, peers)
         return self._api.pin_again(pin, peers)
@@ -431,7 +404,3 @@ def _too_few(cid: str, pin: ClusterPin | None, states: PeerStates | None) -> Req
         sent=True,
         transient=False,
     )
-
-
-def _ignore_sent(_sent: int) -> None:
-    """Do nothing: the caller asks for no progress."""

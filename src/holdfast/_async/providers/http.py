@@ -1,12 +1,14 @@
 """The base classes of providers that write through an HTTP API and read through gateways."""
 
+from abc import abstractmethod
 from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Any, AsyncContextManager, ClassVar, Self, TypeVar  # noqa: UP035
 from urllib.parse import urlsplit
 
 from holdfast._async.pin_waiting import AsyncPinStream
-from holdfast._async.providers.base import AsyncBaseProvider
+from holdfast._async.providers.base import AsyncBaseProvider, Content, ignore
 from holdfast._async.reads.gateway_reader import AsyncGatewayReader
 from holdfast._async.reads.reader import AsyncReader
 from holdfast._async.session import AsyncSession
@@ -17,18 +19,21 @@ from holdfast.config.locations import cache_folder
 from holdfast.content.reference import Reference
 from holdfast.disk.block_cache import DiskBlockCache
 from holdfast.disk.copy_journal import Place
+from holdfast.protocol.daemon_api import PinLines
 from holdfast.protocol.gateway import Gateway, Gateways
 from holdfast.protocol.host_privacy import WORLD, privacy
 from holdfast.protocol.http import Reply, Request
-from holdfast.protocol.pin_api import Exchange, PinLines, PinPages
+from holdfast.protocol.pin_api import Exchange, PinPages
 from holdfast.records import Pin, PinFilter
 from holdfast.registry import SERVICE, row_of
+from holdfast.sources.archive_sources import ArchiveSource, BuiltArchive
+from holdfast.sources.folder_source import FolderSource
+from holdfast.sources.sources import Source
 
 if TYPE_CHECKING:
     from holdfast._async.transport import AsyncResponse, AsyncTransport
 
 T = TypeVar("T")
-Row = TypeVar("Row")
 
 
 class AsyncHTTPProvider(AsyncBaseProvider):
@@ -154,16 +159,42 @@ class AsyncServiceProvider(AsyncHTTPProvider):
         return self._session.call("pins", cid, clock=clock)
 
 
-async def read_lines(response: "AsyncResponse", lines: PinLines[Row]) -> AsyncGenerator[Row]:
-    """Yield the pins of a reply with one in each line, and close it."""
-    try:
-        async for piece in response.chunks():
-            for row in lines.feed(piece):
+class AsyncDaemonProvider(AsyncServiceProvider):
+    """Stores content at Kubo or IPFS Cluster, under the CID that we compute. `_api` is a DaemonAPI.
+
+    Their lists of pins come as one stream, in no order.
+    """
+
+    takes: tuple[type, ...] = (Source, FolderSource, ArchiveSource)
+
+    async def build_archive(self, content: Content) -> BuiltArchive:
+        """Return the archive of `content`, which begins with its root: so it is hashed first."""
+        root = (await self.import_content(content, None, ignore)).cid
+        return BuiltArchive(content, self._profile, root)
+
+    @abstractmethod
+    async def open_list(self, wanted: PinFilter, call: Call) -> "AsyncResponse | None":
+        """Return the reply with all pins, whose body is not read yet; None if there are none."""
+
+    async def stream_rows(self, wanted: PinFilter, clock: Clock) -> AsyncGenerator[Any]:
+        """Yield what the API says of the pin with the CID that is wanted, else of all pins."""
+        if wanted.cid is not None:
+            async with self.list_call(clock, wanted.cid) as call:
+                row = await self.run(self._api.find(wanted.cid), call)
+            if row is not None:
                 yield row
-        error = response.stream_error
-        lines.finish(Reply(response.status, response.headers, stream_error=error))
-    finally:
-        await response.aclose()
+            return
+        async with self.list_call(clock) as call:
+            response = await self.open_list(wanted, call)
+        if response is None:
+            return
+        lines: PinLines[Any] = PinLines(self._api)
+        async with aclosing(response):
+            async for piece in response.chunks():
+                for row in lines.feed(piece):
+                    yield row
+            error = response.stream_error
+            lines.finish(Reply(response.status, response.headers, stream_error=error))
 
 
 def _gateways(config: ClientConfig) -> tuple[str, ...]:

@@ -1,13 +1,14 @@
 """The provider for Kubo: a real IPFS node, by its RPC API."""
 
 from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from holdfast._async.pin_waiting import AsyncPinStream
 from holdfast._async.providers.base import AsyncBaseProvider, Content, ignore
-from holdfast._async.providers.http import AsyncServiceProvider, read_lines
+from holdfast._async.providers.http import AsyncDaemonProvider
 from holdfast._async.reads.blocks import AsyncArchiveFeed, AsyncBlocks, AsyncGivenBlocks
 from holdfast._async.reads.reader import AsyncReader
 from holdfast._async.runtime import run_blocking
@@ -25,13 +26,12 @@ from holdfast.protocol.kubo import (
     READ_COMMANDS,
     WRITE_COMMANDS,
     KuboAPI,
-    KuboPinLines,
     check_filter,
     check_info,
     is_page,
 )
 from holdfast.records import Added, Pin, PinFilter, PinInfo
-from holdfast.sources.archive_sources import ArchiveSource, BuiltArchive
+from holdfast.sources.archive_sources import ArchiveSource
 from holdfast.sources.folder_source import FolderSource
 from holdfast.sources.hashed_source import HashedSource
 from holdfast.sources.sources import Progress, Source
@@ -46,8 +46,17 @@ OPTIONS: Final = frozenset({"offline"})
 SMALL: Final = 1 << 16  # bytes of JSON that are sent at once
 
 
-class AsyncKuboNode:
-    """Sends requests whose replies are streams, and repeats them after a broken connection.
+class AsyncKuboReader(AsyncReader):
+    """Reads verified content through the RPC API of a node.
+
+    ::
+
+        block/get    single blocks: directories, parts of files, small files
+        cat          the plain bytes of a large file, verified with the blocks above its leaves
+        dag/export   an archive, for many small files and for copies
+
+    `cat` and `dag/export` give what the node has. What they do not give is fetched block by block,
+    each within a time limit, and from the network. Requests are repeated after a broken connection.
 
     Args:
         session: Sends the requests.
@@ -59,77 +68,18 @@ class AsyncKuboNode:
     def __init__(
         self, session: AsyncSession, api: KuboAPI, config: ClientConfig, *, offline: bool
     ) -> None:
-        self.session = session
-        self.api = api
-        self.config = config
+        super().__init__(total=config.timeouts.total)
+        self.host = urlsplit(api.base_url).netloc
+        self._session = session
+        self._api = api
+        self._config = config
         self._offline = offline
+        self._blocks = AsyncGivenBlocks(self._block, verified=False)
 
     def patience(self, *limits: float | None) -> float | None:
         """Return how long Kubo may ask the network within our `limits`; None is not at all."""
-        known = (each for each in limits if each is not None)
-        return None if self._offline else SHARE * min(known, default=LONGEST)
-
-    async def block(self, cid: CID) -> bytes:
-        """Return the block of `cid`, not verified."""
-        if cid == EMPTY:  # nodes do not send it to each other
-            return b""
-        timeouts = self.config.timeouts
-        call = Call(
-            "block",
-            cid=str(cid),
-            total=timeouts.total,
-            hook=self.config.on_event,
-            provider=self.session.provider,
-        )
-        request = self.api.block_request(cid, self.patience(timeouts.read, timeouts.total))
-        return await self.read_block(request, call)
-
-    async def read_block(self, request: Request, call: Call) -> bytes:
-        """Send `request` for a block, and return it, not verified."""
-        return await self.session.retry(partial(self._read_block, request, call), call)
-
-    async def _read_block(self, request: Request, call: Call) -> bytes:
-        response = await self._open(request, call, call.deadline)
-        try:
-            return await response.read(MAX_BLOCK + 1)
-        finally:
-            await response.aclose()
-
-    async def open(
-        self, request: Request, call: Call, deadline: Deadline = NEVER
-    ) -> "AsyncResponse":
-        """Send `request`, and return a successful reply, whose body must arrive by `deadline`."""
-        return await self.session.retry(partial(self._open, request, call, deadline), call)
-
-    async def _open(self, request: Request, call: Call, deadline: Deadline) -> "AsyncResponse":
-        response = await self.session.send(request, call, deadline=deadline)
-        if response.status == 200 and not is_page(response.headers):
-            return response
-        try:
-            reply = await read_whole(response)
-        finally:
-            await response.aclose()
-        raise self.api.error(reply, call.cid)
-
-
-class AsyncKuboReader(AsyncReader):
-    """Reads verified content through the RPC API of a node.
-
-    ::
-
-        block/get    single blocks: directories, parts of files, small files
-        cat          the plain bytes of a large file, verified with the blocks above its leaves
-        dag/export   an archive, for many small files and for copies
-
-    `cat` and `dag/export` give what the node has. What they do not give is fetched block by block,
-    each within a time limit, and from the network.
-    """
-
-    def __init__(self, node: AsyncKuboNode) -> None:
-        super().__init__(total=node.config.timeouts.total)
-        self.host = urlsplit(node.api.base_url).netloc
-        self._node = node
-        self._blocks = AsyncGivenBlocks(node.block, verified=False)
+        limited = (limit for limit in limits if limit is not None)
+        return None if self._offline else SHARE * min(limited, default=LONGEST)
 
     def blocks(
         self,
@@ -145,22 +95,58 @@ class AsyncKuboReader(AsyncReader):
         """Return all blocks below `reference`; None if the node does not have its root."""
         if scope == "entity" or reference.target is None:
             return None
-        request = self._node.api.export_request(reference.target)
-        try:
-            response = await self._node.open(request, call)
-        except (NetworkError, ProviderError):
+        response = await self._open_local("dag/export", reference.target, call)
+        if response is None:
             return None
-        return AsyncArchiveFeed(response, self._node.config.timeouts.read, has_repeats=False)
+        return AsyncArchiveFeed(response, self._config.timeouts.read, has_repeats=False)
 
     async def body(self, cid: CID, call: Call) -> "AsyncResponse | None":
         """Return the plain bytes of a file; None if the node does not have its root."""
+        return await self._open_local("cat", cid, call)
+
+    async def _open_local(self, command: str, cid: CID, call: Call) -> "AsyncResponse | None":
         try:
-            return await self._node.open(self._node.api.cat_request(cid), call)
+            return await self.send(self._api.local_request(command, cid), call)
         except (NetworkError, ProviderError):
             return None
 
+    async def _block(self, cid: CID) -> bytes:
+        if cid == EMPTY:  # nodes do not send it to each other
+            return b""
+        timeouts = self._config.timeouts
+        call = Call(
+            "block",
+            cid=str(cid),
+            total=timeouts.total,
+            hook=self._config.on_event,
+            provider=self._session.provider,
+        )
+        return await self.read_block(cid, call, self.patience(timeouts.read, timeouts.total))
 
-class AsyncKuboProvider(AsyncServiceProvider):
+    async def read_block(self, cid: CID, call: Call, patience: float | None = None) -> bytes:
+        """Return the block of `cid`, not verified; `patience` None does not ask the network."""
+        request = self._api.block_request(cid, patience)
+        return await self._session.retry(partial(self._read_block, request, call), call)
+
+    async def _read_block(self, request: Request, call: Call) -> bytes:
+        async with aclosing(await self._send(request, call, call.deadline)) as response:
+            return await response.read(MAX_BLOCK + 1)
+
+    async def send(
+        self, request: Request, call: Call, deadline: Deadline = NEVER
+    ) -> "AsyncResponse":
+        """Send `request`, and return a successful reply, whose body must arrive by `deadline`."""
+        return await self._session.retry(partial(self._send, request, call, deadline), call)
+
+    async def _send(self, request: Request, call: Call, deadline: Deadline) -> "AsyncResponse":
+        response = await self._session.send(request, call, deadline=deadline)
+        if response.status == 200 and not is_page(response.headers):
+            return response
+        async with aclosing(response):
+            raise self._api.error(await read_whole(response), call.cid)
+
+
+class AsyncKuboProvider(AsyncDaemonProvider):
     """Stores content on a Kubo node under the CIDs that `compute_cid` gives.
 
     `pin_api_url` is the address of Kubo's RPC API, by default ``http://127.0.0.1:5001``.
@@ -178,19 +164,14 @@ class AsyncKuboProvider(AsyncServiceProvider):
         'ipfs://bafkqaaa'
     """
 
-    takes: tuple[type, ...] = (Source, FolderSource, ArchiveSource)
     _api: KuboAPI
 
     def make_reader(self, config: ClientConfig) -> AsyncReader:
         """Return a reader of the gateways that are configured, else of the RPC API."""
         self._offline = _is_offline(config.provider_options)
         self._api = KuboAPI(config.api_url, config.provider_token, self._profile)
-        self._node = AsyncKuboNode(self._session, self._api, config, offline=self._offline)
-        return (
-            AsyncKuboReader(self._node)
-            if config.gateway_url is None
-            else super().make_reader(config)
-        )
+        self._node = AsyncKuboReader(self._session, self._api, config, offline=self._offline)
+        return self._node if config.gateway_url is None else super().make_reader(config)
 
     async def add(
         self, content: Content, info: PinInfo, call: Call, progress: Progress, /
@@ -231,8 +212,8 @@ class AsyncKuboProvider(AsyncServiceProvider):
             raise not_what_was_sent(stored)
         if info.given:
             return added
-        _, known = await self.run(self._api.keep(added.cid, info), call)
-        return Added(cid=added.cid, duplicate=known)
+        _, is_duplicate = await self.run(self._api.keep(added.cid, info), call)
+        return Added(cid=added.cid, duplicate=is_duplicate)
 
     async def _add_blocks(
         self, content: Content, info: PinInfo, call: Call, progress: Progress
@@ -241,19 +222,15 @@ class AsyncKuboProvider(AsyncServiceProvider):
         if isinstance(content, Source) and not content.rewindable:
             with await self.spool(content) as spooled:
                 return await self._add_blocks(spooled, info, call, progress)
-        cid = (await self.import_content(content, None, ignore)).cid
-        call.cid = str(cid)
-        archives: list[BuiltArchive] = []
-
-        def archive(roots: list[CID]) -> BuiltArchive:
-            archives.append(BuiltArchive(content, self._profile, cid, roots=roots))
-            return archives[-1]
+        archive = await self.build_archive(content)
+        call.cid = str(archive.root)
 
         def on_sent(_sent: int) -> None:
-            progress(archives[-1].done, content.size)
+            progress(archive.done, content.size)
 
-        added = await self.run(self._api.add_archive(cid, archive, info, on_sent), call)
-        progress(archives[-1].done, content.size)  # Kubo may reply before the last report
+        added = await self.run(self._api.import_archive(archive.root, archive, info, on_sent), call)
+        # Kubo may reply before the last report, and is sent nothing that it has pinned.
+        progress(content.size or 0, content.size)
         return added
 
     async def check_credentials(self, call: Call, /) -> None:
@@ -284,33 +261,17 @@ class AsyncKuboProvider(AsyncServiceProvider):
     ) -> AsyncGenerator[Pin]:
         """Yield the pins that match `wanted`, in no order, as Kubo sends them."""
         count = 0
-        pins = self._all_pins(wanted, clock)
-        try:
+        async with aclosing(self.stream_rows(wanted, clock)) as pins:
             async for pin in pins:
-                if wanted.name is None or wanted.name in pin.name:
+                if (wanted.name or "") in pin.name:
                     yield pin
                     count += 1
                     if count == limit:
                         return
-        finally:
-            await pins.aclose()
 
-    async def _all_pins(self, wanted: PinFilter, clock: Clock) -> AsyncGenerator[Pin]:
-        """Yield the pins with the CID that is wanted, else all whose name may be wanted."""
-        if wanted.cid is not None:
-            async with self.list_call(clock, wanted.cid) as call:
-                found = await self.run(self._api.find(wanted.cid), call)
-            if found is not None:
-                yield found
-            return
-        async with self.list_call(clock) as call:
-            response = await self._node.open(self._api.list_request(wanted), call, clock.deadline)
-        pins = read_lines(response, KuboPinLines(self.config.provider_token))
-        try:
-            async for pin in pins:
-                yield pin
-        finally:
-            await pins.aclose()
+    async def open_list(self, wanted: PinFilter, call: Call) -> "AsyncResponse | None":
+        """Return the reply with all pins whose name may be wanted."""
+        return await self._node.send(self._api.list_request(wanted), call, call.clock.deadline)
 
     async def own_block(self, cid: CID) -> bytes:
         """Return a block that the node has."""
@@ -318,7 +279,7 @@ class AsyncKuboProvider(AsyncServiceProvider):
         if inline is not None:
             return inline
         async with self.call("block", str(cid)) as call:
-            block = await self._node.read_block(self._api.block_request(cid, None), call)
+            block = await self._node.read_block(cid, call)
         check_block(cid, block)
         return block
 

@@ -4,21 +4,20 @@
 
 import math
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from holdfast._sync.pin_waiting import Pauses
-from holdfast._sync.providers.base import Content, ignore
-from holdfast._sync.providers.http import ServiceProvider, read_lines
+from holdfast._sync.providers.base import Content
+from holdfast._sync.providers.http import DaemonProvider
 from holdfast._sync.runtime import now
 from holdfast._sync.session import Attempt, Session, read_whole
 from holdfast.calls import Call, Clock
 from holdfast.config import ClientConfig
 from holdfast.config.checks import is_loopback
-from holdfast.content.cid import CID
 from holdfast.errors import (
     ConfigError,
     NetworkError,
@@ -30,7 +29,6 @@ from holdfast.protocol.cluster import (
     ASKED_AT_ONCE,
     PINNED,
     UNREACHABLE,
-    AllocationLines,
     ClusterAPI,
     ClusterPin,
     PeerStates,
@@ -39,8 +37,8 @@ from holdfast.protocol.cluster import (
     may_differ,
     read_options,
 )
+from holdfast.protocol.daemon_api import OnSent
 from holdfast.protocol.http import Reply, Request
-from holdfast.protocol.multipart import FileSource
 from holdfast.protocol.peer_set import PeerSet
 from holdfast.protocol.pin_api import Exchange
 from holdfast.records import Added, Pin, PinFilter, PinInfo
@@ -151,7 +149,7 @@ def _check_gateways(config: ClientConfig) -> None:
         )
 
 
-class ClusterProvider(ServiceProvider):
+class ClusterProvider(DaemonProvider):
     """Stores content in an IPFS Cluster, under the CIDs that `compute_cid` gives.
 
     `pin_api_url` is the address of a peer's REST API, by default ``http://127.0.0.1:9094``, or of
@@ -179,7 +177,6 @@ class ClusterProvider(ServiceProvider):
         'http://127.0.0.1:8080/ipfs/bafkqaaa'
     """
 
-    takes: tuple[type, ...] = (Source, FolderSource, ArchiveSource)
     _api: ClusterAPI
     _unreachable: frozenset[str] = frozenset()
 
@@ -205,15 +202,14 @@ class ClusterProvider(ServiceProvider):
         if isinstance(content, Source) and not content.rewindable:
             with self.spool(content) as spooled:
                 return self.add(spooled, info, call, progress)
-        cid = (self.import_content(content, None, ignore)).cid
-        archive = BuiltArchive(content, self._profile, cid)
+        archive = self.build_archive(content)
         text = None if isinstance(content, FolderSource) else content.json
         is_small = text is not None and len(text) <= SMALL
 
         def on_sent(_sent: int) -> None:
             progress(archive.done, content.size)
 
-        writing = _Writing(self._api, cid, archive, info, whole=is_small)
+        writing = _Writing(self._api, archive, info, whole=is_small)
         added = self.run(writing.begin(on_sent), call)
         call.cid = added.cid
         if self._api.options.wait:
@@ -227,8 +223,8 @@ class ClusterProvider(ServiceProvider):
         The cluster accepts an archive that lacks blocks, and then no node can pin it. So this
         always waits for the copies. If no node has all of it in time, it is unpinned again.
         """
-        writing = _Writing(self._api, archive.root, archive, info)
-        added = self.run(writing.begin(_ignore_sent), call)
+        writing = _Writing(self._api, archive, info)
+        added = self.run(writing.begin(), call)
         try:
             self._wait_for_copies(writing, call)
         except RequestTimeoutError:
@@ -303,8 +299,8 @@ class ClusterProvider(ServiceProvider):
         The list says nothing about the peers: they are asked for many pins at a time.
         """
         count = 0
-        batches = self._batches(wanted, min(limit or ASKED_AT_ONCE, ASKED_AT_ONCE), clock)
-        try:
+        size = min(limit or ASKED_AT_ONCE, ASKED_AT_ONCE)
+        with closing(self._batches(wanted, size, clock)) as batches:
             for batch in batches:
                 with self.list_call(clock) as call:
                     pins = self.run(self._api.with_states(batch), call)
@@ -313,13 +309,10 @@ class ClusterProvider(ServiceProvider):
                     count += 1
                     if count == limit:
                         return
-        finally:
-            batches.close()
 
     def _batches(self, wanted: PinFilter, size: int, clock: Clock) -> Generator[list[ClusterPin]]:
         batch: list[ClusterPin] = []
-        pins = self._all_pins(wanted, clock)
-        try:
+        with closing(self.stream_rows(wanted, clock)) as pins:
             for pin in pins:
                 if matches(pin, wanted):
                     batch.append(pin)
@@ -328,63 +321,46 @@ class ClusterProvider(ServiceProvider):
                     batch = []
             if batch:
                 yield batch
-        finally:
-            pins.close()
 
-    def _all_pins(self, wanted: PinFilter, clock: Clock) -> Generator[ClusterPin]:
-        """Yield the pin with the CID that is wanted, else all pins."""
-        if wanted.cid is not None:
-            with self.list_call(clock, wanted.cid) as call:
-                found = self.run(self._api.find(wanted.cid), call)
-            if found is not None:
-                yield found
-            return
-        response = self._open_list(clock)
-        if response is None:
-            return
-        pins = read_lines(response, AllocationLines(self.config.provider_token))
-        try:
-            for pin in pins:
-                yield pin
-        finally:
-            pins.close()
-
-    def _open_list(self, clock: Clock) -> "Response | None":
+    def open_list(self, _wanted: PinFilter, call: Call) -> "Response | None":
         """Return the reply with all pins, whose body is not read yet; None if there are none."""
-        with self.list_call(clock) as call:
-            response = self._peers.open(self._api.list_request(), call)
-            reply = Reply(response.status, response.headers)
-            if reply.status == 200 and reply.media_type == "application/json":
-                return response
-            try:
-                if reply.status == NOTHING:
-                    return None
-                raise self._api.error(read_whole(response))
-            finally:
-                response.close()
+        response = self._peers.open(self._api.list_request(), call)
+        reply = Reply(response.status, response.headers)
+        if reply.status == 200 and reply.media_type == "application/json":
+            return response
+        with closing(response):
+            if reply.status == NOTHING:
+                return None
+            raise self._api.error(read_whole(response))
 
 
 class _Writing:
     """Content that is written to a cluster, perhaps several times."""
 
     def __init__(
-        self, api: ClusterAPI, cid: CID, archive: FileSource, info: PinInfo, *, whole: bool = False
+        self,
+        api: ClusterAPI,
+        archive: BuiltArchive | ArchiveSource,
+        info: PinInfo,
+        *,
+        whole: bool = False,
     ) -> None:
-        self.cid = cid
+        self.cid = archive.root
+        self._add = partial(api.add, archive.root, archive, info, whole=whole)
         self._api = api
         self._archive = archive
         self._info = info
-        self._whole = whole
         self._size = 0
 
-    def begin(self, on_sent: Callable[[int], None]) -> Exchange[Added]:
+    def begin(self, on_sent: OnSent | None = None) -> Exchange[Added]:
         """Send the content."""
 
         def count(sent: int) -> None:
             self._size = sent
-            on_sent(sent)
+            if on_sent is not None:
+                on_sent(sent)
 
-        return self._api.add(self.cid, self._archive, self._info, count, whole=self._whole)
+        return self._add(count)
 
     def again(self, pin: ClusterPin | None, peers: Sequence[str]) -> Exchange[object]:
         """Write it again, at `peers`. `pin` is the pin that was made, if a peer knows of it.
@@ -393,10 +369,7 @@ class _Writing:
         that it knows. Only content that is sent again is put at other peers at once.
         """
         if self._archive.repeatable and self._size <= MAX_REPEATED:
-            archive, info = self._archive, self._info
-            return self._api.add(
-                self.cid, archive, info, _ignore_sent, whole=self._whole, peers=peers
-            )
+            return self._add(peers=peers)
         if pin is None:
             return self._api.pin(str(self.cid), self._info, peers)
         return self._api.pin_again(pin, peers)
@@ -423,7 +396,3 @@ def _too_few(cid: str, pin: ClusterPin | None, states: PeerStates | None) -> Req
         sent=True,
         transient=False,
     )
-
-
-def _ignore_sent(_sent: int) -> None:
-    """Do nothing: the caller asks for no progress."""

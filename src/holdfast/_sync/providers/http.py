@@ -2,13 +2,15 @@
 # by scripts/generate_sync.py. Change the original instead.
 """The base classes of providers that write through an HTTP API and read through gateways."""
 
+from abc import abstractmethod
 from collections.abc import Generator, Iterable, Mapping
+from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, ContextManager, Self, TypeVar  # noqa: UP035
 from urllib.parse import urlsplit
 
 from holdfast._sync.pin_waiting import PinStream
-from holdfast._sync.providers.base import BaseProvider
+from holdfast._sync.providers.base import BaseProvider, Content, ignore
 from holdfast._sync.reads.gateway_reader import GatewayReader
 from holdfast._sync.reads.reader import Reader
 from holdfast._sync.session import Session
@@ -19,18 +21,21 @@ from holdfast.config.locations import cache_folder
 from holdfast.content.reference import Reference
 from holdfast.disk.block_cache import DiskBlockCache
 from holdfast.disk.copy_journal import Place
+from holdfast.protocol.daemon_api import PinLines
 from holdfast.protocol.gateway import Gateway, Gateways
 from holdfast.protocol.host_privacy import WORLD, privacy
 from holdfast.protocol.http import Reply, Request
-from holdfast.protocol.pin_api import Exchange, PinLines, PinPages
+from holdfast.protocol.pin_api import Exchange, PinPages
 from holdfast.records import Pin, PinFilter
 from holdfast.registry import SERVICE, row_of
+from holdfast.sources.archive_sources import ArchiveSource, BuiltArchive
+from holdfast.sources.folder_source import FolderSource
+from holdfast.sources.sources import Source
 
 if TYPE_CHECKING:
     from holdfast._sync.transport import Response, Transport
 
 T = TypeVar("T")
-Row = TypeVar("Row")
 
 
 class HTTPProvider(BaseProvider):
@@ -152,16 +157,42 @@ class ServiceProvider(HTTPProvider):
         return self._session.call("pins", cid, clock=clock)
 
 
-def read_lines(response: "Response", lines: PinLines[Row]) -> Generator[Row]:
-    """Yield the pins of a reply with one in each line, and close it."""
-    try:
-        for piece in response.chunks():
-            for row in lines.feed(piece):
+class DaemonProvider(ServiceProvider):
+    """Stores content at Kubo or IPFS Cluster, under the CID that we compute. `_api` is a DaemonAPI.
+
+    Their lists of pins come as one stream, in no order.
+    """
+
+    takes: tuple[type, ...] = (Source, FolderSource, ArchiveSource)
+
+    def build_archive(self, content: Content) -> BuiltArchive:
+        """Return the archive of `content`, which begins with its root: so it is hashed first."""
+        root = (self.import_content(content, None, ignore)).cid
+        return BuiltArchive(content, self._profile, root)
+
+    @abstractmethod
+    def open_list(self, wanted: PinFilter, call: Call) -> "Response | None":
+        """Return the reply with all pins, whose body is not read yet; None if there are none."""
+
+    def stream_rows(self, wanted: PinFilter, clock: Clock) -> Generator[Any]:
+        """Yield what the API says of the pin with the CID that is wanted, else of all pins."""
+        if wanted.cid is not None:
+            with self.list_call(clock, wanted.cid) as call:
+                row = self.run(self._api.find(wanted.cid), call)
+            if row is not None:
                 yield row
-        error = response.stream_error
-        lines.finish(Reply(response.status, response.headers, stream_error=error))
-    finally:
-        response.close()
+            return
+        with self.list_call(clock) as call:
+            response = self.open_list(wanted, call)
+        if response is None:
+            return
+        lines: PinLines[Any] = PinLines(self._api)
+        with closing(response):
+            for piece in response.chunks():
+                for row in lines.feed(piece):
+                    yield row
+            error = response.stream_error
+            lines.finish(Reply(response.status, response.headers, stream_error=error))
 
 
 def _gateways(config: ClientConfig) -> tuple[str, ...]:
