@@ -224,18 +224,14 @@ def test_every_row_of_the_table_gives_an_error_of_ours(table):
         assert isinstance(ours, ClientError)
 
 
+ASYNC_ONLY = "src/holdfast/_async/request_body.py"  # urllib3 needs no class for it
 BY_HAND = {
-    "src/holdfast/_sync": {
-        "__init__.py",
-        "connections.py",
-        "opening.py",
-        "transport.py",
-        "runtime.py",
-        "upload_sources.py",
-        "workers.py",
-    },
-    "src/holdfast/testing/_sync": {"__init__.py", "parallel.py", "provider_tests.py"},
-    "tests/_sync": {"__init__.py"},
+    tree.replace("_async", "_sync"): {
+        path.removeprefix(f"{tree}/")
+        for path in generate_sync.HAND_WRITTEN - {ASYNC_ONLY}
+        if path.startswith(f"{tree}/")
+    }
+    for tree in generate_sync.TREES
 }
 
 
@@ -248,6 +244,13 @@ def test_generated_files_say_so(tree):
         if not path.read_text().startswith("# WARNING: this file is generated from ")
     }
     assert silent == BY_HAND[tree]
+
+
+def test_the_page_on_the_architecture_lists_what_is_written_twice():
+    page = (ROOT / "docs/architecture.md").read_text()
+    [sentence] = re.findall(r"written by hand in both colours: ([^.]+(?:\.py[^.]*)+)\.", page)
+    listed = set(re.findall(r"`(\w+\.py)`", sentence))
+    assert listed == BY_HAND["src/holdfast/_sync"] - {"__init__.py"}
 
 
 def test_no_async_name_is_left_in_the_blocking_trees():
@@ -357,6 +360,21 @@ def test_each_number_of_the_hardening_names_all_of_its_tests():
         for path in folder.glob("test_hardening_*.py"):
             for test in names_in(path):
                 assert f"{path.name}::{test}`" in table, test
+
+
+def test_a_decision_is_at_most_a_page_with_a_status_and_their_numbers_have_no_gaps():
+    paths = sorted((ROOT / "docs/decisions").glob("0*.md"))
+    index = (ROOT / "docs/decisions/index.md").read_text()
+    for number, path in enumerate(paths, 1):
+        text = path.read_text()
+        assert path.name.startswith(f"{number:04}-")
+        assert text.startswith(f"# {number}. ")
+        assert f"\n{number}. [" in index
+        assert f"]({path.name})" in index
+        assert re.search(r"^\*\*Status:\*\* (Accepted|Replaced by \[\d+\])", text, re.MULTILINE)
+        assert len(text) <= 4600, path.name
+        for other in re.findall(r"[Rr]eplaced (?:in part )?by \[\d+\]\(([^)]+)\)", text):
+            assert path.name in (path.parent / other).read_text(), other
 
 
 def test_nothing_in_the_spec_directory_of_tests_is_left_unlisted():
