@@ -1,26 +1,33 @@
 """The commands `backup` and `restore`: all pins as one file."""
 
 import hashlib
+import io
 import json
 import os
 import random
 import signal
 import subprocess
 from contextlib import closing
-from itertools import chain
+from itertools import islice
 from pathlib import Path
 
 import pytest
 
 from holdfast import Client
 from holdfast.cli import output
+from holdfast.cli.backup_file import BEGINNING, BackupProvider, BackupWriter
+from holdfast.content import dag_pb
 from holdfast.content.car import CarReader, write_car
-from holdfast.content.cid import CID
+from holdfast.content.cid import CID, DAG_PB
+from holdfast.content.dag_pb import Link
 from holdfast.content.profiles import UNIXFS_V1_2025
-from holdfast.disk.backup_file import BackupFile, BackupPins
+from holdfast.content.unixfs import data
+from holdfast.content.unixfs.directories import build_directory
+from holdfast.content.unixfs.files import Part
 from holdfast.errors import MalformedError, UnsupportedError
-from holdfast.records import Pin
+from holdfast.records import Pin, PinFilter
 from holdfast.repository import Repository
+from holdfast.sources.importing import import_content
 from tests.commands import HOLDFAST, Commands
 from tests.gateways import ODD_LAYOUT
 from tests.stores import pins_in
@@ -82,19 +89,23 @@ def test_what_is_restored_is_what_was_backed_up(commands, store, file, tmp_path)
     assert json.loads(again.stderr)["warning"] == "restored: 0 pins; there already: 6"
 
 
-def test_the_file_is_an_archive_with_each_block_once(file, store):
+def test_the_file_is_an_archive_with_a_list_and_each_block_once(commands, file, store, tmp_path):
     reader = CarReader()
     blocks = reader.update(file.read_bytes())
     reader.finish()
     assert len({cid for cid, _ in blocks}) == len(blocks)
-    (root,) = reader.roots
-    assert blocks[0][0] == root
-    manifest = json.loads(blocks[0][1])
-    assert (manifest["kind"], manifest["pins"]) == ("holdfast backup 1", 6)
-    rows = json.loads(dict(blocks)[CID.parse(manifest["pages"][0]["/"])])
-    assert {row["cid"]["/"]: row["name"] for row in rows} == {
-        cid: name for cid, (name, _) in pins(store).items()
-    }
+    root = commands.text("car", "import", file, "--path", tmp_path / "other")
+    assert [root] == [str(cid) for cid in reader.roots]
+    with Client.init(path=tmp_path / "other") as client:
+        names = [entry.name for entry in client.entries(root)]
+        assert names == ["0", "pins.json"]
+        manifest = client.retrieve(f"{root}/pins.json")
+        assert manifest["kind"] == "holdfast backup 1"
+        rows = {row["cid"]: (row["name"], row["keyvalues"]) for row in manifest["pins"]}
+        assert rows == pins(store)
+        assert [row["name"] for row in manifest["pins"]] == [f"pin {n}" for n in range(6)]
+        # All content is linked, so that one pin of the root keeps it.
+        assert {entry.name for entry in client.entries(f"{root}/0")} == {*rows}
 
 
 def test_a_backup_goes_through_pipes(commands, store, tmp_path):
@@ -164,24 +175,13 @@ def test_whatever_is_damaged_nothing_wrong_is_restored(commands, store, file, tm
         assert (result.returncode != 0) == (found != expected), result.stderr
 
 
-@pytest.mark.parametrize("content", [b"", os.urandom(10_000)])
-def test_another_file_is_not_a_backup(commands, tmp_path, content):
+def test_another_file_is_not_a_backup(commands, tmp_path):
     path = tmp_path / "file"
-    path.write_bytes(content)
+    path.write_bytes(with_list(b"{}"))
     result = commands.run("restore", path, "--path", tmp_path / "there")
     assert result.returncode == 14
     assert result.stderr.decode().startswith(f"error: {path} is not a backup")
     assert not (tmp_path / "there").exists()
-
-
-@pytest.mark.slow
-def test_an_archive_of_something_else_is_not_a_backup(commands, store, tmp_path):
-    cid = next(iter(pins(store)))
-    path = tmp_path / "file"
-    commands.run("car", "export", cid, path, "--path", store)
-    result = commands.run("restore", path, "--path", tmp_path / "there")
-    assert result.returncode == 14
-    assert "is not a backup" in result.stderr.decode()
 
 
 @pytest.mark.slow
@@ -228,22 +228,27 @@ def test_a_store_that_is_missing_does_not_replace_a_backup(commands, file, tmp_p
     assert not (tmp_path / "stoer").exists()
 
 
-def with_list(page, times=1):
-    """Return a file whose list of pins has this page."""
-    cid, _ = listed = block_of(page)
-    links = [{"/": str(cid)}] * times
-    manifest = {"created": 1, "kind": "holdfast backup 1", "pages": links, "pins": 1}
-    first = block_of(json.dumps(manifest).encode())
-    return b"".join(write_car([first[0]], [first, listed]))
+def with_list(text, name=b"pins.json"):
+    """Return a file whose list of pins has this text."""
+    blocks = []
+    part = import_content(text, UNIXFS_V1_2025, lambda *block: blocks.append(block))
+    return with_root([(name, part)], blocks)
 
 
-def block_of(data):
-    return CID(1, 0x0129, 0x12, hashlib.sha256(data).digest()), data
+def with_root(entries, blocks):
+    part = build_directory(entries, UNIXFS_V1_2025, lambda *block: blocks.append(block))
+    return b"".join(write_car([part.cid], blocks))
+
+
+def listed(*rows):
+    return (
+        BEGINNING + b'"pins":[\n' + b",\n".join(json.dumps(row).encode() for row in rows) + b"\n]}"
+    )
 
 
 ROW = {
-    "cid": {"/": "bafkqaaa"},
-    "keyvalues": [],
+    "cid": "bafkqaaa",
+    "keyvalues": {},
     "name": "",
     "size": 0,
     "files": 0,
@@ -252,58 +257,113 @@ ROW = {
 }
 
 
+def pins_of(content):
+    with closing(BackupProvider(io.BytesIO(content), "file")) as provider:
+        return [pin.cid for pin in provider.find_pins(PinFilter())]
+
+
 @pytest.mark.parametrize(
     "change",
     [
-        {"cid": {"/": 5}},
-        {"cid": {"/": "../../id?x="}},
+        {"cid": 5},
+        {"cid": "../../id?x="},
         {"name": ["a"]},
         {"size": "large"},
         {"size": 0.5},
-        {"keyvalues": [["a", {"b": 1}]]},
-        {"keyvalues": [[1, "a"]]},
+        {"keyvalues": {"a": {"b": 1}}},
+        {"keyvalues": [["a", "b"]]},
+        {"keyvalues": 5},
         {"type": None},
     ],
+    ids=json.dumps,
 )
-def test_a_list_of_pins_that_nobody_wrote_is_refused(tmp_path, change):
-    path = tmp_path / "file"
-    path.write_bytes(with_list(json.dumps([ROW]).encode()))
-    with closing(BackupFile(path.open("rb"), "file")) as good:
-        assert [pin.cid for pin in good.pins()] == ["bafkqaaa"]
-    path.write_bytes(with_list(json.dumps([{**ROW, **change}]).encode()))
-    refused = pytest.raises(MalformedError, match="file is not a backup")
-    with closing(BackupFile(path.open("rb"), "file")) as bad, refused:
-        list(bad.pins())
-
-
-def test_a_list_that_is_nested_too_deeply_is_refused(commands, tmp_path):
-    path = tmp_path / "file"
-    path.write_bytes(with_list(b"[" * 900_000 + b"]" * 900_000))
-    result = commands.run("restore", path, "--path", tmp_path / "there")
-    assert result.returncode == 14
-    assert f"error: {path} is not a backup" in result.stderr.decode()
-
-
-def test_a_list_that_has_a_page_many_times_is_refused(tmp_path):
-    path = tmp_path / "file"
-    path.write_bytes(with_list(json.dumps([ROW]).encode(), times=20_000))
+def test_a_list_of_pins_that_nobody_wrote_is_refused(change):
+    assert pins_of(with_list(listed(ROW))) == ["bafkqaaa"]
     with pytest.raises(MalformedError, match="file is not a backup"):
-        BackupFile(path.open("rb"), "file")
+        pins_of(with_list(listed({**ROW, **change})))
+
+
+RAW_CID = CID.of_raw(b"x")
+EMPTY_BLOCK = []
+EMPTY = build_directory([], UNIXFS_V1_2025, lambda *block: EMPTY_BLOCK.append(block))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(b"", id="empty"),
+        pytest.param(os.urandom(10_000), id="no archive"),
+        pytest.param(b"".join(write_car([], [])), id="no root"),
+        pytest.param(with_list(b"{}"), id="another kind"),
+        pytest.param(with_list(listed(ROW), name=b"pins"), id="another name"),
+        pytest.param(with_root([(b"pins.json", EMPTY)], EMPTY_BLOCK), id="a folder"),
+        pytest.param(with_list(BEGINNING + b'"pins":[\n'), id="no end"),
+        pytest.param(with_list(listed(ROW, [])), id="no row"),
+        pytest.param(with_list(BEGINNING + b'"pins":[\n' + b"[" * 900_000), id="deeply nested"),
+        pytest.param(with_list(BEGINNING + b'"pins":[\n' + b" " * (3 << 20)), id="a long line"),
+        pytest.param(b"".join(write_car([RAW_CID], [(RAW_CID, b"x")])), id="another archive"),
+    ],
+)
+def test_what_is_not_a_backup_is_refused(content):
+    with pytest.raises(MalformedError, match="file is not a backup"):
+        pins_of(content)
+
+
+def test_a_list_that_has_a_block_very_many_times_is_refused():
+    blocks = []
+    block = listed(ROW).ljust(1000)
+    blocks.append((CID.of_raw(block), block))
+    links = [Link(CID.of_raw(block), b"", 1000)] * 1000
+    node = dag_pb.encode(links, data.file_data(1_000_000, [1000] * 1000))
+    cid = CID(1, DAG_PB, 0x12, hashlib.sha256(node).digest())
+    blocks.append((cid, node))
+    content = with_root([(b"pins.json", Part(cid, 1_000_000, 1_000_000))], blocks)
+    with pytest.raises(MalformedError, match="file is not a backup"):
+        pins_of(content)
+
+
+def test_a_list_that_is_damaged_is_named(file):
+    content = bytearray(file.read_bytes())
+    content[content.index(b'"name":"pin 3"') + 8] ^= 1
+    with pytest.raises(MalformedError, match="file is damaged: its list of pins cannot be read"):
+        pins_of(bytes(content))
+    with pytest.raises(MalformedError, match="file is damaged: its list of pins cannot be read"):
+        pins_of(bytes(content[:200]))
+
+
+def test_many_pins_are_linked_in_several_directories(monkeypatch):
+    monkeypatch.setattr("holdfast.cli.backup_file.LINKS", 2)
+    cids = [str(CID.of_raw(b"%d" % number)) for number in range(5)]
+    newest_first = [Pin(id="", cid=cid, size=None) for cid in reversed(cids)]
+    out = io.BytesIO()
+    with closing(BackupWriter(out, newest_first)) as writer:
+        assert [*writer.cids()] == cids
+    assert pins_of(out.getvalue()) == cids
+    with closing(BackupProvider(io.BytesIO(out.getvalue()), "file")) as provider:
+        names = [
+            [entry.name for entry in provider.iter_entries(f"{writer.root}{path}")]
+            for path in ("", "/0", "/1", "/2")
+        ]
+    assert names == [
+        ["0", "1", "2", "pins.json"],
+        *(sorted(cids[n : n + 2]) for n in (0, 2, 4)),
+    ]
 
 
 def test_a_list_that_could_not_be_read_again_is_not_written():
     with pytest.raises(UnsupportedError, match="shorten the longest names"):
-        BackupPins([Pin(id="", cid="bafkqaaa", name="x" * (2 << 20))])
+        BackupWriter(io.BytesIO(), [Pin(id="", cid="bafkqaaa", name="x" * (2 << 20))])
 
 
 @pytest.mark.slow
 def test_a_full_folder_for_temporary_files_is_named(commands, small_disk, tmp_path):
     """The places of many blocks do not fit into memory."""
     path = tmp_path / "file"
-    first = block_of(b'{"kind":"holdfast backup 1","pages":[],"pins":0}')
-    blocks = (block_of(b"%d" % number) for number in range(60_000))
+    numbers = [b"%d" % number for number in range(60_000)]
     with path.open("wb") as file:
-        file.writelines(write_car([first[0]], chain([first], blocks)))
+        file.write(with_list(listed()))
+        sections = [(CID.of_raw(number), number) for number in numbers]
+        file.writelines(islice(write_car([], sections), 1, None))
     (small_disk / "other").write_bytes(bytes((8 << 20) - 100_000))
     commands.environment["SQLITE_TMPDIR"] = str(small_disk)
     result = commands.run("restore", path, "--path", tmp_path / "there")
@@ -372,11 +432,10 @@ def test_kubo_reads_a_backup(file, store, kubo):
     reader.update(file.read_bytes())
     (root,) = reader.roots
     kubo.call("pin/add", arg=root)  # it follows all links, and fails if a block is missing
-    manifest = json.loads(kubo.call("dag/get", arg=root))
-    assert manifest["pins"] == 6
-    rows = json.loads(kubo.call("dag/get", arg=f"{root}/pages/0"))
+    rows = json.loads(kubo.call("cat", arg=f"{root}/pins.json"))["pins"]
+    assert len(rows) == 6
     for row in rows:
         with Client.init(path=store) as client:
-            content = client.download(row["cid"]["/"]).read()
-        assert kubo.call("cat", arg=row["cid"]["/"]) == content
-        assert dict(row["keyvalues"])["/"] == "slash"
+            content = client.download(row["cid"]).read()
+        assert kubo.call("cat", arg=f"{root}/0/{row['cid']}") == content
+        assert row["keyvalues"]["/"] == "slash"

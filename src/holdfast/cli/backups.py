@@ -20,7 +20,7 @@ from holdfast.hints import advise
 
 if TYPE_CHECKING:
     from holdfast import Client
-    from holdfast.disk.backup_file import BackupFile, BackupWriter
+    from holdfast.cli.backup_file import BackupProvider, BackupWriter
 
 commands: Final = group()
 
@@ -38,18 +38,26 @@ def backup(
     or not at all. Pins whose content cannot be read are named, and the exit code is that of the
     first. Then an older backup of the same name stays, and the new one is FILE.incomplete.
     """
+    from holdfast.cli.backup_file import BackupWriter
+
     file = required_target(file, output_file)
     with run.client(is_source=True) as client, _opened(run, file) as (out, commit):
-        with run.progress_bar("backup", hidden=file == "-") as show:
-            written = _Written(run, client, out, show)
-            written.run()
-        path = commit(is_complete=not written.code)
+        with (
+            closing(BackupWriter(out, client.iter_pins())) as writer,
+            run.progress_bar("backup", hidden=file == "-") as show,
+        ):
+            done, failures = _write_content(client, writer, show)
+        for cid, error in failures:
+            write_failure(run, "cid", cid, exit_codes.describe(error))
+        path = commit(is_complete=not failures)
+    pins, missing = output.count_text(done, "pin"), len(failures)
     if file != "-":
-        facts = {"path": path, "pins": written.done, "size": written.size, "cid": written.cid}
+        facts = {"path": path, "pins": done, "size": writer.size, "cid": str(writer.root)}
         run.emit(facts, path)
-    note(run, written.summary())
-    if written.code:
-        raise typer.Exit(written.code)
+    missed = f"; not in it: {missing:,}" if missing else ""
+    note(run, f"backed up: {pins}, {output.size_text(writer.size)}{missed}")
+    if failures:
+        raise typer.Exit(exit_codes.family_of(failures[0][1]).code)
 
 
 @contextmanager
@@ -74,67 +82,26 @@ def _opened(run: Run, file: str) -> Iterator[tuple[Any, Callable[..., Any]]]:
         yield pending, commit
 
 
-class _Written:
-    """The pins that are written to a backup.
+def _write_content(
+    client: "Client", writer: "BackupWriter", show: Callable[..., None] | None
+) -> tuple[int, list[tuple[str, ClientError]]]:
+    """Write the content of each pin; return how many are complete, and the errors of the others."""
+    from holdfast._sync.providers.foreign import as_provider
 
-    Attributes:
-        done: How many are complete in it.
-        code: The exit code of the first that failed, or 0.
-        size: The bytes of the file.
-        cid: The CID of its manifest.
-    """
+    provider = as_provider(client.provider).require("export_archive")
+    done, failures = 0, []
 
-    def __init__(
-        self, run: Run, client: "Client", out: Any, show: Callable[..., None] | None
-    ) -> None:
-        self._run = run
-        self._client = client
-        self._out = out
-        self._show = show
-        self._failed: list[tuple[str, dict[str, Any]]] = []
-        self.done = self.code = self.size = 0
-        self.cid = ""
+    def report() -> None:
+        if show is not None:
+            show(writer.size, None, output.count_text(done, "pin"))
 
-    def run(self) -> None:
-        """Write the list of pins, then the content of each."""
-        from holdfast.disk.backup_file import BackupPins, BackupWriter
-
-        with (
-            closing(BackupPins(self._client.iter_pins())) as pins,
-            closing(BackupWriter(self._out, pins)) as writer,
-        ):
-            self.cid = str(pins.manifest[0])
-            for cid in pins.cids():
-                self._add(cid, writer)
-            self.size = writer.size
-        for cid, failure in self._failed:
-            write_failure(self._run, "cid", cid, failure)
-
-    def _add(self, cid: str, writer: "BackupWriter") -> None:
-        from holdfast._sync.providers.foreign import as_provider
-
+    for cid in writer.cids():
         try:
-            provider = as_provider(self._client.provider).require("export_archive")
-            writer.add(self._counted(provider.export_archive(cid)))
+            writer.add(provider.export_archive(cid), report)
+            done += 1
         except ClientError as error:
-            self._failed.append((cid, exit_codes.describe(error)))
-            self.code = self.code or exit_codes.family_of(error).code
-        else:
-            self.done += 1
-        self.size = writer.size
-
-    def _counted(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
-        for piece in pieces:
-            yield piece
-            self.size += len(piece)
-            if self._show is not None:
-                self._show(self.size, None, output.count_text(self.done, "pin"))
-
-    def summary(self) -> str:
-        """Return what was written, as a sentence."""
-        failed = f"; not in it: {len(self._failed):,}" if self._failed else ""
-        pins = output.count_text(self.done, "pin")
-        return f"backed up: {pins}, {output.size_text(self.size)}{failed}"
+            failures.append((cid, error))
+    return done, failures
 
 
 @command(commands, *CONNECTED)
@@ -145,32 +112,29 @@ def restore(run: Run, file: Annotated[str, FILE]) -> None:
     again, so the same command continues after an interruption.
     """
     import holdfast
-    from holdfast.cli.backup_provider import BackupProvider
 
-    opened = _open(run, file)
-    provider = BackupProvider(opened)
     report = Report(run, "restored")
-    with closing(provider), run.client() as client:
+    with closing(_open(run, file)) as provider, run.client() as client:
         source = holdfast.Client(provider)
         with report.told(), run.progress_bar("restore") as show:
             report.use_bar(show)
             report.take_all(source.copy_pins(to=client, progress=report.progress))
-        if opened.damage:
-            note(run, opened.damage)
+        if provider.damage:
+            note(run, provider.damage)
     if report.code:
         raise typer.Exit(report.code)
 
 
-def _open(run: Run, file: str) -> "BackupFile":
-    from holdfast.disk.backup_file import BackupFile
+def _open(run: Run, file: str) -> "BackupProvider":
+    from holdfast.cli.backup_file import BackupProvider
 
     try:
         if file != "-":
-            return BackupFile(Path(file).open("rb"), file)
+            return BackupProvider(Path(file).open("rb"), file)
         # Blocks are read in any order.
-        copy: Any = tempfile.TemporaryFile()  # noqa: SIM115 - BackupFile closes it
+        copy: Any = tempfile.TemporaryFile()  # noqa: SIM115 - BackupProvider closes it
         source: BinaryIO = run.standard_input()
         shutil.copyfileobj(source, copy)
-        return BackupFile(copy, "standard input")
+        return BackupProvider(copy, "standard input")
     except MalformedError as error:
         raise advise(error, NOT_A_BACKUP) from None

@@ -1,7 +1,7 @@
 """The CIDs that a walk over a large DAG has visited: in memory while they are few, then on disk."""
 
 import errno
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from holdfast.content.cid import CID
@@ -38,6 +38,11 @@ class TemporaryDatabase:
     def find(self, sql: str, values: tuple[Any, ...] = ()) -> Any:
         """Return the first row that is found, or None."""
         return self._do(self._connection.execute, sql, values).fetchone()
+
+    def rows(self, sql: str) -> Iterator[Any]:
+        """Yield all rows that are found."""
+        cursor = self._do(self._connection.execute, sql)
+        return iter(lambda: self._do(cursor.fetchone), None)
 
     def close(self) -> None:
         """Remove the database."""

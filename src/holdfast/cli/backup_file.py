@@ -1,0 +1,271 @@
+"""The file of a backup: one archive (CAR) of all pins, with a list of them, ``pins.json``.
+
+::
+
+    header     its only root is a directory of UnixFS: other tools import the whole as one DAG
+    pins.json  in this directory: {"kind":"holdfast backup 1","created":…,"pins":[
+               then each pin on a line, the oldest first: {"cid":…,"name":…,"keyvalues":{…},…},
+               ]}
+    0, 1, …    in this directory: directories with links to the content of all pins
+    blocks     of all pins, each once
+
+The list comes first, so that a file that is cut off still shows what it should have.
+"""
+
+import io
+import json
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import islice
+from threading import Lock
+from typing import Any, BinaryIO, Final
+
+from holdfast import BaseProvider, ClientConfig
+from holdfast._sync.content_file import ContentFile
+from holdfast.calls import Call
+from holdfast.content import varint
+from holdfast.content.blocks import MAX_BLOCK, check_block, missing_block
+from holdfast.content.car import MAX_CID, MAX_HEADER, MAX_SECTION, CarReader, car_head, section_head
+from holdfast.content.car_header import decode_header
+from holdfast.content.cid import CID
+from holdfast.content.profiles import UNIXFS_V1_2025
+from holdfast.content.unixfs.directories import build_directory
+from holdfast.content.unixfs.files import FileImporter, Part
+from holdfast.disk.seen_cids import SpilledCIDs, TemporaryDatabase
+from holdfast.errors import (
+    MalformedError,
+    NotAFileError,
+    NotFoundError,
+    UnsupportedError,
+    VerificationError,
+)
+from holdfast.provider import BlockReader
+from holdfast.records import Pin, PinFilter, now_ms
+
+BEGINNING: Final = b'{"kind":"holdfast backup 1",'
+LONGEST_LINE: Final = 2 << 20  # bytes of a pin in the list
+FIELDS: Final = ("cid", "name", "size", "files", "type", "created")
+LINKS: Final = 1000  # to the content of pins, in each directory
+PIECE: Final = 1 << 20
+
+
+class BackupWriter:
+    """Writes a backup to `file`: first the list of `pins`, then the archive of each. Close it.
+
+    Attributes:
+        root: The CID of the whole.
+        size: How many bytes were written.
+    """
+
+    def __init__(self, file: Any, pins: Iterable[Pin]) -> None:
+        self._file = file
+        self._seen = SpilledCIDs()
+        # There may be millions of pins, and they come with the newest first.
+        self._rows = TemporaryDatabase("pins (number INTEGER PRIMARY KEY, cid, size, line)")
+        self.size: int = 0
+        try:
+            sql = "INSERT INTO pins (cid, size, line) VALUES (?, ?, ?)"
+            self._rows.insert(sql, ((pin.cid, pin.size or 0, _line(pin)) for pin in pins))
+            self.root: CID = self._write_list()
+        except BaseException:
+            self.close()
+            raise
+
+    def cids(self) -> Iterator[str]:
+        """Yield the CIDs of the pins."""
+        return (cid for cid, _, _ in self._oldest_first())
+
+    def add(self, pieces: Iterable[bytes], report: Callable[[], None]) -> None:
+        """Write the blocks of an archive that are not in the file yet, each verified."""
+        reader = CarReader()
+        for piece in pieces:
+            for cid, data in reader.update(piece):
+                self._write(self._section(cid, data))
+            report()
+        reader.finish()
+
+    def close(self) -> None:
+        """Remove what is on disk to know the pins, and the blocks that are in the file."""
+        self._seen.close()
+        self._rows.close()
+
+    def _oldest_first(self) -> Iterator[tuple[str, int, bytes]]:
+        return self._rows.rows("SELECT cid, size, line FROM pins ORDER BY number DESC")
+
+    def _write_list(self) -> CID:
+        with tempfile.SpooledTemporaryFile(PIECE) as blocks:
+
+            def emit(cid: CID, data: bytes) -> None:
+                blocks.write(self._section(cid, data))
+
+            file = FileImporter(UNIXFS_V1_2025, emit)
+            file.update(BEGINNING + b'"created":%d,"pins":[' % now_ms())
+            for number, (_, _, line) in enumerate(self._oldest_first()):
+                file.update((b",\n" if number else b"\n") + line)
+            file.update(b"\n]}\n")
+            entries = [(b"pins.json", file.finish())]
+            rows = self._oldest_first()
+            for number, batch in enumerate(iter(lambda: [*islice(rows, LINKS)], [])):
+                parts = {cid.encode(): Part(CID.parse(cid), size, size) for cid, size, _ in batch}
+                part = build_directory(parts.items(), UNIXFS_V1_2025, emit)
+                entries.append((b"%d" % number, part))
+            root = build_directory(entries, UNIXFS_V1_2025, emit).cid
+            self._write(car_head([root]))
+            blocks.seek(0)
+            for piece in iter(partial(blocks.read, PIECE), b""):
+                self._write(piece)
+        return root
+
+    def _section(self, cid: CID, data: bytes) -> bytes:
+        """Return a block as it is in an archive; nothing if it was returned before."""
+        if cid in self._seen:
+            return b""
+        self._seen.add(cid)
+        return section_head(cid, len(data)) + data
+
+    def _write(self, data: bytes) -> None:
+        self._file.write(data)
+        self.size += len(data)
+
+
+def _line(pin: Pin) -> bytes:
+    values = {name: getattr(pin, name) for name in FIELDS}
+    line = json.dumps({**values, "keyvalues": dict(pin.keyvalues)}, separators=(",", ":")).encode()
+    if len(line) + 2 > LONGEST_LINE:
+        raise UnsupportedError(
+            "the list of pins is too long for a backup: shorten the longest names and key-values"
+        )
+    return line
+
+
+def _pin(line: bytes) -> Pin:
+    """Return the pin in a line of the list; raise an error if it is wrong."""
+    row = json.loads(line.rstrip(b",\n"))
+    values, keyvalues = {name: row[name] for name in FIELDS}, row["keyvalues"]
+    texts = (values["cid"], values["name"], values["type"], *keyvalues)
+    numbers = (values["files"], values["size"] or 0, values["created"] or 0)
+    if not (
+        all(isinstance(text, str) for text in texts)
+        and all(isinstance(number, int) for number in numbers)
+        and all(isinstance(value, str | int | float) for value in keyvalues.values())
+    ):
+        raise TypeError("a value has the wrong type")
+    CID.parse(values["cid"])
+    return Pin(id="", keyvalues=keyvalues, **values)
+
+
+class BackupProvider(BaseProvider):
+    """The pins and blocks of a backup, from which `restore` copies them. It stores nothing.
+
+    Blocks are found by their CIDs, and verified when they are read. A file that is cut off or
+    damaged can be read up to that place.
+
+    Attributes:
+        damage: Where and how the file is damaged, "" if the places of all blocks are known.
+    """
+
+    def __init__(self, file: BinaryIO, name: str) -> None:
+        self._file = file
+        self._name = name
+        self._lock = Lock()  # threads share the position in the file
+        self._index = TemporaryDatabase(
+            "blocks (key BLOB PRIMARY KEY, start INTEGER, size INTEGER) WITHOUT ROWID"
+        )
+        self.damage: str = ""
+        super().__init__(ClientConfig(), reader=BlockReader(self._block, verified=True))
+        try:
+            self._list = self._open_list(file.seek(0, io.SEEK_END))
+        except BaseException:
+            self.release()
+            raise
+
+    def find_pins(self, wanted: PinFilter, *, limit: int | None = None) -> Iterator[Pin]:
+        """Yield all pins as they were, the oldest first: a restore wants no others."""
+        del wanted, limit
+        self._list.seek(0)
+        self._read_line()
+        while not (line := self._read_line()).startswith(b"]"):
+            try:
+                yield _pin(line)
+            except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
+                raise self._not_a_backup() from None
+
+    def unpin(self, cid: str, call: Call, /) -> None:
+        """Raise UnsupportedError."""
+        del cid, call
+        raise UnsupportedError("a backup cannot be changed; make a new one")
+
+    def check_credentials(self, call: Call, /) -> None:
+        """Do nothing: a file needs none."""
+
+    def release(self) -> None:
+        """Close the file, and remove the index."""
+        self._index.close()
+        self._file.close()
+
+    def _open_list(self, total: int) -> ContentFile:
+        try:
+            self._list = self.open_file(f"{self._find_blocks(total)}/pins.json")
+        except (MalformedError, NotFoundError, NotAFileError, ValueError):
+            raise self._not_a_backup() from None
+        except VerificationError as error:
+            raise self._unreadable(error) from None
+        # The same blocks many times would be a list without an end.
+        if self._list.size > total or not self._read_line().startswith(BEGINNING):
+            raise self._not_a_backup()
+        return self._list
+
+    def _read_line(self) -> bytes:
+        try:
+            return self._list.readline(LONGEST_LINE)
+        except VerificationError as error:
+            raise self._unreadable(error) from None
+
+    def _unreadable(self, error: VerificationError) -> MalformedError:
+        return MalformedError(f"{self._name} is damaged: its list of pins cannot be read ({error})")
+
+    def _not_a_backup(self) -> MalformedError:
+        return MalformedError(
+            f"{self._name} is not a backup, or was written by a newer version of Holdfast"
+        )
+
+    def _find_blocks(self, total: int) -> CID:
+        """Note where each block is, up to the first damage; return the root."""
+        begin, size = self._length(0, MAX_HEADER)
+        (root,) = decode_header(self._file.read(size))
+        while (start := begin + size) < total:
+            how = "it is damaged there"
+            try:
+                begin, size = self._length(start, MAX_SECTION)
+                if begin + size > total:
+                    how = "it is cut off"
+                cid, end = CID.read(self._file.read(min(size, MAX_CID)))
+            except ValueError:
+                size = total
+            if begin + size > total:
+                self.damage = f"{self._name} cannot be read after byte {start}: {how}"
+            elif size - end <= MAX_BLOCK:
+                values = (cid.key, begin + end, size - end)
+                self._index.insert("INSERT OR IGNORE INTO blocks VALUES (?, ?, ?)", [values])
+        return root
+
+    def _length(self, start: int, limit: int) -> tuple[int, int]:
+        """Return where a section begins, and its length; raise ValueError if it is not valid."""
+        self._file.seek(start)
+        size, end = varint.decode(self._file.read(varint.MAX_BYTES))
+        if not 0 < size <= limit:
+            raise ValueError("a length is not possible")
+        self._file.seek(start + end)
+        return start + end, size
+
+    def _block(self, cid: CID) -> bytes:
+        """Return the block of `cid`; raise UnprovenError if the file does not have it."""
+        with self._lock:
+            row = self._index.find("SELECT start, size FROM blocks WHERE key = ?", (cid.key,))
+            if row is None:
+                raise missing_block(cid)
+            self._file.seek(row[0])
+            data = self._file.read(row[1])
+        check_block(cid, data)
+        return data
