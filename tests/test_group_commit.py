@@ -15,7 +15,7 @@ import pytest
 from holdfast.content.cid import CID
 from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.errors import VerificationError
-from holdfast.node.pinning_api import StoreQueue
+from holdfast.node.service import StoreQueue
 from holdfast.repository import Repository
 from holdfast.repository.adding import NewPin, pin_together
 from holdfast.repository.database import group_commit

@@ -43,7 +43,7 @@ def cids(call, group):
 
 def groups_in_database(call, *groups):
     """Return how many ids are in one of these groups, whether a pin has them or not."""
-    path = call.node.repository.path / "holdfast.files.sqlite3"
+    path = call.node.repository.path / "holdfast.node.sqlite3"
     with closing(sqlite3.connect(path)) as database:
         rows = database.execute("SELECT group_id FROM files").fetchall()
     return sum(group in groups for (group,) in rows)

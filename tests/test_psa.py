@@ -12,7 +12,7 @@ import urllib3
 
 from holdfast import Client, compute_cid
 from holdfast.content.cid import CID
-from holdfast.node import pin_jobs, psa_api
+from holdfast.node import pin_jobs, tables
 from holdfast.node.settings import NodeToken
 from holdfast.repository import Repository
 from holdfast.testing import ScriptedServer, running_node
@@ -151,7 +151,7 @@ def test_a_deleted_request_leaves_its_group_and_does_not_expire(fresh, has_heir)
     fresh.delete(file["id"])
     assert v3.files(group=group["id"]) == []
     assert [each.get("expires_at") for each in v3.files()] == [None] * has_heir
-    with sqlite3.connect(fresh.node.repository.path / "holdfast.files.sqlite3") as connection:
+    with sqlite3.connect(fresh.node.repository.path / "holdfast.node.sqlite3") as connection:
         assert connection.execute("SELECT * FROM files").fetchall() == []
 
 
@@ -351,7 +351,7 @@ def test_too_many_jobs_are_refused_and_failed_ones_make_room(monkeypatch, server
 
 @pytest.mark.slow
 def test_the_table_of_requests_is_bounded(monkeypatch, fresh):
-    monkeypatch.setattr(psa_api, "MAX_REQUESTS", 2)
+    monkeypatch.setattr(tables, "MAX_REQUESTS", 2)
     with Client.init(fresh.node.config) as client:
         cid = client.upload(b"hello").cid
     made = [pinned(fresh, cid) for _ in range(2)]
@@ -590,7 +590,7 @@ def test_a_damaged_table_is_named_and_no_content_is_lost(tmp_path, caplog):
     with running_node(tmp_path) as node, Client.init(node.config) as client:
         cid = client.upload(b"hello").cid
         pinned(PSACaller(node), cid)
-    (tmp_path / "holdfast.requests.sqlite3").write_bytes(b"no database" * 1000)
+    (tmp_path / "holdfast.node.sqlite3").write_bytes(b"no database" * 1000)
     with running_node(tmp_path) as node, Client.init(node.config) as client:
         status, reason = PSACaller(node).failure("GET")
         assert (status, reason) == (500, "INTERNAL_SERVER_ERROR")
@@ -606,7 +606,7 @@ def test_a_damaged_row_is_an_error_and_no_content_is_lost(fresh, column, value):
     with Client.init(fresh.node.config) as client:
         cid = client.upload(b"hello").cid
         made = pinned(fresh, cid)
-        table = fresh.node.repository.path / "holdfast.requests.sqlite3"
+        table = fresh.node.repository.path / "holdfast.node.sqlite3"
         with sqlite3.connect(table) as connection:
             sql = f"UPDATE requests SET {column} = {value}"  # noqa: S608 - ours
             assert connection.execute(sql).rowcount == 1

@@ -274,12 +274,13 @@ def test_groups_and_links_survive_a_restart(tmp_path):
 
 @pytest.mark.slow
 def test_a_database_of_groups_that_is_not_ours_is_refused(tmp_path):
-    with sqlite3.connect(tmp_path / "holdfast.files.sqlite3") as connection:
+    with sqlite3.connect(tmp_path / "holdfast.node.sqlite3") as connection:
         connection.execute("CREATE TABLE groups (id)")
     with running_node(tmp_path) as node:
         call = V3Caller(node)
         response = call("GET", "/v3/groups/public")
-        assert (response.status, "groups" in response.json()["error"]) == (503, False)
+        status, message = error_of(response)
+        assert (status, "groups" in message) == (503, False)
         assert node.repository.totals().pins == 0
 
 
@@ -298,10 +299,10 @@ def test_a_database_of_groups_that_is_not_ours_is_refused(tmp_path):
 def test_a_damaged_row_of_a_group_is_said_and_no_content_is_lost(fresh, change):
     group = fresh.data("POST", "/v3/groups/public", json={"name": "tides"})
     file = fresh.stored(b"kept", group_id=group["id"])
-    with sqlite3.connect(fresh.node.repository.path / "holdfast.files.sqlite3") as connection:
+    with sqlite3.connect(fresh.node.repository.path / "holdfast.node.sqlite3") as connection:
         connection.execute(f"UPDATE {change}")
     replies = [fresh("GET", f"/v3/{path}/public") for path in ("groups", "files")]
-    texts = [reply.json().get("error", "") for reply in replies if reply.status != 200]
+    texts = [error_of(reply)[1] for reply in replies if reply.status != 200]
     assert texts
     assert all("store of the node is damaged" in text for text in texts)
     assert fresh("GET", f"/ipfs/{file['cid']}").data == b"kept"

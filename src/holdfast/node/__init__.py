@@ -1,8 +1,8 @@
 """The local node: the service's APIs and the gateway protocols over one repository.
 
 - `application`: the ASGI application, which routes requests to what follows
-- `pinning_api`, `v3_api`, `psa_api`: the three APIs; `api_calls` has what their calls share
-- `service`, `pin_jobs`, `tables`: what the APIs know and do besides the store
+- `pinning_api`, `v3_api`, `psa_api`: three dialects of the `service`, which has all that they do
+- `api_calls`, `client_values`, `form_upload`: what their calls share
 - `gateway/`: read content under ``/ipfs/{cid}``
 - `page/`: the page for browsers
 - `http_server/`: connections, request bodies and replies, within limits of time and memory

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -12,10 +12,12 @@ from anyio.to_thread import run_sync
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from holdfast.errors import ClientError
 from holdfast.node.client_values import parse_json, with_numbers
-from holdfast.node.http_server.refusals import Refusal, bad_request
+from holdfast.node.http_server.refusals import Refusal, bad_request, store_refusal
 from holdfast.node.http_server.request_bodies import RequestBody
 from holdfast.node.memory import HeldMemory, MemoryShare
 from holdfast.node.settings import NodeSettings, NodeToken
@@ -85,8 +87,8 @@ class Authorization:
 class AuthorizedEndpoint:
     """An endpoint for requests with a token for `scope`; without `authorization`, for all.
 
-    A `Refusal` becomes the reply that `error_reply` returns for it. This is a class because
-    Starlette would catch the errors of a function once more.
+    A `Refusal`, and an error of the store, becomes the reply that `error_reply` returns for it.
+    This is a class because Starlette would catch the errors of a function once more.
     """
 
     def __init__(
@@ -111,6 +113,8 @@ class AuthorizedEndpoint:
             reply = await self._endpoint(request)
         except Refusal as refusal:
             reply = self._error_reply(refusal)
+        except (ClientError, OSError) as error:
+            reply = self._error_reply(store_refusal(error))
         await reply(scope, receive, send)
 
 
@@ -210,3 +214,38 @@ async def _wait_for_disconnect(request: Request) -> None:
     """Return when the client has closed the connection."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
+
+
+UPLOADS_AT_ONCE: Final = 8  # worker threads that parse uploads
+
+
+class ApiCalls:
+    """The resources that the calls of all APIs share.
+
+    Attributes:
+        authorization: The tokens and the rate limit.
+        bodies: Reads bodies within limits of memory.
+        queries: Runs queries within a limit of time.
+        uploaders: The worker threads for uploads.
+    """
+
+    def __init__(self, settings: NodeSettings, memory: HeldMemory) -> None:
+        self.authorization: Authorization = Authorization(settings)
+        self.bodies: BodyReader = BodyReader(memory, idle_seconds=settings.idle_seconds)
+        self.queries: QueryRunner = QueryRunner()
+        self.uploaders: CapacityLimiter = CapacityLimiter(UPLOADS_AT_ONCE)
+
+    def routes(
+        self,
+        table: Iterable[tuple[str, str, Endpoint, str | None]],
+        error_reply: Callable[[Refusal], Response] = Refusal.json_reply,
+    ) -> list[Route]:
+        """Return the routes of a table of calls: method, path, endpoint, and the scope it needs."""
+        return [
+            Route(
+                path,
+                AuthorizedEndpoint(endpoint, self.authorization, scope, error_reply=error_reply),
+                methods=[method],
+            )
+            for method, path, endpoint, scope in table
+        ]

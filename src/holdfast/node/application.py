@@ -17,17 +17,18 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from holdfast.errors import ClientError
 from holdfast.node import gateway
-from holdfast.node.api_calls import QueryRunner
+from holdfast.node.api_calls import ApiCalls, QueryRunner
 from holdfast.node.gateway.cached_repository import CachedRepository
 from holdfast.node.http_server.refusals import DefaultHeaders, Refusal, store_refusal
 from holdfast.node.http_server.request_parser import MAX_HEAD, MAX_HEADERS
 from holdfast.node.http_server.streamed_replies import Resources, sending_in_pieces
 from holdfast.node.memory import Cache
 from holdfast.node.page import Page
-from holdfast.node.pinning_api import PinningEndpoints
-from holdfast.node.psa_api import PSAEndpoints
+from holdfast.node.pinning_api import PinningAPI
+from holdfast.node.psa_api import PSA
+from holdfast.node.service import Service
 from holdfast.node.settings import NodeSettings
-from holdfast.node.v3_api import V3Endpoints
+from holdfast.node.v3_api import V3API
 from holdfast.repository import Repository
 
 # The scheme and host of a target in absolute form (RFC 9112, section 3.2.2).
@@ -39,30 +40,32 @@ ABSOLUTE: Final = re.compile(
 def create_app(repository: Repository, settings: NodeSettings) -> "NodeApplication":
     """Return the application over `repository`, which the caller closes."""
     resources = Resources()
-    api = PinningEndpoints(repository, settings, resources.memory)
-    v3 = V3Endpoints(repository, settings, api)
-    psa = PSAEndpoints(repository, settings, api)
+    calls = ApiCalls(settings, resources.memory)
+    service = Service(repository, settings)
+    v3 = V3API(service, calls, settings)
     reader = CachedRepository(repository, Cache(settings.cache_bytes))
+
+    def resume() -> None:
+        with suppress(ClientError, OSError):  # the next request says what is wrong with the store
+            service.requests.resume()
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         beside = asyncio.create_task(v3.run_beside())
-        resuming = asyncio.create_task(run_in_threadpool(psa.resume))
+        resuming = asyncio.create_task(run_in_threadpool(resume))
         yield
         await resuming
         beside.cancel()
         with suppress(asyncio.CancelledError):
             await beside
-        await run_in_threadpool(api.jobs.close)
-        await run_in_threadpool(v3.close)
-        await run_in_threadpool(psa.close)
-        await run_in_threadpool(resources.close)
+        for close in (v3.close, service.close, resources.close):
+            await run_in_threadpool(close)
 
     app = _LeanStarlette(
         routes=[
-            *api.routes(),
+            *PinningAPI(service, calls, settings).routes(),
             *v3.routes(),
-            *psa.routes(),
+            *PSA(service, calls).routes(),
             *gateway.routes(reader),
             *Page(reader).routes(),
         ],
@@ -75,7 +78,7 @@ def create_app(repository: Repository, settings: NodeSettings) -> "NodeApplicati
         lifespan=lifespan,
     )
     app.state.resources = resources
-    return NodeApplication(app, resources, api.queries)
+    return NodeApplication(app, resources, calls.queries)
 
 
 class _LeanStarlette(Starlette):

@@ -2,21 +2,16 @@
 
 import json
 import math
-import operator
 import re
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeVar
 
 from holdfast.content.cid import CID
-from holdfast.content.profiles import UNIXFS_V0_2015, UNIXFS_V1_2025, Profile
 from holdfast.errors import InvalidCIDError
 from holdfast.node.http_server.refusals import Refusal, bad_request
 from holdfast.protocol.json_text import refuse_constant
-from holdfast.records import same_value
-from holdfast.repository import PinQuery
 
 # JSON in requests. Content keeps the spelling of its numbers, so that its CID does not change.
 
@@ -74,47 +69,18 @@ def _finite(text: str) -> float:
 _NUMBERS = json.JSONDecoder(parse_float=_finite)
 
 
-# Read the metadata and options of a pin, and its times.
+# Names, key-values, times and CIDs.
 
 MAX_KEYVALUES: Final = 10  # the service's limit
 MAX_NAME: Final = 245
 MAX_VALUE: Final = 1000  # characters of a key or value
 
 
-@dataclass(frozen=True, slots=True)
-class PinMetadata:
-    """The name and the key-values of a pin."""
-
-    name: str = ""
-    keyvalues: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class PinOptions:
-    """The options of a pin: its layout and its group."""
-
-    cid_version: int = 1
-    wrap: bool = False
-    group_id: str | None = None
-
-    @property
-    def profile(self) -> Profile:
-        """The profile for the CID version."""
-        return UNIXFS_V1_2025 if self.cid_version else UNIXFS_V0_2015
-
-
-def read_metadata(value: Any) -> PinMetadata:
-    """Return the value of ``pinataMetadata``; raise a `Refusal` if it is invalid."""
-    if value is None:
-        return PinMetadata()
-    if not isinstance(value, dict):
-        raise bad_request("pinataMetadata must be an object")
-    name = value.get("name")
-    if not isinstance(name, str | None) or len(name or "") > MAX_NAME:
-        raise bad_request(
-            f"The name in pinataMetadata must be a string of up to {MAX_NAME} characters"
-        )
-    return PinMetadata(name or "", read_keyvalues(value.get("keyvalues")))
+def read_name(value: Any, what: str = "name", most: int = MAX_NAME) -> str | None:
+    """Return the name of a pin, a file or a group."""
+    if not isinstance(value, str | None) or len(value or "") > most:
+        raise bad_request(f"{what} must be a string of up to {most} characters")
+    return value
 
 
 def read_keyvalues(value: Any) -> dict[str, Any]:
@@ -156,41 +122,10 @@ def is_long(value: Any) -> bool:
     return len(str(value)) > MAX_VALUE
 
 
-def read_options(value: Any) -> PinOptions:
-    """Return the value of ``pinataOptions``. Unknown members are ignored, as the service does."""
-    if value is None:
-        return PinOptions()
-    if not isinstance(value, dict):
-        raise bad_request("pinataOptions must be an object")
-    version = value.get("cidVersion", 1)
-    if version is None:
-        version = 1
-    if str(version) not in {"0", "1"} or isinstance(version, bool):
-        raise bad_request("cidVersion must be 0 or 1")
-    wrap = value.get("wrapWithDirectory", False)
-    if not isinstance(wrap, bool | None):
-        raise bad_request("wrapWithDirectory must be true or false")
-    group = value.get("groupId")
-    if not isinstance(group, str | None):
-        raise bad_request("groupId must be a string")
-    return PinOptions(int(version), bool(wrap), group or None)
-
-
 def iso_time(milliseconds: int) -> str:
     """Return a time in the service's format."""
     moment = datetime.fromtimestamp(milliseconds / 1000, UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def parse_time(text: str, what: str) -> int:
-    """Return an ISO 8601 time in milliseconds; raise a `Refusal` if it is invalid."""
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise bad_request(f"{what} must be an ISO 8601 date") from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return int(moment.timestamp() * 1000)
 
 
 def read_cid(given: object) -> CID:
@@ -201,194 +136,37 @@ def read_cid(given: object) -> CID:
         raise Refusal(400, f"Invalid CID: {error.reason}", reason="INVALID_CID") from None
 
 
-# The query parameters of `pinList`. The service does not have ``search``, ``sortBy`` and
-# ``sortOrder``; the page of the node uses them.
-
-# Conditions on the key-values of pins, in the service's shape, matched in bounded time.
-#
-# Clients cannot use regular expressions: some take exponential time, and Python holds its global
-# lock while it matches, so one of them would stop the whole node.
-
-MAX_PATTERN: Final = 200
-MAX_SUBJECT: Final = 1000
-
-Check: TypeAlias = Callable[[Any], bool]
-
-
-def keyvalues_matcher(conditions: Any) -> Callable[[Mapping[str, Any]], bool]:
-    """Return a function that tells whether key-values meet all `conditions`.
-
-    The conditions have the service's shape: ``{key: {value, op, secondValue}}``.
-    """
-    if not isinstance(conditions, dict) or len(conditions) > MAX_KEYVALUES:
-        raise bad_request(
-            f"metadata[keyvalues] must be an object with at most {MAX_KEYVALUES} members"
-        )
-    checks = [(key, _check(condition)) for key, condition in conditions.items()]
-
-    def matches(keyvalues: Mapping[str, Any]) -> bool:
-        return all(key in keyvalues and check(keyvalues[key]) for key, check in checks)
-
-    return matches
-
-
-def _check(condition: Any) -> Check:
-    if not isinstance(condition, dict) or "value" not in condition:
-        raise bad_request("A condition in metadata[keyvalues] needs a value and an op")
-    name = condition.get("op", "eq")
-    value, second = condition["value"], condition.get("secondValue")
-    if name in REGULAR_EXPRESSIONS:
-        raise bad_request(f"The node has no regular expressions: use like or iLike, not {name}")
-    if not isinstance(name, str) or name not in OPERATIONS:
-        raise bad_request(f"Unknown op in metadata[keyvalues]; use {', '.join(OPERATIONS)}")
-    for each in (value, second):
-        if isinstance(each, dict | list):
-            raise bad_request("A value in metadata[keyvalues] must be a string, number or boolean")
-        if is_long(each):
-            raise bad_request(
-                f"A value in metadata[keyvalues] may have at most {MAX_VALUE} characters"
-            )
-    check = OPERATIONS[name](value, second)
-
-    def run(found: Any) -> bool:
-        try:
-            return check(found)
-        except TypeError:
-            return False  # text and a number cannot be compared
-
-    return run
-
-
-def _compared(compare: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Check]:
-    return lambda value, _: lambda found: bool(compare(found, value))
-
-
-def _like(*, ignore_case: bool = False, wanted: bool = True) -> Callable[[Any, Any], Check]:
-    def operation(pattern: Any, _: Any) -> Check:
-        matches = like(pattern, ignore_case=ignore_case)
-        return lambda found: matches(str(found)) is wanted
-
-    return operation
-
-
-REGULAR_EXPRESSIONS: Final = ("regexp", "iRegexp")
-OPERATIONS: Final[Mapping[str, Callable[[Any, Any], Check]]] = {
-    "eq": _compared(same_value),
-    "ne": _compared(lambda found, value: not same_value(found, value)),
-    "gt": _compared(operator.gt),
-    "gte": _compared(operator.ge),
-    "lt": _compared(operator.lt),
-    "lte": _compared(operator.le),
-    "between": lambda low, high: lambda found: bool(low <= found <= high),
-    "notBetween": lambda low, high: lambda found: not low <= found <= high,
-    "like": _like(),
-    "notLike": _like(wanted=False),
-    "iLike": _like(ignore_case=True),
-    "notILike": _like(ignore_case=True, wanted=False),
-}
-
-
-def like(pattern: Any, *, ignore_case: bool = False) -> Callable[[str], bool]:
-    """Return a function that tells whether a text matches `pattern`.
-
-    ``%`` matches any number of characters, ``_`` matches one. The parts between the ``%`` are
-    searched for in order, each as far to the left as possible. No part is searched for twice, so
-    the work is at most the length of the text times that of the pattern. A text of more than
-    `MAX_SUBJECT` characters does not match.
-    """
-    text = str(pattern)
-    if len(text) > MAX_PATTERN:
-        raise bad_request(
-            f"A pattern in metadata[keyvalues] may have at most {MAX_PATTERN} characters"
-        )
-    flags = re.DOTALL | (re.IGNORECASE if ignore_case else 0)
-    parts = [
-        re.compile("".join("." if each == "_" else re.escape(each) for each in part), flags)
-        for part in text.split("%")
-    ]
-    first, *middle = parts
-    if not middle:
-        return lambda found: len(found) <= MAX_SUBJECT and first.fullmatch(found) is not None
-    last = middle.pop()
-    last_size = len(text.rpartition("%")[2])
-
-    def matches(found: str) -> bool:
-        start = first.match(found) if len(found) <= MAX_SUBJECT else None
-        if start is None:
-            return False
-        position = start.end()
-        for part in middle:
-            place = part.search(found, position)
-            if place is None:
-                return False
-            position = place.end()
-        end = len(found) - last_size
-        return end >= position and last.match(found, end) is not None
-
-    return matches
-
+# Query parameters. Each kind has a function of a text and of the parameter's name.
 
 T = TypeVar("T")
 
-MAX_TEXT = 1000  # characters of a text to search for
-DEFAULT_PAGE = 10
-MAX_PAGE = 1000
-STATUSES: Final[Mapping[str, bool | None]] = {"all": None, "pinned": True, "unpinned": False}
-SORTS = {"date_pinned": "created", "name": "name", "size": "size", "mime_type": "type"}
-ORDERS = {"ASC": False, "DESC": True}
+MAX_TEXT: Final = 1000  # characters of a text to search for
+DEFAULT_PAGE: Final = 10
+MAX_PAGE: Final = 1000
+ORDERS: Final = {"ASC": False, "DESC": True}
 
 
-def read_query(parameters: Mapping[str, str]) -> tuple[PinQuery, bool]:
-    """Return the query, and whether the reply has the number of all matches."""
-    conditions = parameters.get("metadata[keyvalues]")
-    query = PinQuery(
-        held=_choice(parameters, "status", STATUSES, "all"),
-        cid=_text(parameters, "cid"),
-        cid_contains=_text(parameters, "hashContains"),
-        name_contains=_text(parameters, "metadata[name]"),
-        contains=_text(parameters, "search") or None,
-        created_from=_time(parameters, "pinStart"),
-        created_to=_time(parameters, "pinEnd"),
-        removed_from=_time(parameters, "unpinStart"),
-        removed_to=_time(parameters, "unpinEnd"),
-        size_min=_number(parameters, "pinSizeMin"),
-        size_max=_number(parameters, "pinSizeMax"),
-        matches=None if conditions is None else keyvalues_matcher(_json(conditions)),
-        sort=_choice(parameters, "sortBy", SORTS, "date_pinned"),
-        descending=_choice(parameters, "sortOrder", ORDERS, "DESC"),
-        limit=_number(parameters, "pageLimit", default=DEFAULT_PAGE, most=MAX_PAGE),
-        offset=_number(parameters, "pageOffset", default=0) or 0,
-    )
-    return query, parameters.get("includeCount", "true").lower() != "false"
-
-
-def _text(parameters: Mapping[str, str], name: str) -> str | None:
+def read_parameter(
+    parameters: Mapping[str, str], name: str, read: Callable[[str, str], T]
+) -> T | None:
+    """Return what `read` makes of a parameter; None if it is missing or empty."""
     text = parameters.get(name)
-    if text is not None and len(text) > MAX_TEXT:
-        raise bad_request(f"{name} may have at most {MAX_TEXT} characters")
+    return read(text, name) if text else None
+
+
+def short_text(text: str, what: str) -> str:
+    """Return a text that is not too long to search for."""
+    if len(text) > MAX_TEXT:
+        raise bad_request(f"{what[:40]} may have at most {MAX_TEXT} characters")
     return text
 
 
-def _choice(parameters: Mapping[str, str], name: str, choices: Mapping[str, T], default: str) -> T:
-    given = parameters.get(name, default)
-    if given not in choices:
+def choice(parameters: Mapping[str, str], name: str, choices: Mapping[str, T], default: str) -> T:
+    """Return the value of one of `choices`."""
+    word = parameters.get(name, default)
+    if word not in choices:
         raise bad_request(f"{name} must be one of {', '.join(choices)}")
-    return choices[given]
-
-
-def _time(parameters: Mapping[str, str], name: str) -> int | None:
-    return parse_time(parameters[name], name) if parameters.get(name) else None
-
-
-def _number(
-    parameters: Mapping[str, str],
-    name: str,
-    *,
-    default: int | None = None,
-    most: int | None = None,
-) -> int | None:
-    text = parameters.get(name)
-    return whole_number(text, name, most=most) if text else default
+    return choices[word]
 
 
 def whole_number(text: str, what: str, *, most: int | None = None) -> int:
@@ -398,9 +176,22 @@ def whole_number(text: str, what: str, *, most: int | None = None) -> int:
     return int(text)
 
 
-def _json(text: str) -> object:
+def page_size(text: str, what: str) -> int:
+    """Return how many items a page has."""
+    return whole_number(text, what, most=MAX_PAGE)
+
+
+def page_limit(parameters: Mapping[str, str]) -> int:
+    """Return the parameter ``limit``, which is not 0."""
+    limit = read_parameter(parameters, "limit", page_size)
+    if limit == 0:
+        raise bad_request(f"limit must be a whole number from 1 to {MAX_PAGE}")
+    return limit or DEFAULT_PAGE
+
+
+def json_value(text: str, what: str) -> Any:
+    """Return the value of a JSON text."""
     try:
-        value: object = json.loads(text)
+        return json.loads(text)
     except (ValueError, RecursionError):
-        raise bad_request("metadata[keyvalues] must be JSON") from None
-    return value
+        raise bad_request(f"{what} must be JSON") from None

@@ -1,31 +1,14 @@
-"""A multipart upload, which is parsed and added to the repository while it arrives."""
+"""A multipart upload, which is parsed and added to a network while it arrives."""
 
 import asyncio
+import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Final, Protocol, TypeAlias, TypeVar
+from typing import IO, Final, Generic, Protocol, TypeAlias, TypeVar
 
-from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-
-from holdfast.content.media_types import told_type
-from holdfast.content.unixfs.directories import build_directory
-from holdfast.content.unixfs.files import FileImporter, Part
-from holdfast.node.api_calls import BodyReader
-from holdfast.node.client_values import (
-    PinOptions,
-    parse_json,
-    read_metadata,
-    read_options,
-    with_numbers,
-)
-from holdfast.node.http_server.refusals import bad_request
-from holdfast.node.http_server.request_bodies import RequestBody
-from holdfast.node.pin_jobs import Groups, Pinned, pin_in_group
-from holdfast.repository import Repository
-from holdfast.repository.file_adding import FileAdding
 
 try:
     from multipart import MultipartError, MultipartSegment, ParserLimitReached, PushMultipartParser
@@ -36,6 +19,16 @@ except ImportError:
         name="multipart",
     ) from None
 
+from holdfast.content.cid import CID
+from holdfast.content.profiles import Profile
+from holdfast.content.unixfs.directories import build_directory
+from holdfast.content.unixfs.files import Part
+from holdfast.node.api_calls import ApiCalls
+from holdfast.node.http_server.refusals import Refusal, bad_request
+from holdfast.node.http_server.request_bodies import RequestBody
+from holdfast.node.service import Network, Service
+from holdfast.repository.adding import Adding
+from holdfast.repository.file_adding import FileAdding
 
 # The files of an upload by path, and the directories that the paths form.
 #
@@ -159,23 +152,38 @@ def _common(one: list[bytes], other: list[bytes]) -> int:
     return count
 
 
-# Parse a multipart form while it arrives, within limits, and feed it on a worker thread.
+# Parse a multipart form while it arrives, within limits, and add its files.
 
 MAX_FIELD: Final = 256 << 10
 MAX_PARTS: Final = MAX_FILES + 10  # the files and the other fields
 MAX_HEADER: Final = 16 << 10  # bytes of a header of a part
 MAX_HEADERS: Final = 16
-LARGE_PIECE: Final = 256 << 10  # a client that sends as much at once is quick
 MAX_BOUNDARY: Final = 200  # RFC 2046 allows 70
+MAX_SMALL: Final = 2 << 20  # bytes of small blocks that wait for their transaction
+SPOOLED: Final = 512 << 10  # bytes of a file that wait in memory; more wait in a temporary file
+PIECE: Final = 256 << 10
+WAITING: Final = Part(CID.of_raw(b""), 0, 0)  # stands for the spooled file in the tree
 
 T = TypeVar("T")
-T_co = TypeVar("T_co", covariant=True)
 
 
-class FormParser(ABC):
-    """Parses the pieces of a form. A subclass takes its files and its other fields."""
+class FormUpload(ABC, Generic[T]):
+    """Parses the pieces of a form, and adds its files. A subclass reads the other fields.
 
-    def __init__(self, content_type: str) -> None:
+    A file may come before the fields that set its network and its layout. If its network is not
+    known, it is spooled: private content must not be in the public store, not even until its form
+    is complete. If it was added in another layout, it is read from the store and added again.
+
+    Args:
+        service: The service of the node.
+        content_type: The header of the request.
+        limit: The most bytes of all files.
+        network: The network, if it is known at the start.
+    """
+
+    def __init__(
+        self, service: Service, content_type: str, *, limit: int, network: Network | None
+    ) -> None:
         kind, _, parameters = content_type.partition(";")
         boundary = _parameter(parameters, "boundary")
         is_form = kind.strip().lower() == "multipart/form-data"
@@ -189,11 +197,25 @@ class FormParser(ABC):
         )
         self._segment: MultipartSegment | None = None
         self._field = bytearray()
+        self._service = service
+        self._limit = limit
+        self.network: Network | None = network
+        self.tree: UploadTree = UploadTree()
+        self.path: bytes = b""  # of the last file, with zero bytes between its names
+        self.type: str = ""  # of the last file, as the client has sent it
+        self._size = 0
+        self._file: FileAdding | None = None
+        self._spool: IO[bytes] | None = None
+        self._adding: Adding | None = None
+        self._is_flushed = False  # whether all files can be read from the store
 
     @property
     def held(self) -> int:
-        """The approximate bytes of memory that the form holds between two pieces."""
-        return len(self._field)
+        """The approximate bytes of memory that the upload holds between two pieces."""
+        leaf = 0 if self._file is None else self._file.held
+        small = 0 if self._adding is None else self._adding.held
+        spooled = 0 if self._spool is None else min(self._size, SPOOLED)
+        return len(self._field) + leaf + small + spooled + self.tree.held
 
     def feed(self, piece: bytes) -> None:
         """Parse the next bytes of the form."""
@@ -216,36 +238,50 @@ class FormParser(ABC):
     def _begin(self, segment: MultipartSegment) -> None:
         self._segment = segment
         self._field.clear()
-        if segment.name == "file":
-            if not segment.filename:
-                raise bad_request("Invalid request format.")
-            self.begin_file(segment.filename, segment.content_type or "")
-        else:
+        if segment.name != "file":
             self.begin_field(str(segment.name))
+            return
+        if not segment.filename:
+            raise bad_request("Invalid request format.")
+        self.begin_file(segment.filename)
+        self.path = self.tree.check(segment.filename)
+        self.type = segment.content_type or ""
+        if self.network is None:
+            folder = str(self._service.public.repository.path)
+            self._spool = tempfile.SpooledTemporaryFile(SPOOLED, dir=folder)  # noqa: SIM115
+        else:
+            self._file = FileAdding(self.adding(self.network), self.layout())
 
     def _data(self, data: bytes) -> None:
-        if self._segment is not None and self._segment.name == "file":
-            self.take_bytes(data)
+        if self._segment is None or self._segment.name != "file":
+            self._field += data
+            if len(self._field) > MAX_FIELD:
+                raise bad_request("A field of the form is too large")
             return
-        self._field += data
-        if len(self._field) > MAX_FIELD:
-            raise bad_request("A field of the form is too large")
+        self._size += len(data)
+        if self._size > self._limit:
+            raise too_large(self._limit)
+        if self._file is not None:
+            self._file.update(data)
+        elif self._spool is not None:
+            self._spool.write(data)
 
     def _end(self) -> None:
         segment, self._segment = self._segment, None
         if segment is None:
             return
-        if segment.name == "file":
-            self.end_file()
-        else:
+        if segment.name != "file":
             self.take_field(str(segment.name), bytes(self._field).strip())
+            return
+        self.tree.add(self.path, WAITING if self._file is None else self._file.finish())
+        self._file = None
 
-    def end_form(self) -> None:
-        """Raise a `Refusal` unless the form is complete."""
-        try:
-            self._parser.close()
-        except MultipartError:
-            raise bad_request("Invalid request format.") from None
+    def adding(self, network: Network) -> Adding:
+        """Return what adds the files to `network`."""
+        if self._adding is None:
+            self._adding = network.repository.adding()
+            self._adding.max_held = MAX_SMALL
+        return self._adding
 
     @abstractmethod
     def begin_field(self, name: str) -> None:
@@ -255,17 +291,75 @@ class FormParser(ABC):
     def take_field(self, name: str, text: bytes) -> None:
         """Take a field that is not a file."""
 
-    @abstractmethod
-    def begin_file(self, filename: str, media_type: str) -> None:
-        """Begin a file."""
+    def begin_file(self, filename: str) -> None:
+        """Raise a `Refusal` unless the form may have the file."""
 
     @abstractmethod
-    def take_bytes(self, data: bytes) -> None:
-        """Take the next bytes of the file."""
+    def layout(self) -> Profile:
+        """Return the layout of files, as far as it is known."""
+
+    def finish(self) -> T:
+        """Pin what was uploaded."""
+        try:
+            self._parser.close()
+        except MultipartError:
+            raise bad_request("Invalid request format.") from None
+        return self.pin(self.tree.count)
 
     @abstractmethod
-    def end_file(self) -> None:
-        """End the file."""
+    def pin(self, files: int) -> T:
+        """Pin what was uploaded, a number of files; all fields are known."""
+
+    def build(self, network: Network, profile: Profile) -> tuple[bytes, Part]:
+        """Return the name and the node of the file or directory at the top."""
+        adding = self.adding(network)
+
+        def in_layout(part: Part) -> Part:
+            if self._spool is None and part.cid.version == profile.cid_version:
+                return part
+            file = FileAdding(adding, profile)
+            if self._spool is not None:
+                self._spool.seek(0)
+                pieces = iter(lambda: self._spool.read(PIECE), b"")  # type: ignore[union-attr]
+            else:
+                if not self._is_flushed:
+                    adding.flush()  # once for all files, because each flush is a transaction
+                    self._is_flushed = True
+                pieces = network.repository.read(part.cid)
+            for piece in pieces:
+                file.update(piece)
+            return file.finish()
+
+        return self.tree.build(
+            in_layout, lambda entries: build_directory(entries, profile, adding.put)
+        )
+
+    def close(self) -> None:
+        """End the upload and free its memory. Garbage collection removes what was not pinned."""
+        for part in (self._file, self._spool, self._adding):
+            if part is not None:
+                part.close()
+        self._file = self._spool = None
+        self._field.clear()
+        self.tree = UploadTree()
+
+
+def too_large(limit: int) -> Refusal:
+    """Return the `Refusal` for an upload of more than `limit` bytes."""
+    return Refusal(413, f"The file is larger than the {limit} bytes that are allowed")
+
+
+def _parameter(parameters: str, name: str) -> str:
+    for parameter in parameters.split(";"):
+        key, _, value = parameter.partition("=")
+        if key.strip().lower() == name:
+            return value.strip().strip('"')
+    return ""
+
+
+# Feed the body of a request on a worker thread.
+
+LARGE_PIECE: Final = 256 << 10  # a client that sends as much at once is quick
 
 
 class Fed(Protocol):
@@ -279,169 +373,40 @@ class Fed(Protocol):
         """Take the next bytes."""
 
 
-class Form(Fed, Protocol[T_co]):
-    """What makes something of a body when all of it was fed."""
-
-    def finish(self) -> T_co:
-        """Return what was made."""
-
-    def close(self) -> None:
-        """Free its memory, whether it was finished or not."""
-
-
-async def feed_all(form: Fed, body: RequestBody, threads: CapacityLimiter) -> None:
-    """Feed each piece of a body to `form` on one of `threads` while the next one arrives."""
+async def feed_all(fed: Fed, body: RequestBody, calls: ApiCalls) -> None:
+    """Feed each piece of a body to `fed` on a worker thread while the next one arrives."""
     feeding: asyncio.Task[None] | None = None
-    fed: list[bytes] = []  # what the thread has now
+    current: list[bytes] = []  # what the thread has now
 
     async def feed() -> None:
-        await run_sync(form.feed, fed[0], limiter=threads)
-        fed.clear()
+        await run_sync(fed.feed, current[0], limiter=calls.uploaders)
+        current.clear()
 
     def held() -> int:
-        return form.held + sum(map(len, fed))
+        return fed.held + sum(map(len, current))
 
     try:
         async for piece in body.pieces(held):
             if feeding is not None:
                 await feeding
             is_large = len(piece) >= LARGE_PIECE
-            fed[:] = [piece]
+            current[:] = [piece]
             feeding = asyncio.create_task(feed())
             del piece  # so that the thread lets go of it when it has fed it
             if is_large:
                 await feeding
-                await body.feed_directly(form.feed, held, threads)
+                await body.feed_directly(fed.feed, held, calls.uploaders)
     finally:
         if feeding is not None:  # the thread must be done before the form is closed
             await feeding
 
 
-async def receive_form(
-    form: Form[T], request: Request, bodies: BodyReader, threads: CapacityLimiter, *, limit: int
-) -> T:
+async def receive_form(form: FormUpload[T], request: Request, calls: ApiCalls, *, limit: int) -> T:
     """Feed the body of a request to `form`, and return what it makes of it; close it at the end."""
-    with bodies.reading(request, limit) as body:
+    with calls.bodies.reading(request, limit) as body:
         try:
-            await feed_all(form, body, threads)
+            await feed_all(form, body, calls)
             body.release()
             return await run_in_threadpool(form.finish)
         finally:
             await run_in_threadpool(form.close)
-
-
-def _parameter(parameters: str, name: str) -> str:
-    for parameter in parameters.split(";"):
-        key, _, value = parameter.partition("=")
-        if key.strip().lower() == name:
-            return value.strip().strip('"')
-    return ""
-
-
-MAX_SMALL: Final = 2 << 20  # bytes of small blocks that wait for their transaction
-
-
-class FormUpload(FormParser):
-    """Parses the pieces of a form, and pins its files in `finish`.
-
-    A file may come before the options that set its layout. It is then added in the default layout,
-    and if the options want another one, read from the repository and added again.
-    """
-
-    def __init__(self, repository: Repository, groups: Groups, content_type: str) -> None:
-        super().__init__(content_type)
-        self._repository = repository
-        self._groups = groups
-        self._adding = repository.adding()
-        self._adding.max_held = MAX_SMALL
-        self._file: FileAdding | None = None
-        self._fields: dict[str, Any] = {}
-        self._options = PinOptions()
-        self._tree = UploadTree()
-        self._path = b""  # of the current file
-        self._first_type = ""
-        self._is_flushed = False  # whether all files can be read from the repository
-
-    @property
-    def held(self) -> int:
-        """The approximate bytes of memory that the upload holds between two pieces."""
-        leaf = 0 if self._file is None else self._file.held
-        return super().held + leaf + self._adding.held + self._tree.held
-
-    def begin_file(self, filename: str, media_type: str) -> None:
-        """Begin a file, in the layout that is known so far."""
-        self._path = self._tree.check(filename)
-        if not self._tree.count:
-            self._first_type = media_type
-        self._file = FileAdding(self._adding, self._options.profile)
-
-    def take_bytes(self, data: bytes) -> None:
-        """Add the next bytes of the file."""
-        if self._file is not None:
-            self._file.update(data)
-
-    def end_file(self) -> None:
-        """Put the file into the tree."""
-        if self._file is not None:
-            self._tree.add(self._path, self._file.finish())
-            self._file = None
-
-    def begin_field(self, name: str) -> None:
-        """Refuse fields that the service does not have."""
-        if name not in {"pinataMetadata", "pinataOptions", "network"}:
-            raise bad_request("Unexpected field")
-
-    def take_field(self, name: str, text: bytes) -> None:
-        """Take the metadata or the options."""
-        if name != "network":
-            self._fields[name] = with_numbers(parse_json(text)) if text else None
-        if name == "pinataOptions":
-            self._options = read_options(self._fields[name])
-
-    def finish(self) -> Pinned:
-        """Pin what was uploaded."""
-        self.end_form()
-        files = self._tree.count
-        if not files:
-            raise bad_request("Invalid request format.")
-        metadata = read_metadata(self._fields.get("pinataMetadata"))
-        name, part = self._tree.build(self._in_layout, self._directory)
-        pin_name = metadata.name or name.decode()
-        is_file = b"\0" not in self._path and not self._options.wrap
-        if self._options.wrap:
-            part = self._directory([(name, part)])
-        return pin_in_group(
-            self._groups,
-            self._options.group_id,
-            self._adding,
-            part.cid,
-            name=pin_name,
-            keyvalues=metadata.keyvalues,
-            size=part.dag_size,
-            files=files,
-            type=told_type(self._first_type, pin_name) if is_file else "directory",
-        )
-
-    def _directory(self, entries: Entries) -> Part:
-        return build_directory(entries, self._options.profile, self._adding.put)
-
-    def _in_layout(self, part: Part) -> Part:
-        """Return the file in the layout of the options, which may have come after the file."""
-        if part.cid.version == self._options.cid_version:
-            return part
-        if not self._is_flushed:
-            self._adding.flush()  # once for all files, because each flush is a transaction
-            self._is_flushed = True
-        importer = FileImporter(self._options.profile, self._adding.put)
-        for piece in self._repository.read(part.cid):
-            importer.update(piece)
-        return importer.finish()
-
-    def close(self) -> None:
-        """End the upload and free its memory. Garbage collection removes what was not pinned."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
-        self._adding.close()
-        self._field.clear()
-        self._tree = UploadTree()

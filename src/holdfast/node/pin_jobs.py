@@ -3,11 +3,11 @@
 import logging
 import threading
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from queue import Empty, Queue
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from holdfast._sync.dag_export import DagExport
 from holdfast._sync.reads.gateway_reader import GatewayReader
@@ -19,10 +19,9 @@ from holdfast.content.car import Block
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
 from holdfast.errors import ClientError, ProviderError
-from holdfast.node.client_values import PinMetadata
 from holdfast.node.http_server.refusals import Refusal
 from holdfast.protocol.gateway import Gateway, Gateways
-from holdfast.records import Pin, now_ms
+from holdfast.records import now_ms
 from holdfast.repository import Repository
 from holdfast.repository.adding import Adding
 
@@ -81,7 +80,8 @@ class PinJob:
     """A CID to pin, and the status of that. Its id becomes the id of the pin."""
 
     cid: str
-    metadata: PinMetadata
+    name: str = ""
+    keyvalues: Mapping[str, Any] = field(default_factory=dict)
     group_id: str | None = None
     id: str = field(default_factory=lambda: str(uuid.uuid4()))
     status: str = "prechecking"
@@ -169,8 +169,8 @@ class PinJobs:
             return False
         about = {
             "id": job.id,
-            "name": job.metadata.name,
-            "keyvalues": job.metadata.keyvalues,
+            "name": job.name,
+            "keyvalues": job.keyvalues,
             "created": job.queued,
         }
         try:
@@ -244,54 +244,3 @@ class PinJobs:
         for adding in list(self._open):
             with suppress(ClientError):
                 adding.close()
-
-
-# Put pins into groups: ``pinataOptions.groupId``. The v3 API makes the groups and keeps them.
-
-
-class Pinned(NamedTuple):
-    """A pin, whether it existed before, and its group."""
-
-    pin: Pin
-    existed: bool
-    group: str | None
-
-
-class Groups(Protocol):
-    """The groups of a node."""
-
-    def grouped(self, id: str, cid: CID, group: str | None) -> AbstractContextManager[None]:
-        """Put the id of a pin into a group before the block pins it; take it out if that fails.
-
-        Raise a `Refusal` if there is no such group.
-        """
-
-    def ungroup(self, id: str, cid: CID) -> None:
-        """Take an id out of its group."""
-
-    def group_of(self, pin: Pin) -> str | None:
-        """Return the group of a pin."""
-
-    def ids_in_group(self, group: str) -> list[str]:
-        """Return the ids in a group."""
-
-
-def pin_in_group(
-    groups: Groups, group: str | None, adding: Adding, cid: CID, **about: Any
-) -> Pinned:
-    """Pin what `adding` has. A new pin is in `group`; one that existed stays where it is."""
-    if group is None:
-        pin, existed = adding.pin(cid, **about)
-    else:
-        id_ = str(uuid.uuid4())
-        with groups.grouped(id_, cid, group):
-            pin, existed = adding.pin(cid, id=id_, **about)
-        if existed:
-            groups.ungroup(id_, cid)
-    return Pinned(pin, existed, groups.group_of(pin) if existed else group)
-
-
-def start_in_group(groups: Groups, jobs: PinJobs, job: PinJob) -> None:
-    """Start a job, whose pin will be in the group of the job."""
-    with groups.grouped(job.id, CID.parse(job.cid), job.group_id):
-        jobs.start(job)

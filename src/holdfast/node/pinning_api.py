@@ -1,57 +1,118 @@
-"""The endpoints of the pinning API: each reads its request, uses the repository, and replies."""
+"""The older API of the pinning service, as a dialect of the node's service."""
 
-import asyncio
 import json
+import operator
+import re
 import shutil
-from collections import deque
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, Final, TypeAlias, TypedDict
 
-from anyio import CapacityLimiter
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
-from starlette.types import Receive, Scope, Send
 
-from holdfast.content.cid import CID
-from holdfast.content.profiles import Profile
-from holdfast.node.api_calls import (
-    INLINE_JSON,
-    Authorization,
-    AuthorizedEndpoint,
-    BodyReader,
-    Endpoint,
-    QueryRunner,
-)
+from holdfast.content.media_types import told_type
+from holdfast.content.profiles import UNIXFS_V0_2015, UNIXFS_V1_2025, Profile
+from holdfast.content.unixfs.directories import build_directory
+from holdfast.node.api_calls import INLINE_JSON, ApiCalls, AuthorizedEndpoint, Endpoint
 from holdfast.node.client_values import (
-    PinOptions,
+    DEFAULT_PAGE,
+    MAX_KEYVALUES,
+    MAX_VALUE,
+    ORDERS,
+    choice,
+    is_long,
     iso_time,
-    merge_keyvalues,
+    json_value,
+    page_size,
     parse_json,
     read_cid,
-    read_metadata,
-    read_options,
-    read_query,
+    read_keyvalues,
+    read_name,
+    read_parameter,
+    short_text,
     whole_number,
     with_numbers,
     write_json,
 )
 from holdfast.node.form_upload import FormUpload, receive_form
 from holdfast.node.http_server.refusals import Refusal, bad_request
-from holdfast.node.memory import HeldMemory
-from holdfast.node.pin_jobs import Groups, PinJob, PinJobs, Pinned, pin_in_group, start_in_group
+from holdfast.node.pin_jobs import PinJob
+from holdfast.node.service import File, Service
 from holdfast.node.settings import NodeSettings
-from holdfast.records import Pin
-from holdfast.repository import Repository
-from holdfast.repository.adding import NewPin, pin_together
+from holdfast.node.tables import Details
+from holdfast.records import Pin, same_value
+from holdfast.repository import PinQuery
 from holdfast.repository.pin_queries import Stopped
-from holdfast.sources.importing import import_content
 
-# The content in the body of ``pinJSONToIPFS``.
+# The metadata and the options of a pin, and the content in the body of ``pinJSONToIPFS``.
 
 CONTENT_NAMES: Final = ("pinataContent", "pinContent")
+
+
+class PinMetadata(TypedDict):
+    """The name and the key-values of a pin."""
+
+    name: str
+    keyvalues: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class PinOptions:
+    """The options of a pin: its layout and its group."""
+
+    cid_version: int = 1
+    wrap: bool = False
+    group_id: str | None = None
+
+    @property
+    def profile(self) -> Profile:
+        """The profile for the CID version."""
+        return UNIXFS_V1_2025 if self.cid_version else UNIXFS_V0_2015
+
+
+def read_metadata(value: Any) -> PinMetadata:
+    """Return the value of ``pinataMetadata``; raise a `Refusal` if it is invalid."""
+    if value is None:
+        return PinMetadata(name="", keyvalues={})
+    if not isinstance(value, dict):
+        raise bad_request("pinataMetadata must be an object")
+    name = read_name(value.get("name"), "The name in pinataMetadata")
+    return PinMetadata(name=name or "", keyvalues=read_keyvalues(value.get("keyvalues")))
+
+
+def read_options(value: Any) -> PinOptions:
+    """Return the value of ``pinataOptions``. Unknown members are ignored, as the service does."""
+    if value is None:
+        return PinOptions()
+    if not isinstance(value, dict):
+        raise bad_request("pinataOptions must be an object")
+    version = value.get("cidVersion", 1)
+    if version is None:
+        version = 1
+    if str(version) not in {"0", "1"} or isinstance(version, bool):
+        raise bad_request("cidVersion must be 0 or 1")
+    wrap = value.get("wrapWithDirectory", False)
+    if not isinstance(wrap, bool | None):
+        raise bad_request("wrapWithDirectory must be true or false")
+    group = value.get("groupId")
+    if not isinstance(group, str | None):
+        raise bad_request("groupId must be a string")
+    return PinOptions(int(version), bool(wrap), group or None)
+
+
+def parse_time(text: str, what: str) -> int:
+    """Return an ISO 8601 time in milliseconds; raise a `Refusal` if it is invalid."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise bad_request(f"{what} must be an ISO 8601 date") from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return int(moment.timestamp() * 1000)
 
 
 def read_content(body: Any) -> tuple[bytes, PinOptions, dict[str, Any]]:
@@ -67,12 +128,219 @@ def read_content(body: Any) -> tuple[bytes, PinOptions, dict[str, Any]]:
         options = read_options(with_numbers(body.get("pinataOptions")))
     elif not isinstance(body, dict | list):
         raise bad_request("The body must be a JSON object")
-    about = {
-        "name": metadata.name,
-        "keyvalues": metadata.keyvalues,
-        "type": "application/json",
-    }
-    return write_json(content).encode(), options, about
+    return write_json(content).encode(), options, {**metadata, "type": "application/json"}
+
+
+class PinningForm(FormUpload[File]):
+    """The form of ``pinFileToIPFS``: a file or a directory, its metadata and its options."""
+
+    def __init__(self, service: Service, content_type: str, *, limit: int) -> None:
+        super().__init__(service, content_type, limit=limit, network=service.public)
+        self._public = service.public
+        self._metadata = read_metadata(None)
+        self._options = PinOptions()
+
+    def begin_field(self, name: str) -> None:
+        """Refuse fields that the service does not have."""
+        if name not in {"pinataMetadata", "pinataOptions", "network"}:
+            raise bad_request("Unexpected field")
+
+    def take_field(self, name: str, text: bytes) -> None:
+        """Take the metadata or the options."""
+        value = with_numbers(parse_json(text)) if text and name != "network" else None
+        if name == "pinataMetadata":
+            self._metadata = read_metadata(value)
+        elif name == "pinataOptions":
+            self._options = read_options(value)
+
+    def layout(self) -> Profile:
+        """Return the layout of the options so far."""
+        return self._options.profile
+
+    def pin(self, files: int) -> File:
+        """Pin the file or the directory."""
+        if not files:
+            raise bad_request("Invalid request format.")
+        options, adding = self._options, self.adding(self._public)
+        name, part = self.build(self._public, options.profile)
+        if options.wrap:
+            part = build_directory([(name, part)], options.profile, adding.put)
+        pin_name = self._metadata["name"] or name.decode()
+        is_file = b"\0" not in self.path and not options.wrap
+        return self._public.pin(
+            adding.pin,
+            part.cid,
+            Details(options.group_id),
+            name=pin_name,
+            keyvalues=self._metadata["keyvalues"],
+            size=part.dag_size,
+            files=files,
+            type=told_type(self.type, pin_name) if is_file else "directory",
+        )
+
+
+# Conditions on the key-values of pins, in the service's shape, matched in bounded time.
+#
+# Clients cannot use regular expressions: some take exponential time, and Python holds its global
+# lock while it matches, so one of them would stop the whole node.
+
+MAX_PATTERN: Final = 200
+MAX_SUBJECT: Final = 1000
+
+Check: TypeAlias = Callable[[Any], bool]
+
+
+def keyvalues_matcher(conditions: Any) -> Callable[[Mapping[str, Any]], bool]:
+    """Return a function that tells whether key-values meet all `conditions`.
+
+    The conditions have the service's shape: ``{key: {value, op, secondValue}}``.
+    """
+    if not isinstance(conditions, dict) or len(conditions) > MAX_KEYVALUES:
+        raise bad_request(
+            f"metadata[keyvalues] must be an object with at most {MAX_KEYVALUES} members"
+        )
+    checks = [(key, _check(condition)) for key, condition in conditions.items()]
+
+    def matches(keyvalues: Mapping[str, Any]) -> bool:
+        return all(key in keyvalues and check(keyvalues[key]) for key, check in checks)
+
+    return matches
+
+
+def _check(condition: Any) -> Check:
+    if not isinstance(condition, dict) or "value" not in condition:
+        raise bad_request("A condition in metadata[keyvalues] needs a value and an op")
+    name = condition.get("op", "eq")
+    value, second = condition["value"], condition.get("secondValue")
+    if name in REGULAR_EXPRESSIONS:
+        raise bad_request(f"The node has no regular expressions: use like or iLike, not {name}")
+    if not isinstance(name, str) or name not in OPERATIONS:
+        raise bad_request(f"Unknown op in metadata[keyvalues]; use {', '.join(OPERATIONS)}")
+    for each in (value, second):
+        if isinstance(each, dict | list):
+            raise bad_request("A value in metadata[keyvalues] must be a string, number or boolean")
+        if is_long(each):
+            raise bad_request(
+                f"A value in metadata[keyvalues] may have at most {MAX_VALUE} characters"
+            )
+    check = OPERATIONS[name](value, second)
+
+    def run(found: Any) -> bool:
+        try:
+            return check(found)
+        except TypeError:
+            return False  # text and a number cannot be compared
+
+    return run
+
+
+def _compared(compare: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Check]:
+    return lambda value, _: lambda found: bool(compare(found, value))
+
+
+def _like(*, ignore_case: bool = False, wanted: bool = True) -> Callable[[Any, Any], Check]:
+    def operation(pattern: Any, _: Any) -> Check:
+        matches = like(pattern, ignore_case=ignore_case)
+        return lambda found: matches(str(found)) is wanted
+
+    return operation
+
+
+REGULAR_EXPRESSIONS: Final = ("regexp", "iRegexp")
+OPERATIONS: Final[Mapping[str, Callable[[Any, Any], Check]]] = {
+    "eq": _compared(same_value),
+    "ne": _compared(lambda found, value: not same_value(found, value)),
+    "gt": _compared(operator.gt),
+    "gte": _compared(operator.ge),
+    "lt": _compared(operator.lt),
+    "lte": _compared(operator.le),
+    "between": lambda low, high: lambda found: bool(low <= found <= high),
+    "notBetween": lambda low, high: lambda found: not low <= found <= high,
+    "like": _like(),
+    "notLike": _like(wanted=False),
+    "iLike": _like(ignore_case=True),
+    "notILike": _like(ignore_case=True, wanted=False),
+}
+
+
+def like(pattern: Any, *, ignore_case: bool = False) -> Callable[[str], bool]:
+    """Return a function that tells whether a text matches `pattern`.
+
+    ``%`` matches any number of characters, ``_`` matches one. The parts between the ``%`` are
+    searched for in order, each as far to the left as possible. No part is searched for twice, so
+    the work is at most the length of the text times that of the pattern. A text of more than
+    `MAX_SUBJECT` characters does not match.
+    """
+    text = str(pattern)
+    if len(text) > MAX_PATTERN:
+        raise bad_request(
+            f"A pattern in metadata[keyvalues] may have at most {MAX_PATTERN} characters"
+        )
+    flags = re.DOTALL | (re.IGNORECASE if ignore_case else 0)
+    parts = [
+        re.compile("".join("." if each == "_" else re.escape(each) for each in part), flags)
+        for part in text.split("%")
+    ]
+    first, *middle = parts
+    if not middle:
+        return lambda found: len(found) <= MAX_SUBJECT and first.fullmatch(found) is not None
+    last = middle.pop()
+    last_size = len(text.rpartition("%")[2])
+
+    def matches(found: str) -> bool:
+        start = first.match(found) if len(found) <= MAX_SUBJECT else None
+        if start is None:
+            return False
+        position = start.end()
+        for part in middle:
+            place = part.search(found, position)
+            if place is None:
+                return False
+            position = place.end()
+        end = len(found) - last_size
+        return end >= position and last.match(found, end) is not None
+
+    return matches
+
+
+# The query parameters of `pinList`. The service does not have ``search``, ``sortBy`` and
+# ``sortOrder``; the page of the node uses them.
+
+STATUSES: Final[Mapping[str, bool | None]] = {"all": None, "pinned": True, "unpinned": False}
+SORTS: Final = {"date_pinned": "created", "name": "name", "size": "size", "mime_type": "type"}
+# The fields of a `PinQuery`, and the parameters that set them.
+TEXTS: Final = {
+    "cid": "cid",
+    "cid_contains": "hashContains",
+    "name_contains": "metadata[name]",
+    "contains": "search",
+}
+TIMES: Final = {
+    "created_from": "pinStart",
+    "created_to": "pinEnd",
+    "removed_from": "unpinStart",
+    "removed_to": "unpinEnd",
+}
+SIZES: Final = {"size_min": "pinSizeMin", "size_max": "pinSizeMax"}
+
+
+def read_query(parameters: Mapping[str, str]) -> PinQuery:
+    """Return the query of a list; raise a `Refusal` if a parameter is invalid."""
+    fields: dict[str, Any] = {}
+    for names, read in ((TEXTS, short_text), (TIMES, parse_time), (SIZES, whole_number)):
+        for field, name in names.items():
+            fields[field] = read_parameter(parameters, name, read)
+    conditions = read_parameter(parameters, "metadata[keyvalues]", json_value)
+    limit = read_parameter(parameters, "pageLimit", page_size)
+    return PinQuery(
+        **fields,
+        held=choice(parameters, "status", STATUSES, "all"),
+        matches=None if conditions is None else keyvalues_matcher(conditions),
+        sort=choice(parameters, "sortBy", SORTS, "date_pinned"),
+        descending=choice(parameters, "sortOrder", ORDERS, "DESC"),
+        limit=DEFAULT_PAGE if limit is None else limit,
+        offset=read_parameter(parameters, "pageOffset", whole_number) or 0,
+    )
 
 
 # Pins and jobs as the JSON of the service.
@@ -82,9 +350,9 @@ REGIONS: Final[list[dict[str, Any]]] = [
 ]
 
 
-def pinned_record(pinned: Pinned) -> dict[str, Any]:
+def pinned_record(file: File) -> dict[str, Any]:
     """Return the reply to a pin, with the members of all versions of the service."""
-    pin = pinned.pin
+    pin = file.pin
     reply: dict[str, Any] = {
         "IpfsHash": pin.cid,
         "PinSize": pin.size,
@@ -93,10 +361,10 @@ def pinned_record(pinned: Pinned) -> dict[str, Any]:
         "Name": pin.name,
         "NumberOfFiles": pin.files,
         "MimeType": pin.type,
-        "GroupId": pinned.group,
+        "GroupId": file.details.group_id,
         "Keyvalues": dict(pin.keyvalues) or None,
     }
-    if pinned.existed:
+    if file.is_duplicate:
         reply["isDuplicate"] = True
     return reply
 
@@ -123,95 +391,15 @@ def job_row(job: PinJob) -> dict[str, Any]:
         "id": job.id,
         "ipfs_pin_hash": job.cid,
         "date_queued": iso_time(job.queued),
-        "name": job.metadata.name or None,
+        "name": job.name or None,
         "status": job.status,
-        "keyvalues": dict(job.metadata.keyvalues) or None,
+        "keyvalues": dict(job.keyvalues) or None,
         "host_nodes": None,
         "pin_policy": {"regions": [{"id": "LOCAL", "desiredReplicationCount": 1}], "version": 1},
     }
 
 
-# Small stores that wait for the disk together.
-
-BATCH: Final = 64  # stores in one transaction
-
-
-class _Store(NamedTuple):
-    """A store that waits, and the future that its request awaits."""
-
-    data: bytes
-    profile: Profile
-    about: Mapping[str, Any]
-    done: asyncio.Future[tuple[Pin, bool]]
-
-
-class StoreQueue:
-    """Adds small contents to `repository`. All that wait at a time share one transaction.
-
-    While a worker thread commits one transaction, the next stores collect, and it goes on with
-    them. So many stores at once need few hops to a thread and few synchronisations, and a single
-    one does not wait. Use it in the event loop only.
-    """
-
-    def __init__(self, repository: Repository) -> None:
-        self._repository = repository
-        self._waiting: deque[_Store] = deque()
-        self._task: asyncio.Task[None] | None = None
-
-    async def add(self, data: bytes, profile: Profile, **about: Any) -> tuple[Pin, bool]:
-        """Do what `Repository.add` does; return when the content is durable."""
-        store = _Store(data, profile, about, asyncio.get_running_loop().create_future())
-        self._waiting.append(store)
-        if self._task is None:
-            self._task = asyncio.create_task(self._work())
-        return await store.done
-
-    async def _work(self) -> None:
-        """Add what waits, until nothing does."""
-        try:
-            while self._waiting:  # the thread may have ended just before another store came
-                await run_in_threadpool(self._add_batches, asyncio.get_running_loop())
-        finally:
-            self._task = None
-
-    def _add_batches(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Do the same on a worker thread, so that no batch waits for the event loop."""
-        while batch := self._next_batch():
-            try:
-                outcomes = self._commit(batch)
-            except Exception as error:  # noqa: BLE001 - each request raises it
-                outcomes = [error] * len(batch)
-            loop.call_soon_threadsafe(_finish, batch, outcomes)
-
-    def _next_batch(self) -> list[_Store]:
-        batch: list[_Store] = []
-        while self._waiting and len(batch) < BATCH:
-            store = self._waiting.popleft()
-            if not store.done.cancelled():
-                batch.append(store)
-        return batch
-
-    def _commit(self, batch: Sequence[_Store]) -> Sequence[tuple[Pin, bool] | Exception]:
-        pins = []
-        for store in batch:
-            adding = self._repository.adding()
-            part = import_content(store.data, store.profile, adding.put)
-            pins.append(NewPin(adding, part.cid, {"size": part.dag_size, **store.about}))
-        return pin_together(pins)
-
-
-def _finish(batch: Sequence[_Store], outcomes: Sequence[tuple[Pin, bool] | Exception]) -> None:
-    for store, outcome in zip(batch, outcomes, strict=True):
-        if store.done.done():  # its request was cancelled
-            continue
-        if isinstance(outcome, Exception):
-            store.done.set_exception(outcome)
-        else:
-            store.done.set_result(outcome)
-
-
 WELCOME = "Congratulations! You are communicating with the Pinata API!"
-UPLOADS_AT_ONCE = 8  # worker threads that parse uploads
 # What the service has or had and the node lacks, by path.
 LACKING = {
     "/pinning/addHashToPinQueue": "pinByHash in the place of this call",
@@ -223,24 +411,13 @@ LACKING = {
 }
 
 
-class PinningEndpoints:
-    """The endpoints of the pinning API over one repository.
+class PinningAPI:
+    """The calls of the older API."""
 
-    Attributes:
-        groups: The groups of its pins. The v3 API, which keeps them, sets it.
-    """
-
-    groups: Groups
-
-    def __init__(self, repository: Repository, settings: NodeSettings, memory: HeldMemory) -> None:
-        self._repository = repository
+    def __init__(self, service: Service, calls: ApiCalls, settings: NodeSettings) -> None:
+        self._service = service
+        self._calls = calls
         self._settings = settings
-        self.bodies: BodyReader = BodyReader(memory, idle_seconds=settings.idle_seconds)
-        self.authorization: Authorization = Authorization(settings)
-        self.uploaders: CapacityLimiter = CapacityLimiter(UPLOADS_AT_ONCE)
-        self._stores = StoreQueue(repository)
-        self.queries: QueryRunner = QueryRunner()
-        self.jobs: PinJobs = PinJobs(repository, settings.gateways, max_bytes=settings.max_upload)
 
     def routes(self) -> list[BaseRoute]:
         """Return the routes. Those of ``/data`` exist under ``/v3`` too, for some clients."""
@@ -252,21 +429,15 @@ class PinningEndpoints:
             ("PUT", "/pinning/hashMetadata", self.hash_metadata, "hashMetadata"),
             ("DELETE", "/pinning/unpin/{cid:path}", self.unpin, "unpin"),
         ]
-        for prefix in ("", "/v3"):
-            data = f"{prefix}/data"
+        for data in ("/data", "/v3/data"):
             endpoints += [
                 ("GET", f"{data}/testAuthentication", self.greet, None),
                 ("GET", f"{data}/pinList", self.pin_list, "pinList"),
                 ("GET", f"{data}/userPinnedDataTotal", self.totals, "userPinnedDataTotal"),
             ]
         return [
-            *(
-                Route(
-                    path, AuthorizedEndpoint(endpoint, self.authorization, scope), methods=[method]
-                )
-                for method, path, endpoint, scope in endpoints
-            ),
-            *(Route(path, _Lacking(text)) for path, text in LACKING.items()),
+            *self._calls.routes(endpoints),
+            *(Route(path, AuthorizedEndpoint(_lacking(text))) for path, text in LACKING.items()),
         ]
 
     async def greet(self, _: Request) -> Response:
@@ -275,97 +446,86 @@ class PinningEndpoints:
 
     async def pin_json(self, request: Request) -> Response:
         """Pin JSON: an object with content, metadata and options, or the content alone."""
-        with self.bodies.reading(request, self._settings.max_json) as body:
+        with self._calls.bodies.reading(request, self._settings.max_json) as body:
             text = await body.read()
             if len(text) <= INLINE_JSON:
-                pinned = await self._store(*read_content(parse_json(text)))
+                file = await self._store(*read_content(parse_json(text)))
             else:
-                pinned = await self.bodies.on_thread(body, text, self._add_json)
-        return JSONResponse(pinned_record(pinned))
+                file = await self._calls.bodies.on_thread(
+                    body, text, lambda value: self._add(*read_content(value))
+                )
+        return JSONResponse(pinned_record(file))
 
-    async def _store(self, content: bytes, options: PinOptions, about: dict[str, Any]) -> Pinned:
+    async def _store(self, content: bytes, options: PinOptions, about: dict[str, Any]) -> File:
         if options.group_id is not None:
             return await run_in_threadpool(self._add, content, options, about)
-        pin, existed = await self._stores.add(content, options.profile, **about)
-        group = await run_in_threadpool(self.groups.group_of, pin) if existed else None
-        return Pinned(pin, existed, group)
+        pin, existed = await self._service.stores.add(content, options.profile, **about)
+        public = self._service.public
+        if not existed:
+            return File(pin, Details(), public.name)
+        return await run_in_threadpool(public.file, pin, is_duplicate=True)
 
-    def _add_json(self, body: Any) -> Pinned:
-        return self._add(*read_content(body))
-
-    def _add(self, content: bytes, options: PinOptions, about: dict[str, Any]) -> Pinned:
-        with self._repository.adding() as adding:
-            part = import_content(content, options.profile, adding.put)
-            about = {"size": part.dag_size, **about}
-            return pin_in_group(self.groups, options.group_id, adding, part.cid, **about)
+    def _add(self, content: bytes, options: PinOptions, about: dict[str, Any]) -> File:
+        details = Details(options.group_id)
+        return self._service.public.add(content, options.profile, details, **about)
 
     async def pin_file(self, request: Request) -> Response:
         """Pin a file or a directory from a form."""
-        content_type = request.headers.get("content-type", "")
-        upload = FormUpload(self._repository, self.groups, content_type)
         limit = self._settings.max_upload
-        pinned = await receive_form(upload, request, self.bodies, self.uploaders, limit=limit)
-        return JSONResponse(pinned_record(pinned))
+        form = PinningForm(self._service, request.headers.get("content-type", ""), limit=limit)
+        return JSONResponse(
+            pinned_record(await receive_form(form, request, self._calls, limit=limit))
+        )
 
     async def pin_by_hash(self, request: Request) -> Response:
         """Start a job that pins a CID."""
-        body = await self.bodies.json_object(request)
-        cid = read_cid(body.get("hashToPin"))
-        metadata = read_metadata(body.get("pinataMetadata"))
-        group = read_options(body.get("pinataOptions")).group_id
-        job = PinJob(cid=str(cid), metadata=metadata, group_id=group)
-        await run_in_threadpool(start_in_group, self.groups, self.jobs, job)
-        reply = {
-            "id": job.id,
-            "ipfsHash": job.cid,
-            "status": "prechecking",
-            "name": job.metadata.name or None,
-        }
+        body = await self._calls.bodies.json_object(request)
+        job = PinJob(
+            cid=str(read_cid(body.get("hashToPin"))),
+            **read_metadata(body.get("pinataMetadata")),
+            group_id=read_options(body.get("pinataOptions")).group_id,
+        )
+        await run_in_threadpool(self._service.start_job, job)
+        reply = {"id": job.id, "ipfsHash": job.cid, "status": job.status, "name": job.name or None}
         return JSONResponse(reply)
 
     async def pin_jobs(self, request: Request) -> Response:
         """List the jobs that are under way or have failed."""
         query = request.query_params
         cid = query.get("ipfs_pin_hash")
-        jobs = self.jobs.find(
+        jobs = self._service.jobs.find(
             status=query.get("status") or None,
             cid=read_cid(cid) if cid else None,
             newest_first=query.get("sort", "").upper() == "DESC",
         )
-        limit = whole_number(query.get("limit", "5"), "limit", most=1000)
+        limit = page_size(query.get("limit", "5"), "limit")
         offset = whole_number(query.get("offset", "0"), "offset")
         rows = [job_row(job) for job in jobs[offset : offset + limit]]
         return JSONResponse({"count": len(jobs), "rows": rows})
 
     async def hash_metadata(self, request: Request) -> Response:
         """Change the name or the key-values of a pin; a key with the value null is removed."""
-        body = await self.bodies.json_object(request)
+        body = await self._calls.bodies.json_object(request)
         cid = read_cid(body.get("ipfsPinHash"))
-        given = {key: body[key] for key in ("name", "keyvalues") if key in body}
-        metadata = read_metadata(given)
-        name = metadata.name if given.get("name") is not None else None
-
-        def change(before: Mapping[str, Any]) -> Mapping[str, Any]:
-            return merge_keyvalues(before, metadata.keyvalues)
-
-        pin = await run_in_threadpool(self._repository.update_pin, cid, name=name, change=change)
-        if pin is None:
+        metadata = read_metadata({key: body.get(key) for key in ("name", "keyvalues")})
+        name = metadata["name"] if body.get("name") is not None else None
+        public = self._service.public
+        if await run_in_threadpool(public.change, cid, name, metadata["keyvalues"]) is None:
             raise _not_pinned(str(body["ipfsPinHash"]))
         return PlainTextResponse("OK")
 
     async def unpin(self, request: Request) -> Response:
         """Remove a pin."""
-        given = request.path_params["cid"]
-        if not await run_in_threadpool(self._unpin, read_cid(given)):
-            raise _not_pinned(given)
-        return PlainTextResponse("OK")
+        text = request.path_params["cid"]
+        cid = read_cid(text)
 
-    def _unpin(self, cid: CID) -> bool:
-        pin = self._repository.find_pin(cid)
-        if pin is None or not self._repository.unpin(cid):
-            return False
-        self.groups.ungroup(pin.id, cid)
-        return True
+        def remove() -> bool:
+            pin = self._service.public.repository.find_pin(cid)
+            return pin is not None and self._service.public.remove(pin)
+
+        if not await run_in_threadpool(remove):
+            raise _not_pinned(text)
+        return PlainTextResponse("OK")
 
     async def pin_list(self, request: Request) -> Response:
         """List one page of the pins that match the service's filters.
@@ -373,51 +533,47 @@ class PinningEndpoints:
         The ETag is the state of the store, read before the pins. So a client that asks again learns
         cheaply that nothing has changed. Groups are not part of that state.
         """
-        wanted, with_count = read_query(request.query_params)
+        query = read_query(request.query_params)
+        counted = request.query_params.get("includeCount", "true").lower() != "false"
         group = request.query_params.get("groupId")
-        known = request.headers.get("if-none-match")
+        etag = request.headers.get("if-none-match")
+        public = self._service.public
 
-        def find(stopped: Stopped) -> tuple[str, list[Pin] | None, int | None]:
-            state = "" if group else self._repository.state()
-            if state and known == f'"{state}"':
-                return state, None, None
-            query = wanted
+        def find(stopped: Stopped) -> tuple[str, tuple[list[Pin], int | None] | None]:
             if group:
-                query = replace(wanted, ids=json.dumps(self.groups.ids_in_group(group)))
-            count = self._repository.count_pins(query, stopped) if with_count else None
-            return state, self._repository.pins(query, stopped), count
+                ids = json.dumps(public.tables.ids_in_group(group))
+                return "", public.list(replace(query, ids=ids), stopped, counted=counted)
+            state = f'"{public.repository.state()}"'
+            return state, None if etag == state else public.list(query, stopped, counted=counted)
 
-        state, pins, count = await self.queries.run(request, find)
-        headers = {"ETag": f'"{state}"'} if state else {}
-        if pins is None:
+        state, page = await self._calls.queries.run(request, find)
+        headers = {"ETag": state} if state else {}
+        if page is None:
             return Response(status_code=304, headers=headers)
+        pins, count = page
         reply: dict[str, Any] = {} if count is None else {"count": count}
         return JSONResponse({**reply, "rows": [pin_row(pin) for pin in pins]}, headers=headers)
 
     async def totals(self, request: Request) -> Response:
         """Reply with the number and the total size of the pins; with `disk`, its space too."""
-        pins, size = await self.queries.run(request, self._repository.totals)
+        repository = self._service.public.repository
+        pins, size = await self._calls.queries.run(request, repository.totals)
         reply = {
             "pin_count": pins,
             "pin_size_total": size,
             "pin_size_with_replications_total": size,
         }
         if request.query_params.get("disk") == "true":
-            space = await run_in_threadpool(shutil.disk_usage, self._repository.path)
+            space = await run_in_threadpool(shutil.disk_usage, repository.path)
             reply |= {"disk_total": space.total, "disk_free": space.free}
         return JSONResponse(reply)
 
 
-class _Lacking:
-    """An endpoint that the node does not have."""
+def _lacking(text: str) -> Endpoint:
+    async def refuse(_: Request) -> Response:
+        raise Refusal(501, f"The local node has {text}", reason="NOT_IMPLEMENTED")
 
-    def __init__(self, text: str) -> None:
-        self._text = text
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Reply with what the node has instead."""
-        refusal = Refusal(501, f"The local node has {self._text}", reason="NOT_IMPLEMENTED")
-        await refusal.json_reply()(scope, receive, send)
+    return refuse
 
 
 def _not_pinned(cid: str) -> Refusal:

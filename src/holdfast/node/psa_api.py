@@ -1,26 +1,11 @@
-"""The Pinning Services API: its five calls, and the requests that they make, find and remove.
-
-The status of a request follows from where it is::
-
-    a pin of the store                                         pinned
-    a row of the table, with a job                             the status of the job
-    a row of the table, for content that has another pin       pinned
-
-A row with neither a job nor a pin is removed: another API has cancelled the job or unpinned the
-content. If another node over the same store has made the row, it is left alone.
-"""
+"""The Pinning Services API, as a dialect of the node's service: its five calls."""
 
 import hashlib
-import json
 import re
-import threading
-import uuid
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from ipaddress import ip_address
-from typing import Any, ClassVar, Final, Literal, TypeAlias, cast
+from typing import Any, Final, cast, get_args
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import QueryParams
@@ -30,23 +15,23 @@ from starlette.routing import BaseRoute, Route
 
 from holdfast.content.cid import CID, DAG_PB
 from holdfast.content.hashes import SHA2_256
-from holdfast.errors import ClientError, InvalidCIDError
-from holdfast.node.api_calls import AuthorizedEndpoint, Endpoint
-from holdfast.node.client_values import PinMetadata, whole_number, write_json
-from holdfast.node.http_server.refusals import Refusal, bad_request, store_refusal
-from holdfast.node.pin_jobs import MAX_JOBS, Groups, PinJob, PinJobs
-from holdfast.node.pinning_api import PinningEndpoints
-from holdfast.node.settings import NodeSettings
-from holdfast.node.tables import SmallDatabase
-from holdfast.protocol.pinning import FAILURES
-from holdfast.records import Pin, PinFilter, now_ms, value_text
-from holdfast.repository import PinQuery, Repository
-from holdfast.repository.pin_queries import FETCHED_AT_ONCE, NAME_MATCHES, Moment, Stopped
-from holdfast.repository.pins import parse_keyvalues, parse_time
-from holdfast.repository.rows import cid_text, nanoseconds, text
+from holdfast.errors import InvalidCIDError
+from holdfast.node.api_calls import ApiCalls, AuthorizedEndpoint
+from holdfast.node.client_values import (
+    json_value,
+    page_limit,
+    read_name,
+    read_parameter,
+    write_json,
+)
+from holdfast.node.http_server.refusals import Refusal, bad_request
+from holdfast.node.service import Service
+from holdfast.node.tables import PinRequest, Status
+from holdfast.records import PinFilter, value_text
+from holdfast.repository import PinQuery
+from holdfast.repository.pin_queries import NAME_MATCHES, Moment, Stopped
 
-# A pin request of the Pinning Services API, its time, and how it is read from the body of a call:
-# the object ``Pin`` of the specification.
+# The object ``Pin`` of the specification, which the body of a call has.
 
 MAX_NAME: Final = 255  # the limits of the specification
 MAX_ORIGINS: Final = 20
@@ -55,26 +40,15 @@ MAX_META_BYTES: Final = 10_000  # ours: then a page of 1000 pins has 10 MB
 MAX_ADDRESS: Final = 1000  # characters of an address in origins
 
 
-@dataclass(frozen=True, slots=True)
-class WantedPin:
-    """What a client asks to pin."""
-
-    cid: CID
-    name: str
-    meta: Mapping[str, str]
-
-
-def read_pin(body: Mapping[str, Any]) -> WantedPin:
-    """Return what to pin; raise a `Refusal` if the body is invalid.
+def read_pin(body: Mapping[str, Any]) -> tuple[CID, str, Mapping[str, str]]:
+    """Return the CID, the name and the metadata to pin; raise a `Refusal` if they are invalid.
 
     ``origins`` are checked and not used: the node has no libp2p, and fetches from its gateways.
     """
     cid = read_cid(body.get("cid"))
-    name = body.get("name")
-    if not isinstance(name, str | None) or len(name or "") > MAX_NAME:
-        raise bad_request(f"name must be a string of up to {MAX_NAME} characters")
+    name = read_name(body.get("name"), most=MAX_NAME)
     _check_origins(body.get("origins"))
-    return WantedPin(cid, name or "", read_meta(body.get("meta")))
+    return cid, name or "", read_meta(body.get("meta"))
 
 
 def read_cid(value: Any) -> CID:
@@ -108,44 +82,12 @@ def _check_origins(value: Any) -> None:
         raise bad_request("each of origins must be a multiaddr, such as /ip4/203.0.113.1/tcp/4001")
 
 
-Status: TypeAlias = Literal["queued", "pinning", "pinned", "failed"]
-STATUSES: Final[tuple[Status, ...]] = ("queued", "pinning", "pinned", "failed")
+# Times of the specification.
+
 # RFC 3339. Python keeps six digits of a fraction, and drops the others.
 TIME: Final = re.compile(
     r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(?:\.(\d{1,30}))?([Zz]|[+-]\d\d:\d\d)", re.ASCII
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PinRequest:
-    """A request to pin `cid`. Each request has an id of its own, also for the same CID."""
-
-    cid: str
-    name: str = ""
-    meta: Mapping[str, Any] = field(default_factory=dict)
-    created: int
-    id: str = field(default_factory=lambda: str(uuid.uuid4()))
-    status: Status = "queued"
-    info: Mapping[str, str] = field(default_factory=dict)
-    waits: bool = True  # whether its content is still to be pinned
-
-    @property
-    def moment(self) -> Moment:
-        """When it was made; its last digits come from the id, so that times differ."""
-        return self.created, nanoseconds(self.id)
-
-    @classmethod
-    def of(cls, pin: Pin) -> "PinRequest":
-        """Return the request of a pin."""
-        return cls(
-            id=pin.id,
-            cid=pin.cid,
-            name=pin.name,
-            meta=pin.keyvalues,
-            created=pin.created or 0,
-            status="pinned",
-            info={"dag_size": str(pin.size)},
-        )
 
 
 def write_time(moment: Moment) -> str:
@@ -184,362 +126,39 @@ def parse_moment(text: str, what: str) -> Moment:
 
 # Read the filters of a list of requests.
 
-MAX_CIDS: Final = 10  # the limits of the specification
-DEFAULT_LIMIT: Final = 10
-MAX_LIMIT: Final = 1000
+MAX_CIDS: Final = 10  # the limit of the specification
+STATUSES: Final[tuple[Status, ...]] = get_args(Status)
 
 
-@dataclass(frozen=True, slots=True)
-class RequestQuery:
-    """Which requests to return. `pins` has all conditions but the one on the status."""
-
-    pins: PinQuery
-    statuses: frozenset[Status]
-    limit: int
-
-
-def read_query(parameters: QueryParams) -> RequestQuery:
-    """Return the query of a list; raise a `Refusal` if a parameter is invalid."""
-    limit = parameters.get("limit") or str(DEFAULT_LIMIT)
-    most = whole_number(limit, "limit", most=MAX_LIMIT)
-    if not most:
-        raise bad_request(f"limit must be a whole number from 1 to {MAX_LIMIT}")
-    wanted = _read_meta(parameters.get("meta"))
-    pins = PinQuery(
-        cids=_read_cids(parameters),
-        name_match=_read_name(parameters),
-        earlier=_read_time(parameters, "before"),
-        later=_read_time(parameters, "after"),
-        matches=None if wanted is None else wanted.fits,
+def read_query(parameters: QueryParams) -> tuple[PinQuery, frozenset[Status]]:
+    """Return which requests to list: the query of the pins, and the statuses."""
+    cids = _listed(parameters, "cid")
+    if len(cids) > MAX_CIDS:
+        raise bad_request(f"cid may name at most {MAX_CIDS} CIDs")
+    statuses = _listed(parameters, "status") or ["pinned"]
+    if not set(statuses) <= set(STATUSES):
+        raise bad_request(f"status must be a list of {', '.join(STATUSES)}")
+    match = parameters.get("match") or "exact"
+    if match not in NAME_MATCHES:
+        raise bad_request(f"match must be one of {', '.join(NAME_MATCHES)}")
+    name = read_name(parameters.get("name"), most=MAX_NAME)
+    meta = read_parameter(parameters, "meta", json_value)
+    query = PinQuery(
+        cids=tuple(str(read_cid(text)) for text in cids) or None,
+        name_match=None if name is None else (match, name),
+        earlier=read_parameter(parameters, "before", parse_moment),
+        later=read_parameter(parameters, "after", parse_moment),
+        matches=PinFilter(keyvalues=read_meta(meta)).fits if parameters.get("meta") else None,
         sort="moment",
-        limit=most,
+        limit=page_limit(parameters),
     )
-    return RequestQuery(pins, _read_statuses(parameters), most)
+    return query, frozenset(cast("list[Status]", statuses))
 
 
 def _listed(parameters: QueryParams, name: str) -> list[str]:
     """Return the values of a list, in one parameter with commas or in several parameters."""
     values = ",".join(parameters.getlist(name)).split(",")
     return list(dict.fromkeys(value for value in values if value))
-
-
-def _read_cids(parameters: QueryParams) -> tuple[str, ...] | None:
-    texts = _listed(parameters, "cid")
-    if len(texts) > MAX_CIDS:
-        raise bad_request(f"cid may name at most {MAX_CIDS} CIDs")
-    return tuple(str(read_cid(text)) for text in texts) or None
-
-
-def _read_statuses(parameters: QueryParams) -> frozenset[Status]:
-    texts = _listed(parameters, "status") or ["pinned"]
-    if not set(texts) <= set(STATUSES):
-        raise bad_request(f"status must be a list of {', '.join(STATUSES)}")
-    return frozenset(cast("list[Status]", texts))
-
-
-def _read_name(parameters: QueryParams) -> tuple[str, str] | None:
-    match = parameters.get("match") or "exact"
-    if match not in NAME_MATCHES:
-        raise bad_request(f"match must be one of {', '.join(NAME_MATCHES)}")
-    name = parameters.get("name")
-    if name is None:
-        return None
-    if len(name) > MAX_NAME:
-        raise bad_request(f"name may have at most {MAX_NAME} characters")
-    return match, name
-
-
-def _read_time(parameters: QueryParams, name: str) -> Moment | None:
-    text = parameters.get(name)
-    return parse_moment(text, name) if text else None
-
-
-def _read_meta(text: str | None) -> PinFilter | None:
-    if not text:
-        return None
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        raise bad_request("meta must be a JSON object") from None
-    return PinFilter(keyvalues=read_meta(value))
-
-
-# The requests that are not pins: those under way, those that failed, and second ones for a CID.
-#
-# Several requests may be for the same content, but the store has one pin for it. That pin belongs
-# to the first request, and has its id. The other requests are rows here.
-
-MAX_REQUESTS: Final = 10_000  # rows; a list looks at all that match
-MAX_TABLE_META: Final = (
-    16 << 20
-)  # characters of the metadata of all rows, which a list has in memory
-COLUMNS: Final = "uuid, cid, name, keyvalues, created, waits"
-
-
-class RequestTable(SmallDatabase):
-    """The table. Its columns have the names of those of pins, so that a `PinQuery` finds them."""
-
-    file = "holdfast.requests.sqlite3"
-    tables: ClassVar[tuple[str, ...]] = (
-        (
-            "CREATE TABLE requests (uuid TEXT PRIMARY KEY, cid TEXT NOT NULL, key BLOB NOT NULL,"
-            " name TEXT NOT NULL, keyvalues TEXT NOT NULL, created INTEGER NOT NULL,"
-            " waits INTEGER NOT NULL)"
-        ),
-        "CREATE INDEX requests_by_key ON requests (key)",
-    )
-    without = "unfinished requests of the Pinning Services API are lost"
-
-    def add(self, request: PinRequest) -> None:
-        """Add a request; raise a `Refusal` if there are too many."""
-        key = CID.parse(request.cid).key
-        meta = json.dumps(dict(request.meta))
-        row = (request.id, request.cid, key, request.name, meta, request.created, request.waits)
-        with self.changing() as connection:
-            sql = "SELECT count(*), total(length(keyvalues)) FROM requests"
-            count, size = connection.execute(sql).fetchone()
-            if count >= MAX_REQUESTS or size > MAX_TABLE_META:
-                raise Refusal(
-                    409,
-                    f"The node has {count} requests that wait, have failed, or are for content "
-                    "that another request has pinned: delete some of them",
-                    reason="TOO_MANY_REQUESTS",
-                )
-            connection.execute("INSERT INTO requests VALUES (?, ?, ?, ?, ?, ?, ?)", row)
-
-    def find(self, query: PinQuery) -> list[PinRequest]:
-        """Return the requests that fit, the oldest first, whatever the limit of `query`."""
-        where, values = query.where()
-        with self.using() as connection:
-            rows = connection.execute(
-                f"SELECT {COLUMNS} FROM requests WHERE {where} ORDER BY created",  # noqa: S608 - ours
-                values,
-            )
-            found = [_request(row) for row in rows]
-        matches = query.matches
-        return found if matches is None else [each for each in found if matches(each.meta)]
-
-    def settle(self, *ids: str) -> None:
-        """Note that the content of requests was pinned, so that they do not wait any more."""
-        self._change("UPDATE requests SET waits = 0 WHERE uuid = ?", ids)
-
-    def remove(self, *ids: str) -> None:
-        """Remove requests."""
-        self._change("DELETE FROM requests WHERE uuid = ?", ids)
-
-    def _change(self, sql: str, ids: Sequence[str]) -> None:
-        if ids:
-            with self.changing() as connection:
-                connection.executemany(sql, [(each,) for each in ids])
-
-
-def _request(row: tuple[Any, ...]) -> PinRequest:
-    id_, cid, name, meta, created, waits = row
-    return PinRequest(
-        id=text(id_),
-        cid=cid_text(cid),
-        name=text(name),
-        meta=parse_keyvalues(meta),
-        created=parse_time(created),
-        waits=bool(waits),
-    )
-
-
-JOB_STATUSES: Final[dict[str, Status]] = {"prechecking": "queued", "retrieving": "pinning"}
-
-
-class PinRequests:
-    """The requests over `repository`. With `pretend`, content that is not here counts as pinned.
-
-    It waits for the disk: use it on worker threads. One call at a time changes anything.
-    """
-
-    def __init__(
-        self, repository: Repository, jobs: PinJobs, groups: Groups, *, pretend: bool
-    ) -> None:
-        self._repository = repository
-        self._jobs = jobs
-        self._groups = groups
-        self._pretend = pretend
-        self._table = RequestTable(repository.path.absolute(), read_only=repository.read_only)
-        self._lock = threading.RLock()
-        self._resumed = False
-        self._own: set[str] = set()  # the rows that this node has made, or has resumed
-        self._latest = 0
-
-    def resume(self) -> None:
-        """Start the jobs of unfinished requests again, once after the node has started."""
-        with self._lock:
-            if self._resumed or self._repository.read_only:
-                return
-            self._resumed = True
-            rows = self._table.find(PinQuery(held=None))
-            self._own.update(row.id for row in rows)
-            pinned = self._pins_of(rows)
-            self._table.settle(*(row.id for row in rows if _key(row) in pinned))
-            waiting = [row for row in rows if row.waits and _key(row) not in pinned]
-            for row in waiting[-MAX_JOBS:]:
-                self._start(row)
-
-    def add(self, wanted: WantedPin) -> PinRequest:
-        """Make a request."""
-        with self._lock:
-            self.resume()
-            # A client that drops the last digits of times can still page through these.
-            self._latest = max(now_ms(), self._latest + 1)
-            request = PinRequest(
-                cid=str(wanted.cid), name=wanted.name, meta=wanted.meta, created=self._latest
-            )
-            self._table.add(request)
-            self._own.add(request.id)
-            try:
-                self._start(request)
-            except BaseException:
-                self._remove(request.id)
-                raise
-            return self._as_made(request)
-
-    def _start(self, request: PinRequest) -> None:
-        cid = CID.parse(request.cid)
-        if self._pretend and not self._repository.has(cid):
-            return
-        about = PinMetadata(request.name, request.meta)
-        job = PinJob(cid=request.cid, metadata=about, id=request.id, queued=request.created)
-        self._jobs.start(job, lambda: self._table.settle(request.id))
-
-    def get(self, id: str, stopped: Stopped | None = None) -> PinRequest | None:
-        """Return a request; None if there is none with this id."""
-        with self._lock:
-            self.resume()
-            rows = self._table.find(PinQuery(held=None, id=id))
-            if found := self._current(rows):
-                return found[0]
-        # A row that has become a pin is found here.
-        pins = self._repository.pins(PinQuery(id=id, limit=1), stopped)
-        return PinRequest.of(pins[0]) if pins else None
-
-    def find(self, query: RequestQuery, stopped: Stopped) -> tuple[list[PinRequest], int]:
-        """Return the newest requests that `query` selects, and the number of all of them."""
-        with self._lock:
-            self.resume()
-            rows = self._current(self._table.find(replace(query.pins, held=None)))
-        found = {row.id: row for row in rows if row.status in query.statuses}
-        count = len(found)
-        if "pinned" in query.statuses:
-            count += self._repository.count_pins(query.pins, stopped)
-            for pin in self._repository.pins(query.pins, stopped):
-                count -= pin.id in found  # it became the pin just now
-                found[pin.id] = PinRequest.of(pin)
-        newest = sorted(found.values(), key=lambda request: request.moment, reverse=True)
-        return newest[: query.limit], count
-
-    def remove(self, id: str, stopped: Stopped | None = None) -> bool:
-        """Remove a request; return whether it was there.
-
-        If there is another request for the content, that one becomes the pin.
-        """
-        with self._lock:
-            request = self.get(id, stopped)
-            if request is None:
-                return False
-            self._jobs.cancel(id)
-            self._remove(id)
-            cid = CID.parse(request.cid)
-            pin = self._repository.find_pin(cid)
-            if pin is not None and pin.id == id:
-                others = self._table.find(PinQuery(held=None, cid=request.cid))
-                if others:
-                    self._make_pin(others[0])
-                else:
-                    self._repository.unpin(cid)
-                self._groups.ungroup(id, cid)
-            return True
-
-    def replace(self, id: str, wanted: WantedPin, stopped: Stopped) -> PinRequest | None:
-        """Make a request in place of the request `id`; return None if that is not there.
-
-        The new one is made first. Blocks stay until garbage is collected, so what both share is
-        not fetched again.
-        """
-        with self._lock:
-            if self.get(id, stopped) is None:
-                return None
-            request = self.add(wanted)
-            self.remove(id, stopped)
-            return self._as_made(request)
-
-    def close(self) -> None:
-        """Close the table."""
-        self._table.close()
-
-    def _make_pin(self, request: PinRequest) -> None:
-        """Give the pin of the content to another request for it, which is a row until now."""
-        self._repository.update_pin(
-            CID.parse(request.cid),
-            id=request.id,
-            created=request.created,
-            name=request.name,
-            change=lambda _: request.meta,
-        )
-        self._remove(request.id)
-
-    def _remove(self, *ids: str) -> None:
-        """Remove rows."""
-        self._table.remove(*ids)
-        self._own.difference_update(ids)
-
-    def _as_made(self, request: PinRequest) -> PinRequest:
-        """Return a new request as the reply has it: pinned if it is so already, else queued."""
-        if found := self._current([request]):
-            return found[0] if found[0].status == "pinned" else request
-        pin = self._repository.find_pin(CID.parse(request.cid))
-        return PinRequest.of(pin) if pin is not None and pin.id == request.id else request
-
-    def _current(self, rows: list[PinRequest]) -> list[PinRequest]:
-        """Return the requests of `rows`, with their status.
-
-        Leave out and remove rows that have become the pin, and those without a job and a pin.
-        """
-        jobs = self._jobs.by_id() if rows else {}
-        pins = self._pins_of(rows)
-        found: list[PinRequest] = []
-        for row in rows:
-            job, pin = jobs.get(row.id), pins.get(_key(row))
-            if pin is not None and pin.id == row.id:
-                continue
-            if job is not None:
-                found.append(_with_status(row, job))
-            elif pin is not None:
-                size = {"dag_size": str(pin.size)}
-                found.append(replace(row, status="pinned", info=size))
-            elif self._pretend and row.waits:
-                found.append(replace(row, status="pinned"))
-        if not self._repository.read_only:
-            current = {request.id for request in found}
-            gone = {row.id for row in rows} - current
-            self._remove(*gone & self._own)
-        return found
-
-    def _pins_of(self, rows: Iterable[PinRequest]) -> dict[bytes, Pin]:
-        """Return the pins that `rows` are for, by the keys of their content."""
-        cids = list({row.cid for row in rows})
-        batches = (cids[at : at + FETCHED_AT_ONCE] for at in range(0, len(cids), FETCHED_AT_ONCE))
-        return {
-            CID.parse(pin.cid).key: pin
-            for batch in batches
-            for pin in self._repository.pins(PinQuery(cids=tuple(batch)))
-        }
-
-
-def _key(row: PinRequest) -> bytes:
-    return CID.parse(row.cid).key
-
-
-def _with_status(row: PinRequest, job: PinJob) -> PinRequest:
-    """Return a request with the status of its job; of a failed one, with the reason."""
-    status = JOB_STATUSES.get(job.status, "failed")
-    info = {"status_details": FAILURES.get(job.status, job.status)} if status == "failed" else {}
-    return replace(row, status=status, info=info)
 
 
 # The objects of the specification that a client gets: ``PinStatus`` and ``Failure``.
@@ -594,102 +213,80 @@ PREFIX: Final = "/psa"
 ACCEPTED: Final = 202
 
 
-class PSAEndpoints:
-    """The API over the repository of a node. It shares limits, tokens and jobs with `api`."""
+class PSA:
+    """The calls of the API."""
 
-    def __init__(
-        self, repository: Repository, settings: NodeSettings, api: PinningEndpoints
-    ) -> None:
-        self._api = api
-        self._store = str(repository.path.absolute())
-        self._requests = PinRequests(
-            repository, api.jobs, api.groups, pretend=settings.pretend_pinned
-        )
+    def __init__(self, service: Service, calls: ApiCalls) -> None:
+        self._requests = service.requests
+        self._calls = calls
+        self._store = str(service.public.repository.path.absolute())
 
     def routes(self) -> list[BaseRoute]:
         """Return the routes below ``/psa``. The last one matches all other paths and methods."""
         pins, pin = f"{PREFIX}/pins", f"{PREFIX}/pins/{{id}}"
-        return [
-            self._route("GET", pins, self.list, "pinList"),
-            self._route("POST", pins, self.add, "pinByHash"),
-            self._route("GET", pin, self.get, "pinList"),
-            self._route("POST", pin, self.replace, "pinByHash"),
-            self._route("DELETE", pin, self.remove, "unpin"),
-            Route(
-                f"{PREFIX}/{{path:path}}", AuthorizedEndpoint(_lacking, error_reply=failure_reply)
-            ),
+        calls = [
+            ("GET", pins, self.list, "pinList"),
+            ("POST", pins, self.add, "pinByHash"),
+            ("GET", pin, self.get, "pinList"),
+            ("POST", pin, self.replace, "pinByHash"),
+            ("DELETE", pin, self.remove, "unpin"),
         ]
-
-    def _route(self, method: str, path: str, endpoint: Endpoint, scope: str) -> Route:
-        async def refusing(request: Request) -> Response:
-            try:
-                return await endpoint(request)
-            except (ClientError, OSError) as error:
-                raise store_refusal(error) from error
-
-        authorization = self._api.authorization
-        call = AuthorizedEndpoint(refusing, authorization, scope, error_reply=failure_reply)
-        return Route(path, call, methods=[method])
+        others = AuthorizedEndpoint(_lacking, error_reply=failure_reply)
+        return [
+            *self._calls.routes(calls, failure_reply),
+            Route(f"{PREFIX}/{{path:path}}", others),
+        ]
 
     async def list(self, request: Request) -> Response:
         """List one page of the requests that match, the newest first."""
-        query = read_query(request.query_params)
-
-        def find(stopped: Stopped) -> tuple[list[PinRequest], int]:
-            return self._requests.find(query, stopped)
-
-        found, count = await self._api.queries.run(request, find)
+        query, statuses = read_query(request.query_params)
+        requests, count = await self._calls.queries.run(
+            request, lambda stopped: self._requests.find(query, statuses, stopped)
+        )
         delegates = delegates_of(request, self._store)
-        results = [pin_status(each, delegates) for each in found]
+        results = [pin_status(each, delegates) for each in requests]
         return JSONResponse({"count": count, "results": results})
 
     async def add(self, request: Request) -> Response:
         """Start to pin a CID."""
-        wanted = read_pin(await self._api.bodies.json_object(request))
-        made = await run_in_threadpool(self._requests.add, wanted)
+        pin = read_pin(await self._calls.bodies.json_object(request))
+        made = await run_in_threadpool(self._requests.add, *pin)
         return self._status(request, made, ACCEPTED)
 
     async def get(self, request: Request) -> Response:
         """Reply with a request and its status."""
-
-        def find(stopped: Stopped) -> PinRequest | None:
-            return self._requests.get(request.path_params["id"], stopped)
-
-        return self._status(request, await self._api.queries.run(request, find))
+        id_ = request.path_params["id"]
+        status = await self._calls.queries.run(
+            request, lambda stopped: self._requests.get(id_, stopped)
+        )
+        return self._status(request, status)
 
     async def replace(self, request: Request) -> Response:
         """Pin another CID, or the same with another name, in place of a request."""
-        self._api.authorization.check(request, "unpin")
-        wanted = read_pin(await self._api.bodies.json_object(request))
+        self._calls.authorization.check(request, "unpin")
+        pin = read_pin(await self._calls.bodies.json_object(request))
+        id_ = request.path_params["id"]
 
         def replace(stopped: Stopped) -> PinRequest | None:
-            return self._requests.replace(request.path_params["id"], wanted, stopped)
+            return self._requests.replace(id_, *pin, stopped)
 
-        return self._status(request, await self._api.queries.run(request, replace), ACCEPTED)
+        made = await self._calls.queries.run(request, replace)
+        return self._status(request, made, ACCEPTED)
 
     async def remove(self, request: Request) -> Response:
         """Remove a request, and the pin unless another request needs it."""
-
-        def remove(stopped: Stopped) -> bool:
-            return self._requests.remove(request.path_params["id"], stopped)
-
-        if not await self._api.queries.run(request, remove):
+        id_ = request.path_params["id"]
+        was_there = await self._calls.queries.run(
+            request, lambda stopped: self._requests.remove(id_, stopped)
+        )
+        if not was_there:
             raise _no_request(request)
         return Response(status_code=ACCEPTED)
 
-    def _status(self, request: Request, found: PinRequest | None, status: int = 200) -> Response:
-        if found is None:
+    def _status(self, request: Request, made: PinRequest | None, status: int = 200) -> Response:
+        if made is None:
             raise _no_request(request)
-        return JSONResponse(pin_status(found, delegates_of(request, self._store)), status)
-
-    def resume(self) -> None:
-        """Start unfinished requests again."""
-        with suppress(ClientError, OSError):  # the next request says what is wrong with the store
-            self._requests.resume()
-
-    def close(self) -> None:
-        """Close what was opened besides the repository."""
-        self._requests.close()
+        return JSONResponse(pin_status(made, delegates_of(request, self._store)), status)
 
 
 def _no_request(request: Request) -> Refusal:

@@ -1,126 +1,34 @@
-"""What the APIs of a node know besides blocks and pins: small databases beside the store."""
+"""What the APIs of a node know besides blocks and pins, in a small database beside the store.
 
+Its tables are the groups of files, the files that are in a group or expire, and the requests of the
+Pinning Services API that are not pins. Without the database no content is lost.
+"""
+
+import json
 import sqlite3
 import threading
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
+from holdfast.content.cid import CID
 from holdfast.errors import ConfigError
-from holdfast.records import now_ms
+from holdfast.node.http_server.refusals import Refusal
+from holdfast.records import Pin, now_ms
+from holdfast.repository import PinQuery
 from holdfast.repository.database.errors import read_only_error, typed_errors
 from holdfast.repository.database.opening import connect
-from holdfast.repository.pins import parse_time
-from holdfast.repository.rows import cid_text, natural, text
+from holdfast.repository.pin_queries import Moment
+from holdfast.repository.pins import parse_keyvalues, parse_time
+from holdfast.repository.rows import cid_text, nanoseconds, natural, text
 
-
-class SmallDatabase:
-    """A database of its own in the folder of a store. Safe for several threads.
-
-    Without its file no content is lost. The file is made by the first change. A subclass sets the
-    three class attributes, and uses `using` and `changing`.
-    """
-
-    file: ClassVar[str]
-    version: ClassVar[int] = 1
-    tables: ClassVar[tuple[str, ...]]
-    without: ClassVar[str]  # what is lost without the file, for an error message
-
-    def __init__(self, folder: Path, *, read_only: bool = False) -> None:
-        self._folder = folder
-        self._read_only = read_only
-        self._lock = threading.Lock()
-        self._connection: sqlite3.Connection | None = None
-        self._empty: sqlite3.Connection | None = None
-
-    @contextmanager
-    def using(self, *, makes: bool = False) -> Iterator[sqlite3.Connection]:
-        """Yield the database. Without one, yield an empty one in memory, unless `makes`."""
-        with typed_errors(self._folder), self._lock:
-            path = self._folder / self.file
-            if self._connection is None and (makes or path.exists()):
-                self._connection = self._open(path)
-            if self._connection is not None:
-                yield self._connection
-                return
-            self._empty = self._empty or self._make_empty()
-            yield self._empty
-
-    @contextmanager
-    def changing(self) -> Iterator[sqlite3.Connection]:
-        """Yield the database in a transaction, which the block completes or undoes."""
-        if self._read_only:
-            raise read_only_error(self._folder)
-        with self.using(makes=True) as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield connection
-                connection.execute("COMMIT")
-            except BaseException:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                raise
-
-    def close(self) -> None:
-        """Close the database."""
-        with self._lock:
-            for connection in (self._connection, self._empty):
-                if connection is not None:
-                    connection.close()
-            self._connection = self._empty = None
-
-    def _open(self, path: Path) -> sqlite3.Connection:
-        connection = connect(path, "ro" if self._read_only else "rwc")
-        try:
-            self._check(connection, path)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
-
-    def _check(self, connection: sqlite3.Connection, path: Path) -> None:
-        """Make the tables, or raise `ConfigError` if they are not ours."""
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        if not version:
-            connection.execute("BEGIN IMMEDIATE")
-            if not _statements(connection):
-                self._make_tables(connection)
-                connection.execute(f"PRAGMA user_version = {self.version}")
-            connection.execute("COMMIT")
-        if _statements(connection) != set(self.tables):
-            raise ConfigError(
-                f"{path} was not made by this version of Holdfast: move it away, and {self.without}"
-            )
-
-    def _make_empty(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-        self._make_tables(connection)
-        for name in ("fold", "nanoseconds"):  # there is nothing to compare
-            connection.create_function(name, 1, str)
-        return connection
-
-    def _make_tables(self, connection: sqlite3.Connection) -> None:
-        for sql in self.tables:
-            connection.execute(sql)
-
-
-def _statements(connection: sqlite3.Connection) -> set[str]:
-    rows: Iterable[tuple[Any]] = connection.execute(
-        "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL"
-    )
-    return {str(sql) for (sql,) in rows}
-
-
-# Groups of files, and when files expire: what the v3 API knows of a pin besides the pin itself.
-#
-# It is a small database of its own in the folder of the store. Without it no content is lost: files
-# are then in no group and do not expire.
-
-DATABASE: Final = "holdfast.files.sqlite3"
+DATABASE: Final = "holdfast.node.sqlite3"
 AT_ONCE: Final = 500  # every SQLite takes at least 999 parameters
+MAX_REQUESTS: Final = 10_000  # rows; a list looks at all that match
+MAX_TABLE_META: Final = 16 << 20  # characters of the metadata of all rows, held during a list
 TABLES: Final = (
     "CREATE TABLE files (uuid TEXT PRIMARY KEY, cid TEXT NOT NULL, group_id TEXT, expires INTEGER)",
     "CREATE INDEX files_by_group ON files (group_id) WHERE group_id IS NOT NULL",
@@ -129,7 +37,16 @@ TABLES: Final = (
         "CREATE TABLE groups (id INTEGER PRIMARY KEY, uuid TEXT NOT NULL UNIQUE,"
         " name TEXT NOT NULL, is_public INTEGER NOT NULL, created INTEGER NOT NULL)"
     ),
+    # Its columns have the names of those of pins, so that a `PinQuery` finds its rows.
+    (
+        "CREATE TABLE requests (uuid TEXT PRIMARY KEY, cid TEXT NOT NULL, key BLOB NOT NULL,"
+        " name TEXT NOT NULL, keyvalues TEXT NOT NULL, created INTEGER NOT NULL,"
+        " waits INTEGER NOT NULL)"
+    ),
+    "CREATE INDEX requests_by_key ON requests (key)",
 )
+
+Status: TypeAlias = Literal["queued", "pinning", "pinned", "failed"]
 
 
 class Details(NamedTuple):
@@ -150,35 +67,121 @@ class Group:
     created: int
 
 
-class FileDetails(SmallDatabase):
-    """The details of the files of a store."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PinRequest:
+    """A request to pin `cid`. Each request has an id of its own, also for the same CID."""
 
-    file = DATABASE
-    tables: ClassVar[tuple[str, ...]] = TABLES
-    without = "files are in no group"
+    cid: str
+    name: str = ""
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    created: int
+    id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    status: Status = "queued"
+    info: Mapping[str, str] = field(default_factory=dict)
+    waits: bool = True  # whether its content is still to be pinned
+
+    @property
+    def moment(self) -> Moment:
+        """When it was made; its last digits come from the id, so that times differ."""
+        return self.created, nanoseconds(self.id)
+
+    @classmethod
+    def of(cls, pin: Pin) -> "PinRequest":
+        """Return the request of a pin."""
+        return cls(
+            id=pin.id,
+            cid=pin.cid,
+            name=pin.name,
+            meta=pin.keyvalues,
+            created=pin.created or 0,
+            status="pinned",
+            info={"dag_size": str(pin.size)},
+        )
+
+
+class Tables:
+    """The database in the folder of a store, made by the first change. Safe for several threads."""
+
+    def __init__(self, folder: Path, *, read_only: bool = False) -> None:
+        self._folder = folder
+        self._read_only = read_only
+        self._lock = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+        self._empty: sqlite3.Connection | None = None
+
+    @contextmanager
+    def _using(self, *, makes: bool = False) -> Iterator[sqlite3.Connection]:
+        """Yield the database. Without one, yield an empty one in memory, unless `makes`."""
+        with typed_errors(self._folder), self._lock:
+            path = self._folder / DATABASE
+            if self._connection is None and (makes or path.exists()):
+                self._connection = self._open(path)
+            if self._connection is not None:
+                yield self._connection
+                return
+            self._empty = self._empty or _make_empty()
+            yield self._empty
+
+    @contextmanager
+    def _changing(self) -> Iterator[sqlite3.Connection]:
+        """Yield the database in a transaction, which the block completes or undoes."""
+        if self._read_only:
+            raise read_only_error(self._folder)
+        with self._using(makes=True) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+
+    def close(self) -> None:
+        """Close the database."""
+        with self._lock:
+            for connection in (self._connection, self._empty):
+                if connection is not None:
+                    connection.close()
+            self._connection = self._empty = None
+
+    def _open(self, path: Path) -> sqlite3.Connection:
+        """Open the database and make its tables; raise `ConfigError` if they are not ours."""
+        connection = connect(path, "ro" if self._read_only else "rwc")
+        try:
+            if not self._read_only:
+                connection.execute("BEGIN IMMEDIATE")
+                if not _statements(connection):
+                    _make_tables(connection)
+                connection.execute("COMMIT")
+            _check_tables(connection, path)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
 
     # Files
 
-    def of(self, ids: Sequence[str]) -> dict[str, Details]:
+    def details_of(self, ids: Sequence[str]) -> dict[str, Details]:
         """Return the details of files by their ids; files without any are left out."""
-        found: dict[str, Details] = {}
-        with self.using() as connection:
+        details: dict[str, Details] = {}
+        with self._using() as connection:
             for at in range(0, len(ids), AT_ONCE):
                 some = ids[at : at + AT_ONCE]
                 marks = ",".join("?" * len(some))
                 sql = f"SELECT uuid, group_id, expires FROM files WHERE uuid IN ({marks})"  # noqa: S608
                 for id_, group, expires in connection.execute(sql, some):
-                    found[text(id_)] = Details(
+                    details[text(id_)] = Details(
                         None if group is None else text(group),
                         None if expires is None else natural(expires),
                     )
-        return found
+        return details
 
-    def put(self, id: str, cid: str, details: Details) -> None:
+    def put_details(self, id: str, cid: str, details: Details) -> None:
         """Set the details of a file; `Details()` removes them."""
-        if details == Details() and not self.of([id]):
+        if details == Details() and not self.details_of([id]):
             return
-        with self.changing() as connection:
+        with self._changing() as connection:
             connection.execute("DELETE FROM files WHERE uuid = ?", (id,))
             if details != Details():
                 row = (id, cid, *details)
@@ -187,13 +190,13 @@ class FileDetails(SmallDatabase):
     def ids_in_group(self, group: str | None) -> list[str]:
         """Return the ids of the files in a group; with None, of those in any group."""
         sql = "SELECT uuid FROM files WHERE group_id IS NOT NULL AND (?1 IS NULL OR group_id = ?1)"
-        with self.using() as connection:
+        with self._using() as connection:
             return [text(id_) for (id_,) in connection.execute(sql, (group,))]
 
     def expired(self, now: int) -> list[tuple[str, str]]:
         """Return the id and the CID of some files that have expired."""
         sql = "SELECT uuid, cid FROM files WHERE expires <= ? ORDER BY expires LIMIT ?"
-        with self.using() as connection:
+        with self._using() as connection:
             rows = connection.execute(sql, (now, AT_ONCE))
             return [(text(id_), cid_text(cid)) for id_, cid in rows]
 
@@ -203,23 +206,27 @@ class FileDetails(SmallDatabase):
         """Make a group."""
         row = (str(uuid.uuid4()), name, is_public, now_ms())
         sql = "INSERT INTO groups (uuid, name, is_public, created) VALUES (?, ?, ?, ?)"
-        with self.changing() as connection:
+        with self._changing() as connection:
             number = connection.execute(sql, row).lastrowid
         return _group((number, *row))
 
-    def group(self, id: str) -> Group | None:
-        """Return a group; None if there is none with this id."""
-        groups = self.groups("uuid = ?", id, limit=1)
-        return groups[0] if groups else None
+    def groups(self, conditions: Mapping[str, Any], *, limit: int) -> list[Group]:
+        """Return the groups for which all conditions hold, the newest first.
 
-    def groups(self, where: str, *values: Any, limit: int) -> list[Group]:
-        """Return the groups for which `where` holds, the newest first."""
+        A condition is SQL with a parameter, and its value. Those without a value do not count.
+        """
+        chosen = {sql: value for sql, value in conditions.items() if value not in {None, ""}}
+        where = " AND ".join(chosen) or "1"
         sql = (
             "SELECT id, uuid, name, is_public, created FROM groups"  # noqa: S608 - ours
             f" WHERE {where} ORDER BY id DESC LIMIT ?"
         )
-        with self.using() as connection:
-            return [_group(row) for row in connection.execute(sql, (*values, limit))]
+        with self._using() as connection:
+            return [_group(row) for row in connection.execute(sql, (*chosen.values(), limit))]
+
+    def group(self, id: str) -> Group | None:
+        """Return a group; None if there is none with this id."""
+        return next(iter(self.groups({"uuid = ?": id}, limit=1)), None) if id else None
 
     def update_group(self, id: str, name: str | None, is_public: bool | None) -> Group | None:  # noqa: FBT001
         """Change what is not None of a group; return None if there is none with this id."""
@@ -227,16 +234,90 @@ class FileDetails(SmallDatabase):
             "UPDATE groups SET name = coalesce(?, name), is_public = coalesce(?, is_public)"
             " WHERE uuid = ?"
         )
-        with self.changing() as connection:
+        with self._changing() as connection:
             connection.execute(sql, (name, is_public, id))
         return self.group(id)
 
     def remove_group(self, id: str) -> bool:
         """Remove a group; return whether it was there. Its files stay, in no group."""
-        with self.changing() as connection:
+        with self._changing() as connection:
             connection.execute("UPDATE files SET group_id = NULL WHERE group_id = ?", (id,))
             connection.execute("DELETE FROM files WHERE group_id IS NULL AND expires IS NULL")
             return connection.execute("DELETE FROM groups WHERE uuid = ?", (id,)).rowcount > 0
+
+    # Requests that are not pins: under way, failed, or second ones for a CID, whose pin belongs to
+    # the first request and has its id.
+
+    def add_request(self, request: PinRequest) -> None:
+        """Add a request; raise a `Refusal` if there are too many."""
+        key = CID.parse(request.cid).key
+        meta = json.dumps(dict(request.meta))
+        row = (request.id, request.cid, key, request.name, meta, request.created, request.waits)
+        with self._changing() as connection:
+            sql = "SELECT count(*), total(length(keyvalues)) FROM requests"
+            count, size = connection.execute(sql).fetchone()
+            if count >= MAX_REQUESTS or size > MAX_TABLE_META:
+                raise Refusal(
+                    409,
+                    f"The node has {count} requests that wait, have failed, or are for content "
+                    "that another request has pinned: delete some of them",
+                    reason="TOO_MANY_REQUESTS",
+                )
+            connection.execute("INSERT INTO requests VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+
+    def requests(self, query: PinQuery) -> list[PinRequest]:
+        """Return the requests that fit, the oldest first, whatever the limit of `query`."""
+        where, values = query.where()
+        with self._using() as connection:
+            rows = connection.execute(
+                "SELECT uuid, cid, name, keyvalues, created, waits FROM requests"  # noqa: S608 - ours
+                f" WHERE {where} ORDER BY created",
+                values,
+            )
+            requests = [_request(row) for row in rows]
+        matches = query.matches
+        return [request for request in requests if matches is None or matches(request.meta)]
+
+    def settle_requests(self, *ids: str) -> None:
+        """Note that the content of requests was pinned, so that they do not wait any more."""
+        self._change_each("UPDATE requests SET waits = 0 WHERE uuid = ?", ids)
+
+    def remove_requests(self, *ids: str) -> None:
+        """Remove requests."""
+        self._change_each("DELETE FROM requests WHERE uuid = ?", ids)
+
+    def _change_each(self, sql: str, ids: Sequence[str]) -> None:
+        if ids:
+            with self._changing() as connection:
+                connection.executemany(sql, [(id_,) for id_ in ids])
+
+
+def _make_empty() -> sqlite3.Connection:
+    connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    _make_tables(connection)
+    for name in ("fold", "nanoseconds"):  # there is nothing to compare
+        connection.create_function(name, 1, str)
+    return connection
+
+
+def _make_tables(connection: sqlite3.Connection) -> None:
+    for sql in TABLES:
+        connection.execute(sql)
+
+
+def _check_tables(connection: sqlite3.Connection, path: Path) -> None:
+    if _statements(connection) != set(TABLES):
+        raise ConfigError(
+            f"{path} was not made by this version of Holdfast: move it away, and files are in no "
+            "group, and unfinished requests of the Pinning Services API are lost"
+        )
+
+
+def _statements(connection: sqlite3.Connection) -> set[str]:
+    rows: Iterable[tuple[Any]] = connection.execute(
+        "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL"
+    )
+    return {str(sql) for (sql,) in rows}
 
 
 def _group(row: tuple[Any, ...]) -> Group:
@@ -247,4 +328,16 @@ def _group(row: tuple[Any, ...]) -> Group:
         name=text(name),
         is_public=bool(is_public),
         created=parse_time(created),
+    )
+
+
+def _request(row: tuple[Any, ...]) -> PinRequest:
+    id_, cid, name, meta, created, waits = row
+    return PinRequest(
+        id=text(id_),
+        cid=cid_text(cid),
+        name=text(name),
+        meta=parse_keyvalues(meta),
+        created=parse_time(created),
+        waits=bool(waits),
     )

@@ -19,7 +19,6 @@ from email.utils import formatdate
 from pathlib import Path
 from typing import IO, Any, Final
 
-from anyio import CapacityLimiter
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
@@ -30,12 +29,12 @@ from holdfast.disk.atomic import PendingFile
 from holdfast.disk.folders import Folder
 from holdfast.disk.locks import try_lock
 from holdfast.errors import ClientError
-from holdfast.node.api_calls import Authorization, BodyReader
+from holdfast.node.api_calls import ApiCalls
 from holdfast.node.client_values import whole_number
-from holdfast.node.form_upload import MAX_SMALL, feed_all
+from holdfast.node.form_upload import MAX_SMALL, feed_all, too_large
 from holdfast.node.http_server.http_connection import CONNECTION
 from holdfast.node.http_server.refusals import Refusal, bad_request
-from holdfast.node.service import Network, Networks
+from holdfast.node.service import Network, Service
 from holdfast.node.v3_uploads import (
     CID_VERSION,
     UploadOptions,
@@ -45,7 +44,6 @@ from holdfast.node.v3_uploads import (
     pin_upload,
     read_upload_options,
     size_limit,
-    too_large,
 )
 from holdfast.repository.adding import Adding
 from holdfast.repository.file_adding import FileAdding
@@ -335,10 +333,10 @@ class TusUploads:
     Unfinished uploads stay open, so that no collection of garbage removes their blocks.
     """
 
-    def __init__(self, networks: Networks, profile: Profile) -> None:
-        self._networks = networks
+    def __init__(self, service: Service, profile: Profile) -> None:
+        self._service = service
         self._profile = profile
-        self._root = networks.public.repository.path.absolute()
+        self._root = service.public.repository.path.absolute()
         self._lock = threading.Lock()
         self._open: dict[str, TusUpload] = {}
 
@@ -357,7 +355,7 @@ class TusUploads:
         )
         if len(self._open) >= MAX_UPLOADS:
             self.sweep()
-        network = self._networks.named(options.network)
+        network = self._service.network(options.network)
         network.check_group(options.group_id)
         with self._lock:
             if len(self._open) >= MAX_UPLOADS:
@@ -404,7 +402,7 @@ class TusUploads:
         state = _read_state(folder) if ID.fullmatch(id) else None
         if state is None or is_old(folder.path):
             return None
-        network = self._networks.named(state.options.network)
+        network = self._service.network(state.options.network)
         return TusUpload(folder, state, network, self._profile)
 
     def _start(self, upload: TusUpload) -> None:
@@ -512,19 +510,9 @@ ALWAYS: Final = {"Tus-Resumable": VERSION, "Cache-Control": "no-store"}
 class TusEndpoints:
     """The requests of a resumable upload."""
 
-    def __init__(
-        self,
-        uploads: TusUploads,
-        authorization: Authorization,
-        bodies: BodyReader,
-        uploaders: CapacityLimiter,
-        *,
-        limit: int,
-    ) -> None:
+    def __init__(self, uploads: TusUploads, calls: ApiCalls, *, limit: int) -> None:
         self._uploads = uploads
-        self._authorization = authorization
-        self._bodies = bodies
-        self._uploaders = uploaders
+        self._calls = calls
         self._limit = limit
 
     async def options(self, _: Request) -> Response:
@@ -575,7 +563,7 @@ class TusEndpoints:
             parts = request.path_params["id"], request.path_params["secret"]
             upload = await run_in_threadpool(self._uploads.find, *parts)
             if not upload.state.is_signed:
-                self._authorization.check(request, "org:files:write")
+                self._calls.authorization.check(request, "org:files:write")
             if method == "PATCH":
                 return await self._add(request, upload)
             if upload.is_busy:
@@ -643,8 +631,8 @@ class TusEndpoints:
     async def _feed(self, request: Request, upload: TusUpload) -> None:
         left = upload.state.length - upload.offset
         try:
-            with self._bodies.reading(request, left) as body:
-                await feed_all(upload, body, self._uploaders)
+            with self._calls.bodies.reading(request, left) as body:
+                await feed_all(upload, body, self._calls)
         finally:
             await run_in_threadpool(upload.settle)
 

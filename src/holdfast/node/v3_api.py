@@ -1,14 +1,14 @@
-"""The v3 API: files, groups and pins by CID; its routes, and what runs beside the requests."""
+"""The v3 API of the pinning service, as a dialect of the node's service: files, groups, pins."""
 
 import asyncio
 import base64
 import json
 import re
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, ClassVar, Final
+from functools import partial
+from typing import Any, ClassVar, Final, TypeVar
 
 from starlette.concurrency import run_in_threadpool
 from starlette.convertors import StringConvertor, register_url_convertor
@@ -21,88 +21,78 @@ from starlette.types import ASGIApp
 from holdfast.content.cid import CID
 from holdfast.content.profiles import profile_named
 from holdfast.errors import ClientError
-from holdfast.node.api_calls import BodyReader, Endpoint, QueryRunner
+from holdfast.node.api_calls import ApiCalls, AuthorizedEndpoint, Endpoint
 from holdfast.node.client_values import (
     MAX_KEYVALUES,
-    MAX_TEXT,
-    PinMetadata,
+    ORDERS,
     iso_time,
-    merge_keyvalues,
+    page_limit,
     read_cid,
     read_keyvalues,
+    read_name,
+    read_parameter,
+    short_text,
     whole_number,
 )
 from holdfast.node.form_upload import receive_form
 from holdfast.node.http_server.refusals import DefaultHeaders, Refusal, bad_request
-from holdfast.node.pin_jobs import PinJob, PinJobs, start_in_group
-from holdfast.node.pinning_api import PinningEndpoints
-from holdfast.node.service import PRIVATE, PUBLIC, File, Network, Networks
+from holdfast.node.pin_jobs import PinJob
+from holdfast.node.service import PRIVATE, PUBLIC, File, Network, Service
 from holdfast.node.settings import NodeSettings
-from holdfast.node.tables import Details, Group
+from holdfast.node.tables import Group
 from holdfast.node.tus import TusEndpoints, TusUploads
 from holdfast.node.v3_links import LinkEndpoints, PrivateContent, Signer, open_grant
 from holdfast.node.v3_uploads import (
-    V3FormUpload,
+    V3Form,
     data_reply,
+    error_reply,
     read_expiry,
     read_flag,
-    read_name,
     size_limit,
     unwrapped,
-    v3_call,
 )
 from holdfast.records import Pin, PinFilter
-from holdfast.repository import PinQuery, Repository
+from holdfast.repository import PinQuery
 from holdfast.repository.pin_queries import Stopped
 
-# Read the query parameters of lists, and make the tokens of their pages.
+T = TypeVar("T")
 
-DEFAULT_PAGE: Final = 10
-MAX_PAGE: Final = 1000
+# The query parameters of lists, and the tokens of their pages.
+
 # Both spellings: the official SDK sends the first, its documentation has the second.
 KEYVALUE: Final = re.compile(r"(?:keyvalues|metadata)\[(.*)\]", re.DOTALL)
 NO_GROUP: Final = "null"
 
 
-def read_file_query(parameters: QueryParams, network: Network) -> PinQuery:
+def read_query(parameters: QueryParams, network: Network) -> PinQuery:
     """Return the query for one page of files, and one file more. Use it on a worker thread."""
-    wanted = {}
+    keyvalues = {}
     for key, value in parameters.multi_items():
-        if len(value) > MAX_TEXT:
-            raise bad_request(f"{key[:40]} may have at most {MAX_TEXT} characters")
+        short_text(value, key)
         if match := KEYVALUE.fullmatch(key):
-            wanted[match[1]] = value
-    if len(wanted) > MAX_KEYVALUES:
+            keyvalues[match[1]] = value
+    if len(keyvalues) > MAX_KEYVALUES:
         raise bad_request(f"A query may have at most {MAX_KEYVALUES} key-values")
     order = parameters.get("order", "DESC").upper()
-    if order not in {"ASC", "DESC"}:
+    if order not in ORDERS:
         raise bad_request("order must be ASC or DESC")
     query = PinQuery(
         cid=parameters.get("cid") or None,
         name_contains=parameters.get("name") or None,
         type=parameters.get("mimeType") or None,
-        after=_read_token(parameters),
-        matches=PinFilter(keyvalues=wanted).fits if wanted else None,
-        descending=order == "DESC",
+        after=read_parameter(parameters, "pageToken", _parse_token),
+        matches=PinFilter(keyvalues=keyvalues).fits if keyvalues else None,
+        descending=ORDERS[order],
         limit=page_limit(parameters) + 1,
     )
     group = parameters.get("group")
     if parameters.get("cidPending") == "true":
         return replace(query, ids="[]")  # the CID of every file here is known
     if group == NO_GROUP:
-        return replace(query, other_ids=json.dumps(network.details.ids_in_group(None)))
+        return replace(query, other_ids=json.dumps(network.tables.ids_in_group(None)))
     if group:
-        return replace(query, ids=json.dumps(network.details.ids_in_group(group)))
+        return replace(query, ids=json.dumps(network.tables.ids_in_group(group)))
     return query
-
-
-def page_limit(parameters: QueryParams) -> int:
-    """Return how many items a page has."""
-    text = parameters.get("limit") or str(DEFAULT_PAGE)
-    limit = whole_number(text, "limit", most=MAX_PAGE)
-    if not limit:
-        raise bad_request("limit must be 1 or more")
-    return limit
 
 
 def page_token(pin: Pin) -> str:
@@ -110,16 +100,13 @@ def page_token(pin: Pin) -> str:
     return base64.urlsafe_b64encode(f"{pin.created}.{pin.id}".encode()).decode()
 
 
-def _read_token(parameters: QueryParams) -> tuple[int, str] | None:
-    token = parameters.get("pageToken")
-    if not token:
-        return None
+def _parse_token(token: str, what: str) -> tuple[int, str]:
     try:
         created, _, id_ = base64.urlsafe_b64decode(token).decode().partition(".")
     except ValueError:
         created, id_ = "", ""
     if not created.isdecimal() or len(created) > 15 or not id_:
-        raise bad_request("pageToken is not one that the node made")
+        raise bad_request(f"{what} is not one that the node made")
     return int(created), id_
 
 
@@ -168,262 +155,13 @@ def job_record(job: PinJob) -> dict[str, Any]:
     return {
         "id": job.id,
         "cid": job.cid,
-        "name": job.metadata.name or None,
+        "name": job.name or None,
         "status": job.status,
         "date_queued": iso_time(job.queued),
-        "keyvalues": dict(job.metadata.keyvalues),
+        "keyvalues": dict(job.keyvalues),
         "host_nodes": None,
         "group_id": job.group_id,
     }
-
-
-# The calls that pin existing content by its CID, in the background.
-
-
-class PinEndpoints:
-    """The calls about the jobs of a node, which it shares with the pinning API."""
-
-    def __init__(self, network: Network, jobs: PinJobs, bodies: BodyReader) -> None:
-        self._network = network
-        self._jobs = jobs
-        self._bodies = bodies
-
-    async def add(self, request: Request) -> Response:
-        """Start a job that pins a CID."""
-        body = await self._bodies.json_object(request)
-        cid = read_cid(body.get("cid"))
-        keyvalues = read_keyvalues(body.get("keyvalues"))
-        metadata = PinMetadata(read_name(body.get("name")) or "", keyvalues)
-        group = body.get("group_id")
-        if not isinstance(group, str | None):
-            raise bad_request("group_id must be a string")
-        job = PinJob(cid=str(cid), metadata=metadata, group_id=group or None)
-        await run_in_threadpool(start_in_group, self._network, self._jobs, job)
-        return data_reply(job_record(job))
-
-    async def list(self, request: Request) -> Response:
-        """List one page of the jobs that are under way or have failed, the oldest first."""
-        query = request.query_params
-        cid = query.get("cid")
-        jobs = self._jobs.find(
-            status=query.get("status") or None,
-            cid=read_cid(cid) if cid else None,
-            newest_first=(query.get("order") or query.get("sort") or "").upper() == "DESC",
-        )
-        if query.get("pageToken"):
-            ids = [job.id for job in jobs]
-            if query["pageToken"] in ids:
-                jobs = jobs[ids.index(query["pageToken"]) + 1 :]
-        limit = page_limit(query)
-        token = jobs[limit - 1].id if len(jobs) > limit else None
-        records = [job_record(job) for job in jobs[:limit]]
-        return data_reply({"jobs": records, "next_page_token": token})
-
-    async def cancel(self, request: Request) -> Response:
-        """Cancel a job."""
-        id_ = request.path_params["id"]
-        if not self._jobs.cancel(id_):
-            raise Refusal(404, f"There is no job with the id {id_[:100]}")
-        return data_reply(None)
-
-
-class FileEndpoints:
-    """The calls about the files of both networks."""
-
-    def __init__(
-        self, networks: Networks, uploads: TusUploads, bodies: BodyReader, queries: QueryRunner
-    ) -> None:
-        self._networks = networks
-        self._uploads = uploads
-        self._bodies = bodies
-        self._queries = queries
-
-    async def list(self, request: Request) -> Response:
-        """List one page of the files that match."""
-
-        def find(stopped: Stopped) -> tuple[list[File], str | None]:
-            network = self._networks.named(request.path_params["network"])
-            network.remove_expired(int(time.time()))
-            query = read_file_query(request.query_params, network)
-            pins = network.repository.pins(query, stopped)
-            limit = (query.limit or 1) - 1
-            token = page_token(pins[limit - 1]) if len(pins) > limit else None
-            return network.files(pins[:limit]), token
-
-        files, token = await self._queries.run(request, find)
-        records = [file_record(file) for file in files]
-        return data_reply({"files": records, "next_page_token": token})
-
-    async def get(self, request: Request) -> Response:
-        """Reply with a file."""
-
-        def find(stopped: Stopped) -> File:
-            network, pin = self._find(request, stopped)
-            return network.file(pin)
-
-        return data_reply(file_record(await self._queries.run(request, find)))
-
-    async def update(self, request: Request) -> Response:
-        """Change a file. A key with the value null is removed."""
-        body = await self._bodies.json_object(request)
-        name = read_name(body.get("name")) or None
-        keyvalues = unwrapped(body.get("keyvalues"))
-        expires = read_expiry(body.get("expires_at"))
-        if not name and not keyvalues and "expires_at" not in body:
-            raise bad_request("At least one of name, keyvalues and expires_at must be given")
-
-        def change(before: Mapping[str, Any]) -> Mapping[str, Any]:
-            return merge_keyvalues(before, keyvalues)
-
-        def update(stopped: Stopped) -> File:
-            network, pin = self._find(request, stopped)
-            if "expires_at" in body:
-                details = network.details.of([pin.id]).get(pin.id, Details())
-                network.details.put(pin.id, pin.cid, details._replace(expires=expires))
-            changed = network.repository.update_pin(CID.parse(pin.cid), name=name, change=change)
-            if changed is None or changed.id != pin.id:
-                raise Refusal(404, "The file was deleted meanwhile")
-            return network.file(changed)
-
-        return data_reply(file_record(await self._queries.run(request, update)))
-
-    async def delete(self, request: Request) -> Response:
-        """Delete a file. Its content stays on the disk until garbage is collected."""
-
-        def delete(stopped: Stopped) -> None:
-            network, pin = self._find(request, stopped)
-            network.remove(pin)
-
-        await self._queries.run(request, delete)
-        return data_reply(None)
-
-    def _find(self, request: Request, stopped: Stopped) -> tuple[Network, Pin]:
-        """Return the pin of the file that a request names; also by the id of its upload."""
-        network = self._networks.named(request.path_params["network"])
-        network.remove_expired(int(time.time()))
-        id_ = request.path_params["id"]
-        pin = network.find(id_, stopped) or network.find(self._uploads.file_id(id_) or "", stopped)
-        if pin is None:
-            raise Refusal(404, f"There is no {network.name} file with the id {id_[:100]}")
-        return network, pin
-
-
-# The calls about groups of files.
-
-
-class GroupEndpoints:
-    """The calls about the groups of both networks."""
-
-    def __init__(self, networks: Networks, bodies: BodyReader) -> None:
-        self._networks = networks
-        self._bodies = bodies
-
-    async def _network(self, request: Request) -> Network:
-        name = request.path_params["network"]
-        return await run_in_threadpool(self._networks.named, name)
-
-    async def create(self, request: Request) -> Response:
-        """Make a group."""
-        name, is_public = _read_group(await self._bodies.json_object(request))
-        if not name:
-            raise bad_request("A group needs a name")
-        network = await self._network(request)
-        group = await run_in_threadpool(network.details.add_group, name, is_public=bool(is_public))
-        return data_reply(group_record(group))
-
-    async def list(self, request: Request) -> Response:
-        """List one page of groups, the newest first."""
-        query = request.query_params
-        limit = page_limit(query)
-        conditions, values = ["1"], []
-        for condition, value in (
-            ("instr(fold(name), fold(?)) > 0", query.get("name")),
-            ("is_public = ?", _read_public(query.get("isPublic", ""))),
-            ("id < ?", _read_group_token(query.get("pageToken", ""))),
-        ):
-            if value not in {None, ""}:
-                conditions.append(condition)
-                values.append(value)
-        network = await self._network(request)
-        where = " AND ".join(conditions)
-        groups = await run_in_threadpool(
-            lambda: network.details.groups(where, *values, limit=limit + 1)
-        )
-        token = str(groups[limit - 1].number) if len(groups) > limit else None
-        records = [group_record(group) for group in groups[:limit]]
-        return data_reply({"groups": records, "next_page_token": token})
-
-    async def get(self, request: Request) -> Response:
-        """Reply with a group."""
-        network = await self._network(request)
-        id_ = request.path_params["id"]
-        group = await run_in_threadpool(network.details.group, id_)
-        return data_reply(group_record(_found(group, id_)))
-
-    async def update(self, request: Request) -> Response:
-        """Change the name of a group, or whether it is public."""
-        name, is_public = _read_group(await self._bodies.json_object(request))
-        network = await self._network(request)
-        id_ = request.path_params["id"]
-        group = await run_in_threadpool(network.details.update_group, id_, name, is_public)
-        return data_reply(group_record(_found(group, id_)))
-
-    async def delete(self, request: Request) -> Response:
-        """Delete a group. Its files stay."""
-        network = await self._network(request)
-        id_ = request.path_params["id"]
-        if not await run_in_threadpool(network.details.remove_group, id_):
-            raise _missing(id_)
-        return data_reply(None)
-
-    async def add_file(self, request: Request) -> Response:
-        """Put a file into a group; it is in one group at most."""
-        await self._set_group(request, request.path_params["id"])
-        return data_reply(None)
-
-    async def remove_file(self, request: Request) -> Response:
-        """Take a file out of a group."""
-        await self._set_group(request, None)
-        return data_reply(None)
-
-    async def _set_group(self, request: Request, group: str | None) -> None:
-        network = await self._network(request)
-        group_id, file_id = request.path_params["id"], request.path_params["file_id"]
-
-        def change() -> None:
-            network.check_group(group_id)
-            pin = network.find(file_id)
-            if pin is None:
-                raise Refusal(404, f"There is no file with the id {file_id[:100]}")
-            before = network.details.of([pin.id]).get(pin.id, Details())
-            if group is not None or before.group_id == group_id:
-                network.details.put(pin.id, pin.cid, before._replace(group_id=group))
-
-        await run_in_threadpool(change)
-
-
-def _read_group(body: dict[str, Any]) -> tuple[str | None, bool | None]:
-    """Return the name of a group, and whether it is public; None for what is not given."""
-    name, is_public = read_name(body.get("name")), body.get("is_public")
-    return name, None if is_public is None else read_flag("is_public", is_public)
-
-
-def _read_public(text: str) -> bool | None:
-    return read_flag("isPublic", text) if text else None
-
-
-def _read_group_token(text: str) -> int | None:
-    return whole_number(text, "pageToken") if text else None
-
-
-def _found(group: Group | None, id: str) -> Group:
-    if group is None:
-        raise _missing(id)
-    return group
-
-
-def _missing(id: str) -> Refusal:
-    return Refusal(404, f"There is no group with the id {id[:100]}")
 
 
 FORM_MARGIN: Final = 1 << 20  # bytes of a form besides its files
@@ -466,79 +204,61 @@ class NetworkConvertor(StringConvertor):
 register_url_convertor("network", NetworkConvertor())
 
 
-class V3Endpoints:
-    """The v3 API over the repository of a node. It shares limits and jobs with `api`."""
+class V3API:
+    """The calls of the v3 API."""
 
-    def __init__(
-        self, repository: Repository, settings: NodeSettings, api: PinningEndpoints
-    ) -> None:
-        self._api = api
+    def __init__(self, service: Service, calls: ApiCalls, settings: NodeSettings) -> None:
+        self._service = service
+        self._calls = calls
         self._limit = settings.max_upload
         self._profile = profile_named(settings.v3_profile)
-        self._networks = Networks(repository)
-        api.groups = self._networks.public
-        self._signer = Signer(repository.path.absolute())
-        self._uploads = TusUploads(self._networks, self._profile)
-        self._tus = TusEndpoints(
-            self._uploads, api.authorization, api.bodies, api.uploaders, limit=settings.max_upload
-        )
+        self._signer = Signer(service.public.repository.path.absolute())
+        self._uploads = TusUploads(service, self._profile)
+        self._tus = TusEndpoints(self._uploads, calls, limit=settings.max_upload)
 
     def routes(self) -> list[BaseRoute]:
         """Return the routes of ``/v3``, and of ``/files`` for private files.
 
-        The last one matches all paths below ``/v3``, so they come after those of the pinning API.
+        The last one matches all paths below ``/v3``, so they come after those of the older API.
         """
-        links = LinkEndpoints(self._signer, self._api.bodies)
+        links = LinkEndpoints(self._signer, self._calls.bodies)
+        pins = "/v3/files/public/pin_by_cid"
+        files, groups = "/v3/files/{network:network}", "/v3/groups/{network:network}"
+        member = f"{groups}/{{id}}/ids/{{file_id}}"
+        calls: list[tuple[str, str, Endpoint, str | None]] = [
+            ("POST", "/v3/files", self.upload, WRITE),
+            ("POST", "/v3/files/sign", links.sign, WRITE),
+            ("POST", "/v3/files/private/download_link", links.download_link, READ),
+            ("POST", pins, self.pin_by_cid, WRITE),
+            ("GET", pins, self.list_jobs, READ),
+            ("DELETE", f"{pins}/{{id}}", self.cancel_job, WRITE),
+            ("GET", files, self.list_files, READ),
+            ("GET", f"{files}/{{id}}", self.get_file, READ),
+            ("PUT", f"{files}/{{id}}", self.update_file, WRITE),
+            ("DELETE", f"{files}/{{id}}", self.delete_file, WRITE),
+            ("POST", groups, self.create_group, WRITE_GROUPS),
+            ("GET", groups, self.list_groups, READ_GROUPS),
+            ("GET", f"{groups}/{{id}}", self.get_group, READ_GROUPS),
+            ("PUT", f"{groups}/{{id}}", self.update_group, WRITE_GROUPS),
+            ("DELETE", f"{groups}/{{id}}", self.delete_group, WRITE_GROUPS),
+            ("PUT", member, self.change_member, WRITE_GROUPS),
+            ("DELETE", member, self.change_member, WRITE_GROUPS),
+        ]
         return [
-            self._route("POST", "/v3/files", self.upload, WRITE),
-            Route("/v3/files", v3_call(self._tus.options), methods=["OPTIONS"]),
-            self._route("POST", "/v3/files/sign", links.sign, WRITE),
-            self._route("POST", "/v3/files/private/download_link", links.download_link, READ),
+            Route("/v3/files", _open(self._tus.options), methods=["OPTIONS"]),
             Route("/v3/files/signed/{token}", _for_pages(self.upload_signed)),
-            *self._pin_routes(),
-            *self._file_routes(),
-            *self._group_routes(),
+            *self._calls.routes(calls, error_reply),
             Route("/v3/files/{id}/{secret}", _for_pages(self.serve_upload)),
-            PrivateContent(self._networks, self._signer).route(),
-            Route("/v3/{path:path}", v3_call(_lacking)),
+            PrivateContent(self._service, self._signer).route(),
+            Route("/v3/{path:path}", _open(_lacking)),
         ]
 
-    def _route(self, method: str, path: str, endpoint: Endpoint, scope: str) -> Route:
-        return Route(path, v3_call(endpoint, self._api.authorization, scope), methods=[method])
-
-    def _pin_routes(self) -> list[Route]:
-        pins = PinEndpoints(self._networks.public, self._api.jobs, self._api.bodies)
-        path = "/v3/files/public/pin_by_cid"
-        return [
-            self._route("POST", path, pins.add, WRITE),
-            self._route("GET", path, pins.list, READ),
-            self._route("DELETE", f"{path}/{{id}}", pins.cancel, WRITE),
-        ]
-
-    def _file_routes(self) -> list[Route]:
-        files = FileEndpoints(self._networks, self._uploads, self._api.bodies, self._api.queries)
-        path = "/v3/files/{network:network}"
-        return [
-            self._route("GET", path, files.list, READ),
-            self._route("GET", f"{path}/{{id}}", files.get, READ),
-            self._route("PUT", f"{path}/{{id}}", files.update, WRITE),
-            self._route("DELETE", f"{path}/{{id}}", files.delete, WRITE),
-        ]
-
-    def _group_routes(self) -> list[Route]:
-        groups = GroupEndpoints(self._networks, self._api.bodies)
-        path = "/v3/groups/{network:network}"
-        return [
-            self._route("POST", path, groups.create, WRITE_GROUPS),
-            self._route("GET", path, groups.list, READ_GROUPS),
-            self._route("GET", f"{path}/{{id}}", groups.get, READ_GROUPS),
-            self._route("PUT", f"{path}/{{id}}", groups.update, WRITE_GROUPS),
-            self._route("DELETE", f"{path}/{{id}}", groups.delete, WRITE_GROUPS),
-            self._route("PUT", f"{path}/{{id}}/ids/{{file_id}}", groups.add_file, WRITE_GROUPS),
-            self._route(
-                "DELETE", f"{path}/{{id}}/ids/{{file_id}}", groups.remove_file, WRITE_GROUPS
-            ),
-        ]
+    async def _run(self, request: Request, work: Callable[[Network, Stopped], T]) -> T:
+        """Return what `work` does with the network that a request names, on a worker thread."""
+        name = request.path_params["network"]
+        return await self._calls.queries.run(
+            request, lambda stopped: work(self._service.network(name), stopped)
+        )
 
     # Uploads
 
@@ -566,19 +286,185 @@ class V3Endpoints:
         if "upload-length" in request.headers or "tus-resumable" in request.headers:
             return await self._tus.create(request, grant)
         limit = size_limit(grant, self._limit)
-        form = await run_in_threadpool(
-            lambda: V3FormUpload(
-                self._networks,
-                request.headers.get("content-type", ""),
-                profile=self._profile,
-                grant=grant,
-                limit=limit,
-            )
+        content_type = request.headers.get("content-type", "")
+        make = partial(V3Form, self._service, content_type, profile=self._profile)
+        form = await run_in_threadpool(make, grant=grant, limit=limit)
+        file = await receive_form(form, request, self._calls, limit=limit + FORM_MARGIN)
+        return data_reply(upload_record(file))
+
+    # Pins by CID, in the background
+
+    async def pin_by_cid(self, request: Request) -> Response:
+        """Start a job that pins a CID."""
+        body = await self._calls.bodies.json_object(request)
+        group = body.get("group_id")
+        if not isinstance(group, str | None):
+            raise bad_request("group_id must be a string")
+        job = PinJob(
+            cid=str(read_cid(body.get("cid"))),
+            name=read_name(body.get("name")) or "",
+            keyvalues=read_keyvalues(body.get("keyvalues")),
+            group_id=group or None,
         )
-        uploaded = await receive_form(
-            form, request, self._api.bodies, self._api.uploaders, limit=limit + FORM_MARGIN
+        await run_in_threadpool(self._service.start_job, job)
+        return data_reply(job_record(job))
+
+    async def list_jobs(self, request: Request) -> Response:
+        """List one page of the jobs that are under way or have failed, the oldest first."""
+        query = request.query_params
+        cid = query.get("cid")
+        jobs = self._service.jobs.find(
+            status=query.get("status") or None,
+            cid=read_cid(cid) if cid else None,
+            newest_first=(query.get("order") or query.get("sort") or "").upper() == "DESC",
         )
-        return data_reply(upload_record(uploaded))
+        ids = [job.id for job in jobs]
+        if query.get("pageToken") in ids:
+            jobs = jobs[ids.index(query["pageToken"]) + 1 :]
+        limit = page_limit(query)
+        token = jobs[limit - 1].id if len(jobs) > limit else None
+        records = [job_record(job) for job in jobs[:limit]]
+        return data_reply({"jobs": records, "next_page_token": token})
+
+    async def cancel_job(self, request: Request) -> Response:
+        """Cancel a job."""
+        id_ = request.path_params["id"]
+        if not self._service.jobs.cancel(id_):
+            raise Refusal(404, f"There is no job with the id {id_[:100]}")
+        return data_reply(None)
+
+    # Files
+
+    async def list_files(self, request: Request) -> Response:
+        """List one page of the files that match."""
+
+        def find(network: Network, stopped: Stopped) -> dict[str, Any]:
+            network.remove_expired()
+            query = read_query(request.query_params, network)
+            pins, _ = network.list(query, stopped)
+            limit = (query.limit or 1) - 1
+            token = page_token(pins[limit - 1]) if len(pins) > limit else None
+            records = [file_record(file) for file in network.files(pins[:limit])]
+            return {"files": records, "next_page_token": token}
+
+        return data_reply(await self._run(request, find))
+
+    async def get_file(self, request: Request) -> Response:
+        """Reply with a file."""
+
+        def find(network: Network, stopped: Stopped) -> File:
+            return network.file(self._find(request, network, stopped))
+
+        return data_reply(file_record(await self._run(request, find)))
+
+    async def update_file(self, request: Request) -> Response:
+        """Change a file. A key with the value null is removed."""
+        body = await self._calls.bodies.json_object(request)
+        name = read_name(body.get("name")) or None
+        keyvalues = unwrapped(body.get("keyvalues"))
+        expires = read_expiry(body.get("expires_at"))
+        if not name and not keyvalues and "expires_at" not in body:
+            raise bad_request("At least one of name, keyvalues and expires_at must be given")
+
+        def update(network: Network, stopped: Stopped) -> File:
+            pin = self._find(request, network, stopped)
+            if "expires_at" in body:
+                network.set_details(pin, expires=expires)
+            changed = network.change(CID.parse(pin.cid), name, keyvalues)
+            if changed is None or changed.id != pin.id:
+                raise Refusal(404, "The file was deleted meanwhile")
+            return network.file(changed)
+
+        return data_reply(file_record(await self._run(request, update)))
+
+    async def delete_file(self, request: Request) -> Response:
+        """Delete a file. Its content stays on the disk until garbage is collected."""
+
+        def delete(network: Network, stopped: Stopped) -> None:
+            network.remove(self._find(request, network, stopped))
+
+        await self._run(request, delete)
+        return data_reply(None)
+
+    def _find(self, request: Request, network: Network, stopped: Stopped) -> Pin:
+        """Return the pin of the file that a request names; also by the id of its upload."""
+        network.remove_expired()
+        id_ = request.path_params["id"]
+        pin = network.find(id_, stopped) or network.find(self._uploads.file_id(id_) or "", stopped)
+        if pin is None:
+            raise Refusal(404, f"There is no {network.name} file with the id {id_[:100]}")
+        return pin
+
+    # Groups
+
+    async def create_group(self, request: Request) -> Response:
+        """Make a group."""
+        name, is_public = _read_group(await self._calls.bodies.json_object(request))
+        if not name:
+            raise bad_request("A group needs a name")
+
+        def create(network: Network, _: Stopped) -> Group:
+            return network.tables.add_group(name, is_public=bool(is_public))
+
+        return data_reply(group_record(await self._run(request, create)))
+
+    async def list_groups(self, request: Request) -> Response:
+        """List one page of groups, the newest first."""
+        query = request.query_params
+        limit = page_limit(query)
+        conditions = {
+            "instr(fold(name), fold(?)) > 0": query.get("name"),
+            "is_public = ?": read_parameter(query, "isPublic", read_flag),
+            "id < ?": read_parameter(query, "pageToken", whole_number),
+        }
+
+        def find(network: Network, _: Stopped) -> list[Group]:
+            return network.tables.groups(conditions, limit=limit + 1)
+
+        groups = await self._run(request, find)
+        token = str(groups[limit - 1].number) if len(groups) > limit else None
+        records = [group_record(group) for group in groups[:limit]]
+        return data_reply({"groups": records, "next_page_token": token})
+
+    async def get_group(self, request: Request) -> Response:
+        """Reply with a group."""
+        id_ = request.path_params["id"]
+        group = await self._run(request, lambda network, _: network.tables.group(id_))
+        return _group_reply(group, id_)
+
+    async def update_group(self, request: Request) -> Response:
+        """Change the name of a group, or whether it is public."""
+        change = _read_group(await self._calls.bodies.json_object(request))
+        id_ = request.path_params["id"]
+
+        def update(network: Network, _: Stopped) -> Group | None:
+            return network.tables.update_group(id_, *change)
+
+        return _group_reply(await self._run(request, update), id_)
+
+    async def delete_group(self, request: Request) -> Response:
+        """Delete a group. Its files stay."""
+        id_ = request.path_params["id"]
+        if not await self._run(request, lambda network, _: network.tables.remove_group(id_)):
+            raise _no_group(id_)
+        return data_reply(None)
+
+    async def change_member(self, request: Request) -> Response:
+        """Put a file into a group (PUT), or take it out; it is in one group at most."""
+        group, file_id = request.path_params["id"], request.path_params["file_id"]
+
+        def change(network: Network, stopped: Stopped) -> None:
+            network.check_group(group)
+            pin = network.find(file_id, stopped)
+            if pin is None:
+                raise Refusal(404, f"There is no file with the id {file_id[:100]}")
+            if request.method == "PUT":
+                network.set_details(pin, group_id=group)
+            elif network.file(pin).details.group_id == group:
+                network.set_details(pin, group_id=None)
+
+        await self._run(request, change)
+        return data_reply(None)
 
     # Beside the requests
 
@@ -586,26 +472,27 @@ class V3Endpoints:
         """Open unfinished uploads again; then remove what has expired, now and then."""
         await run_in_threadpool(self._quietly, self._uploads.resume)
         while True:
-            await run_in_threadpool(self._quietly, self._remove_expired)
+            await run_in_threadpool(self._quietly, self._service.remove_expired)
+            await run_in_threadpool(self._quietly, self._uploads.sweep)
             await asyncio.sleep(SWEEP_SECONDS)
 
-    def _remove_expired(self) -> None:
-        self._networks.remove_expired(int(time.time()))
-        self._uploads.sweep()
-
     @staticmethod
-    def _quietly(job: Any) -> None:
+    def _quietly(job: Callable[[], None]) -> None:
         with suppress(ClientError, OSError):  # the next request says what is wrong with the store
             job()
 
     def close(self) -> None:
-        """Close what was opened besides the repository."""
+        """Close the unfinished uploads."""
         self._uploads.close()
-        self._networks.close()
+
+
+def _open(endpoint: Endpoint) -> ASGIApp:
+    """Return a call that needs no token."""
+    return AuthorizedEndpoint(endpoint, error_reply=error_reply)
 
 
 def _for_pages(endpoint: Endpoint) -> ASGIApp:
-    return DefaultHeaders(v3_call(endpoint), CROSS_ORIGIN)
+    return DefaultHeaders(_open(endpoint), CROSS_ORIGIN)
 
 
 async def _lacking(request: Request) -> Response:
@@ -614,3 +501,19 @@ async def _lacking(request: Request) -> Response:
         if part in LACKING:
             raise Refusal(501, f"The local node has {LACKING[part]}")
     raise Refusal(404, "There is nothing at this address")
+
+
+def _read_group(body: Mapping[str, Any]) -> tuple[str | None, bool | None]:
+    """Return the name of a group, and whether it is public; None for what is not given."""
+    name, is_public = read_name(body.get("name")), body.get("is_public")
+    return name, None if is_public is None else read_flag(is_public, "is_public")
+
+
+def _group_reply(group: Group | None, id: str) -> Response:
+    if group is None:
+        raise _no_group(id)
+    return data_reply(group_record(group))
+
+
+def _no_group(id: str) -> Refusal:
+    return Refusal(404, f"There is no group with the id {id[:100]}")

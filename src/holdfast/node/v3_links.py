@@ -30,17 +30,17 @@ from holdfast.content.cid import CID
 from holdfast.disk.folders import Folder
 from holdfast.errors import ClientError, ConfigError
 from holdfast.node.api_calls import BodyReader
+from holdfast.node.client_values import read_name
 from holdfast.node.gateway.addresses import Address, quoted
 from holdfast.node.gateway.cached_repository import CachedRepository
 from holdfast.node.gateway.serving import GatewayRoute
 from holdfast.node.http_server.refusals import Refusal, bad_request, store_refusal
 from holdfast.node.memory import Cache
-from holdfast.node.service import PRIVATE, Networks
+from holdfast.node.service import PRIVATE, Service
 from holdfast.node.v3_uploads import (
     LATEST,
     base_url,
     data_reply,
-    read_name,
     read_network,
     unwrapped,
 )
@@ -127,8 +127,8 @@ HEADERS: Final = {
 class PrivateContent:
     """The private store, for those who have a link. A link opens what it names, in all formats."""
 
-    def __init__(self, networks: Networks, signer: Signer) -> None:
-        self._networks = networks
+    def __init__(self, service: Service, signer: Signer) -> None:
+        self._service = service
         self._signer = signer
         self._lock = threading.Lock()
         self._cached: CachedRepository | None = None
@@ -141,7 +141,7 @@ class PrivateContent:
         """Raise a `Refusal` unless the link is valid for `address`, and its root is pinned."""
         try:
             address = check_link(self._signer, address, query)
-            repository = self._networks.private.repository
+            repository = self._service.private.repository
             pin = repository.find_pin(address.cid)
         except ClientError as error:
             raise store_refusal(error) from None
