@@ -453,7 +453,8 @@ def test_only_the_registry_knows_the_names_of_providers():
         "protocol/pinning.py": ["pinning"],  # the same
         "protocol/cluster.py": ["pinning"],  # the same
         "protocol/psa.py": ["pinning"],  # the same
-        "node/psa_api.py": ["pinning"],  # the same
+        "node/service.py": ["pinning"],  # the same
+        "node/tables.py": ["pinning"],  # the same
         "node/pinning_api.py": ["local"],  # the id of the node's one user
     }
 

@@ -24,11 +24,11 @@ from holdfast.node.http_server.request_parser import MAX_HEAD, MAX_HEADERS
 from holdfast.node.http_server.streamed_replies import Resources, sending_in_pieces
 from holdfast.node.memory import Cache
 from holdfast.node.page import Page
-from holdfast.node.pinning_api import PinningAPI
-from holdfast.node.psa_api import PSA
+from holdfast.node.pinning_api import PinningCalls
+from holdfast.node.psa_api import PSACalls
 from holdfast.node.service import Service
 from holdfast.node.settings import NodeSettings
-from holdfast.node.v3_api import V3API
+from holdfast.node.v3_api import V3Calls
 from holdfast.repository import Repository
 
 # The scheme and host of a target in absolute form (RFC 9112, section 3.2.2).
@@ -42,7 +42,7 @@ def create_app(repository: Repository, settings: NodeSettings) -> "NodeApplicati
     resources = Resources()
     calls = ApiCalls(settings, resources.memory)
     service = Service(repository, settings)
-    v3 = V3API(service, calls, settings)
+    v3 = V3Calls(service, calls, settings)
     reader = CachedRepository(repository, Cache(settings.cache_bytes))
 
     def resume() -> None:
@@ -63,9 +63,9 @@ def create_app(repository: Repository, settings: NodeSettings) -> "NodeApplicati
 
     app = _LeanStarlette(
         routes=[
-            *PinningAPI(service, calls, settings).routes(),
+            *PinningCalls(service, calls, settings).routes(),
             *v3.routes(),
-            *PSA(service, calls).routes(),
+            *PSACalls(service, calls).routes(),
             *gateway.routes(reader),
             *Page(reader).routes(),
         ],

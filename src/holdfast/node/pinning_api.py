@@ -411,7 +411,7 @@ LACKING = {
 }
 
 
-class PinningAPI:
+class PinningCalls:
     """The calls of the older API."""
 
     def __init__(self, service: Service, calls: ApiCalls, settings: NodeSettings) -> None:

@@ -213,7 +213,7 @@ PREFIX: Final = "/psa"
 ACCEPTED: Final = 202
 
 
-class PSA:
+class PSACalls:
     """The calls of the API."""
 
     def __init__(self, service: Service, calls: ApiCalls) -> None:

@@ -204,7 +204,7 @@ class NetworkConvertor(StringConvertor):
 register_url_convertor("network", NetworkConvertor())
 
 
-class V3API:
+class V3Calls:
     """The calls of the v3 API."""
 
     def __init__(self, service: Service, calls: ApiCalls, settings: NodeSettings) -> None:
