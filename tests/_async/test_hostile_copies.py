@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from holdfast import AsyncClient, AsyncLocalProvider, ClientConfig
-from holdfast._async.copying.copier import AsyncCopier
+from holdfast._async.copying import AsyncCopier
 from holdfast._async.providers.base import ignore
 from holdfast.content.cid import CID
 from holdfast.content.profiles import KUBO_LEGACY_CIDV1

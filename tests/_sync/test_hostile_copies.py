@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from holdfast import Client, ClientConfig, LocalProvider
-from holdfast._sync.copying.copier import Copier
+from holdfast._sync.copying import Copier
 from holdfast._sync.providers.base import ignore
 from holdfast.content.cid import CID
 from holdfast.content.profiles import KUBO_LEGACY_CIDV1

@@ -39,7 +39,7 @@ from holdfast.sources.sources import Progress, Source
 
 # Imported in the methods: most programs copy nothing, and should not wait for the modules.
 if TYPE_CHECKING:
-    from holdfast._async.copying.copier import AsyncCopier
+    from holdfast._async.copying import AsyncCopier
     from holdfast._async.folder_download import Tally
     from holdfast._async.providers.base import AsyncBaseProvider
 
@@ -710,7 +710,7 @@ class AsyncClient(AsyncCloses):
             >>> copied.how
             'archive'
         """
-        from holdfast._async.copying.uploading import find_pin  # noqa: PLC0415
+        from holdfast._async.copying import find_pin  # noqa: PLC0415
         from holdfast._async.providers.base import ignore  # noqa: PLC0415
 
         self._check_open()
@@ -786,7 +786,7 @@ class AsyncClient(AsyncCloses):
         return self._many(function, items, "copy", concurrency, copier.journal.close)
 
     def _copier(self, to: "AsyncClient", *, pin_by_cid: bool | None, wait: float) -> "AsyncCopier":
-        from holdfast._async.copying.copier import AsyncCopier  # noqa: PLC0415
+        from holdfast._async.copying import AsyncCopier  # noqa: PLC0415
 
         if not isinstance(to, AsyncClient):
             raise TypeError(f"to must be a client of the same kind, not {type(to).__name__}")

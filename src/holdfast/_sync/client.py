@@ -41,7 +41,7 @@ from holdfast.sources.sources import Progress, Source
 
 # Imported in the methods: most programs copy nothing, and should not wait for the modules.
 if TYPE_CHECKING:
-    from holdfast._sync.copying.copier import Copier
+    from holdfast._sync.copying import Copier
     from holdfast._sync.folder_download import Tally
     from holdfast._sync.providers.base import BaseProvider
 
@@ -704,7 +704,7 @@ class Client(Closes):
             >>> copied.how
             'archive'
         """
-        from holdfast._sync.copying.uploading import find_pin  # noqa: PLC0415
+        from holdfast._sync.copying import find_pin  # noqa: PLC0415
         from holdfast._sync.providers.base import ignore  # noqa: PLC0415
 
         self._check_open()
@@ -780,7 +780,7 @@ class Client(Closes):
         return self._many(function, items, "copy", concurrency, copier.journal.close)
 
     def _copier(self, to: "Client", *, pin_by_cid: bool | None, wait: float) -> "Copier":
-        from holdfast._sync.copying.copier import Copier  # noqa: PLC0415
+        from holdfast._sync.copying import Copier  # noqa: PLC0415
 
         if not isinstance(to, Client):
             raise TypeError(f"to must be a client of the same kind, not {type(to).__name__}")

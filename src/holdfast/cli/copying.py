@@ -134,7 +134,7 @@ def _show_missing(
     run: Run, client: "Client", target: "Client", cids: list[str] | None, wanted: dict[str, Any]
 ) -> None:
     """Write a line for each pin: whether the target has it."""
-    from holdfast._sync.copying.uploading import find_pin, has_content
+    from holdfast._sync.copying import find_pin, has_content
     from holdfast._sync.providers.foreign import as_provider
     from holdfast._sync.workers import Outcomes, WorkGroup
     from holdfast.content.reference import Reference

@@ -54,27 +54,6 @@ OPTIONS: Final = ("replication_min", "replication_max", "wait")
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterPin:
-    """A pin as the cluster keeps it, without its state.
-
-    Attributes:
-        copies: How many peers must have it, at least; -1 for all peers.
-        most_copies: How many peers are to have it; -1 for all peers.
-        expires: When the cluster unpins it, as RFC 3339 writes it; "" for never.
-        peers: The identifiers of the peers that are to keep it; none if all are.
-    """
-
-    cid: str
-    name: str
-    keyvalues: Mapping[str, str]
-    created: int | None
-    copies: int
-    most_copies: int
-    expires: str
-    peers: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class PeerStates:
     """The status of one pin at each peer that is to keep it, by the name of the peer.
 
@@ -125,6 +104,37 @@ class PeerStates:
         return one_line(", ".join(found)) or "no peer reports it"
 
 
+@dataclass(frozen=True, slots=True)
+class ClusterPin:
+    """A pin as the cluster keeps it.
+
+    Attributes:
+        pin: The pin, without its state.
+        copies: How many peers must have it, at least; -1 for all peers.
+        most_copies: How many peers are to have it; -1 for all peers.
+        expires: When the cluster unpins it, as RFC 3339 writes it; "" for never.
+        peers: The identifiers of the peers that are to keep it; none if all are.
+    """
+
+    pin: Pin
+    copies: int
+    most_copies: int
+    expires: str = ""
+    peers: tuple[str, ...] = ()
+
+    @property
+    def cid(self) -> str:
+        """The CID."""
+        return self.pin.cid
+
+    def with_states(self, states: PeerStates | None) -> Pin:
+        """Return the pin with its state."""
+        if states is None:
+            return replace(self.pin, state="queued")
+        peers = dict(sorted(states.statuses.items()))
+        return replace(self.pin, state=states.state(self.copies), peers=peers)
+
+
 def may_differ(request: Request, reply: Reply) -> bool:
     """Return whether a write failed at one peer, and may succeed at another.
 
@@ -133,20 +143,6 @@ def may_differ(request: Request, reply: Reply) -> bool:
     """
     is_refusal = any(words in reply.body for words in REFUSALS)
     return request.method == "POST" and reply.status == 500 and not is_refusal
-
-
-def make_pin(pin: ClusterPin, states: PeerStates | None) -> Pin:
-    """Return a pin with its state. The cluster does not know its size."""
-    return Pin(
-        id=pin.cid,
-        cid=pin.cid,
-        name=pin.name,
-        keyvalues=pin.keyvalues,
-        size=None,
-        created=pin.created,
-        state="queued" if states is None else states.state(pin.copies),
-        peers=None if states is None else dict(sorted(states.statuses.items())),
-    )
 
 
 def _milliseconds(text: str) -> int | None:
@@ -328,7 +324,7 @@ class ClusterAPI(DaemonAPI[ClusterPin]):
         if values is None:
             raise self.wrong_api(reply)
         states = {str(value.get("cid")): self._read_states(value, reply) for value in values}
-        return [make_pin(pin, states.get(pin.cid)) for pin in pins]
+        return [pin.with_states(states.get(pin.cid)) for pin in pins]
 
     def check_credentials(self) -> Exchange[None]:
         """Return if a peer accepts the token."""
@@ -380,16 +376,16 @@ class ClusterAPI(DaemonAPI[ClusterPin]):
             raise self.wrong_api(reply)
         cid, expires = text_at(value, "cid"), text_at(value, "expire_at")
         self.parse_cid(cid, reply)
-        return ClusterPin(
+        pin = Pin(
+            id=cid,
             cid=cid,
             name=text_at(value, "name"),
             keyvalues={str(key): str(each) for key, each in keyvalues.items()},
+            size=None,  # which the cluster does not know
             created=_milliseconds(text_at(value, "timestamp")),
-            copies=copies,
-            most_copies=most,
-            expires="" if expires == NO_TIME else expires,
-            peers=tuple(map(str, peers)),
         )
+        expires = "" if expires == NO_TIME else expires
+        return ClusterPin(pin, copies, most, expires, tuple(map(str, peers)))
 
     def _read_states(self, value: dict[str, Any], reply: Reply) -> PeerStates:
         """Return the states in an object of ``/pins/CID``, without the peers that need not keep it.
@@ -429,11 +425,11 @@ class ClusterAPI(DaemonAPI[ClusterPin]):
         return settings
 
 
-NEW: Final = ClusterPin("", "", {}, None, copies=0, most_copies=0, expires="", peers=())
+NEW: Final = ClusterPin(Pin(id="", cid=""), copies=0, most_copies=0)
 """What a pin has that does not exist yet; 0 copies are the cluster's own setting."""
 
 
-def matches(pin: ClusterPin, wanted: PinFilter) -> bool:
+def matches(pin: Pin, wanted: PinFilter) -> bool:
     """Return whether `pin` is one of those that are wanted by name, key-values and time."""
     return (
         (wanted.name or "") in pin.name
@@ -452,11 +448,9 @@ def _changed(pin: ClusterPin, info: PinInfo) -> ClusterPin:
     changes = {
         key: value if value is None else value_text(value) for key, value in info.keyvalues.items()
     }
-    return replace(
-        pin,
-        name=info.name if info.given else pin.name,
-        keyvalues=merged_keyvalues(pin.keyvalues, changes),
-    )
+    name = info.name if info.given else pin.pin.name
+    keyvalues = merged_keyvalues(pin.pin.keyvalues, changes)
+    return replace(pin, pin=replace(pin.pin, name=name, keyvalues=keyvalues))
 
 
 def _allocations(peers: Sequence[str]) -> dict[str, str]:
@@ -465,7 +459,7 @@ def _allocations(peers: Sequence[str]) -> dict[str, str]:
 
 def _settings(pin: ClusterPin) -> dict[str, str]:
     """Return everything that a pin request must repeat, because it replaces the pin."""
-    settings = {"mode": "recursive", "name": pin.name}
-    settings |= {f"meta-{key}": value for key, value in pin.keyvalues.items()}
+    settings = {"mode": "recursive", "name": pin.pin.name}
+    settings |= {f"meta-{key}": value for key, value in pin.pin.keyvalues.items()}
     settings |= {"replication-min": str(pin.copies), "replication-max": str(pin.most_copies)}
     return settings | ({"expire-at": pin.expires} if pin.expires else {})

@@ -3,7 +3,7 @@
 import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
@@ -30,7 +30,6 @@ from holdfast.protocol.cluster import (
     ClusterAPI,
     ClusterPin,
     PeerStates,
-    make_pin,
     matches,
     may_differ,
     read_options,
@@ -57,71 +56,9 @@ MAX_REPEATED: Final = 256 << 20  # bytes of content that are sent again; else on
 LONGEST: Final = 3600.0  # seconds to wait for copies where the configuration has no limit
 
 
-class AsyncPeers:
-    """The peers at `urls`, in the order in which they are asked.
-
-    Requests come without a peer: their address begins with the path. Everything must be allowed to
-    reach several peers. Clients that share connections know the same about the peers.
-
-    Args:
-        session: Sends the requests.
-        urls: The addresses of the peers.
-        may_differ: Tells whether a reply is a failure of one peer, which others may not have.
-    """
-
-    def __init__(
-        self,
-        session: AsyncSession,
-        urls: Sequence[str],
-        may_differ: Callable[[Request, Reply], bool],
-    ) -> None:
-        self._session = session
-        self._peers = PeerSet(urls, session.avoided, address=str)
-        self._may_differ = may_differ
-
-    async def fetch(self, request: Request, call: Call, *, skip: int = 0) -> Reply:
-        """Send `request`, retry if that may help, and return the complete reply.
-
-        Each attempt asks one peer after the other, until one replies; those that reply with an
-        error of their own (`may_differ`) are asked once. The first `skip` peers are asked last.
-        """
-        ask_all = partial(self._ask_all, self._session.fetch_once, skip)
-        return await self._session.fetch(request, call, ask_all)
-
-    async def open(self, request: Request, call: Call) -> "AsyncResponse":
-        """Send `request`, and return the first reply, whose body is not read yet.
-
-        The caller closes it. Its body must arrive by the deadline of the call.
-        """
-        ask_all = partial(self._ask_all, self._session.send, 0, request, call)
-        response: AsyncResponse = await self._session.retry(ask_all, call)
-        return response
-
-    async def _ask_all(
-        self, send: Callable[..., Awaitable[Any]], skip: int, request: Request, call: Call
-    ) -> Any:
-        """Return what `send` returns for the first peer that does not fail, or the last failure."""
-        failures: list[Attempt] = []
-        for url, deadline in call.turns(self._peers.in_order(now(), skip)):
-            try:
-                at_peer = replace(request, url=url + request.url)
-                outcome = await send(at_peer, call, deadline=deadline)
-            except NetworkError as error:
-                outcome = error
-            if isinstance(outcome, Reply) and not self._is_failure(request, outcome):
-                return replace(outcome, reply_lost=_was_sent(failures))
-            if not isinstance(outcome, Attempt):
-                deadline.move_to(call.deadline.at)  # the body may take the time of the others
-                return outcome
-            self._peers.avoid(url, now())
-            failures.append(outcome)
-            if not request.repeatable:
-                break
-        return _last(failures)
-
-    def _is_failure(self, request: Request, reply: Reply) -> bool:
-        """Return whether another peer may reply with something better."""
-        return reply.status in request.retried or self._may_differ(request, reply)
+def _may_improve(request: Request, reply: Reply) -> bool:
+    """Return whether another peer may reply with something better."""
+    return reply.status in request.retried or may_differ(request, reply)
 
 
 def _was_sent(failures: Sequence[Attempt]) -> bool:
@@ -185,11 +122,42 @@ class AsyncClusterProvider(AsyncDaemonProvider):
         _check_gateways(config)
         super().__init__(config, session=session)
         self._api = ClusterAPI(config.provider_token, options)
-        self._peers = AsyncPeers(self._session, config.api_urls, may_differ)
+        # Clients that share connections know the same about the peers.
+        self._peers = PeerSet(config.api_urls, self._session.avoided, address=str)
 
     async def fetch(self, request: Request, call: Call, *, skip: int = 0) -> Reply:
-        """Send `request` to a peer, after the first `skip`; if it does not answer, to the next."""
-        return await self._peers.fetch(request, call, skip=skip)
+        """Send `request`, retry if that may help, and return the complete reply.
+
+        Each attempt asks one peer after the other, until one replies; those that reply with an
+        error of their own (`may_differ`) are asked once. The first `skip` peers are asked last.
+        """
+        ask_all = partial(self._ask_all, self._session.fetch_once, skip)
+        return await self._session.fetch(request, call, ask_all)
+
+    async def _ask_all(
+        self, send: Callable[..., Awaitable[Any]], skip: int, request: Request, call: Call
+    ) -> Any:
+        """Return what `send` returns for the first peer that does not fail, or the last failure.
+
+        The address of `request` begins with the path.
+        """
+        failures: list[Attempt] = []
+        for url, deadline in call.turns(self._peers.in_order(now(), skip)):
+            try:
+                at_peer = replace(request, url=url + request.url)
+                outcome = await send(at_peer, call, deadline=deadline)
+            except NetworkError as error:
+                outcome = error
+            if isinstance(outcome, Reply) and not _may_improve(request, outcome):
+                return replace(outcome, reply_lost=_was_sent(failures))
+            if not isinstance(outcome, Attempt):
+                deadline.move_to(call.deadline.at)  # the body may take the time of the others
+                return outcome
+            self._peers.avoid(url, now())
+            failures.append(outcome)
+            if not request.repeatable:
+                break
+        return _last(failures)
 
     async def add(
         self, content: Content, info: PinInfo, call: Call, progress: Progress, /
@@ -211,7 +179,7 @@ class AsyncClusterProvider(AsyncDaemonProvider):
         def on_sent(_sent: int) -> None:
             progress(archive.done, content.size)
 
-        writing = _Writing(self._api, archive, info, whole=is_small)
+        writing = _Writing(self._api, archive, info, is_small)
         added = await self.run(writing.begin(on_sent), call)
         call.cid = added.cid
         if self._api.options.wait:
@@ -242,7 +210,7 @@ class AsyncClusterProvider(AsyncDaemonProvider):
         If a peer is in trouble, or none knows of the pin, the write is repeated: each time at
         another peer, because a peer may not hear of the pins of others for minutes after one died.
         """
-        cid = str(writing.cid)
+        cid = str(writing.archive.root)
         deadline = call.deadline.copy()
         deadline.tighten(self.config.timeouts.total or LONGEST)
         pauses = AsyncPauses(FIRST_PAUSE, LONGEST_PAUSE, deadline.at or 0.0)
@@ -276,7 +244,7 @@ class AsyncClusterProvider(AsyncDaemonProvider):
         """Pin `cid`, whose content the peers then fetch from the network."""
         async with self.call("pin", cid) as call:
             pin = await self.run(self._api.pin(cid, info), call)
-            return make_pin(pin, await self.run(self._api.states(pin.cid), call))
+            return pin.with_states(await self.run(self._api.states(pin.cid), call))
 
     async def check_pin(self, pin: Pin) -> Pin:
         """Return a pin of `pin` as it is now; raise ProviderError if too many peers gave up."""
@@ -287,7 +255,7 @@ class AsyncClusterProvider(AsyncDaemonProvider):
             states = await self.run(self._api.states(found.cid), call)
             if states.is_lost(found.copies):
                 raise ProviderError(f"the cluster cannot pin {pin.cid}: {states.describe()}")
-            return make_pin(found, states)
+            return found.with_states(states)
 
     async def update_pin(
         self, cid: str, *, name: str | None, keyvalues: Mapping[str, Any] | None
@@ -295,7 +263,7 @@ class AsyncClusterProvider(AsyncDaemonProvider):
         """Change the name, the key-values or both of the pin of `cid`."""
         async with self.call("update", cid) as call:
             pin = await self.run(self._api.update(cid, name, keyvalues), call)
-            return make_pin(pin, await self.run(self._api.states(pin.cid), call))
+            return pin.with_states(await self.run(self._api.states(pin.cid), call))
 
     async def stream_pins(
         self, wanted: PinFilter, limit: int | None, clock: Clock
@@ -322,7 +290,7 @@ class AsyncClusterProvider(AsyncDaemonProvider):
         batch: list[ClusterPin] = []
         async with aclosing(self.stream_rows(wanted, clock)) as pins:
             async for pin in pins:
-                if matches(pin, wanted):
+                if matches(pin.pin, wanted):
                     batch.append(pin)
                 if len(batch) == size:
                     yield batch
@@ -332,7 +300,8 @@ class AsyncClusterProvider(AsyncDaemonProvider):
 
     async def open_list(self, _wanted: PinFilter, call: Call) -> "AsyncResponse | None":
         """Return the reply with all pins, whose body is not read yet; None if there are none."""
-        response = await self._peers.open(self._api.list_request(), call)
+        ask_all = partial(self._ask_all, self._session.send, 0, self._api.list_request(), call)
+        response: AsyncResponse = await self._session.retry(ask_all, call)
         reply = Reply(response.status, response.headers)
         if reply.status == 200 and reply.media_type == "application/json":
             return response
@@ -342,29 +311,25 @@ class AsyncClusterProvider(AsyncDaemonProvider):
             raise self._api.error(await read_whole(response))
 
 
+@dataclass(slots=True)
 class _Writing:
     """Content that is written to a cluster, perhaps several times."""
 
-    def __init__(
-        self,
-        api: ClusterAPI,
-        archive: BuiltArchive | ArchiveSource,
-        info: PinInfo,
-        *,
-        whole: bool = False,
-    ) -> None:
-        self.cid = archive.root
-        self._add = partial(api.add, archive.root, archive, info, whole=whole)
-        self._api = api
-        self._archive = archive
-        self._info = info
-        self._size = 0
+    api: ClusterAPI
+    archive: BuiltArchive | ArchiveSource
+    info: PinInfo
+    is_small: bool = False
+    size: int = 0
+
+    def _add(self, on_sent: OnSent | None = None, peers: Sequence[str] = ()) -> Exchange[Added]:
+        whole, archive = self.is_small, self.archive
+        return self.api.add(archive.root, archive, self.info, on_sent, whole=whole, peers=peers)
 
     def begin(self, on_sent: OnSent | None = None) -> Exchange[Added]:
         """Send the content."""
 
         def count(sent: int) -> None:
-            self._size = sent
+            self.size = sent
             if on_sent is not None:
                 on_sent(sent)
 
@@ -376,11 +341,11 @@ class _Writing:
         The cluster believes for some time that a dead peer lives, and keeps the places of a pin
         that it knows. Only content that is sent again is put at other peers at once.
         """
-        if self._archive.repeatable and self._size <= MAX_REPEATED:
-            return self._add(peers=peers)
+        if self.archive.repeatable and self.size <= MAX_REPEATED:
+            return self._add(None, peers)
         if pin is None:
-            return self._api.pin(str(self.cid), self._info, peers)
-        return self._api.pin_again(pin, peers)
+            return self.api.pin(str(self.archive.root), self.info, peers)
+        return self.api.pin_again(pin, peers)
 
 
 def _patience(pin: ClusterPin | None, states: PeerStates, repeats: int) -> float:

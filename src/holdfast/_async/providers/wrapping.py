@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Final, Self
 
 from holdfast._async.providers.base import AsyncBaseProvider, Lifetime, Operation
 from holdfast._async.reads.reader import AsyncReader, forwarded
@@ -76,24 +76,6 @@ class AsyncWrappingProvider(AsyncBaseProvider):
         """Return if the inner provider can be used with its credentials."""
         await self.forward("check_credentials", call)
 
-    if not TYPE_CHECKING:  # their types are those of the base class
-        add = forwarded(AsyncBaseProvider.add)
-        call = forwarded(AsyncBaseProvider.call)
-        check_open = forwarded(AsyncBaseProvider.check_open)
-        url = forwarded(AsyncBaseProvider.url)
-        place = forwarded(AsyncBaseProvider.place)
-        is_on_network = forwarded(AsyncBaseProvider.is_on_network)
-        list_pins = forwarded(AsyncBaseProvider.list_pins)
-        find_pins = forwarded(AsyncBaseProvider.find_pins)
-        update_pin = forwarded(AsyncBaseProvider.update_pin)
-        pin = forwarded(AsyncBaseProvider.pin)
-        check_pin = forwarded(AsyncBaseProvider.check_pin)
-        pin_from = forwarded(AsyncBaseProvider.pin_from)
-        addresses = forwarded(AsyncBaseProvider.addresses)
-        own_block = forwarded(AsyncBaseProvider.own_block)
-        signed_url = forwarded(AsyncBaseProvider.signed_url)
-        export_car = forwarded(AsyncBaseProvider.export_car)
-
     @Operation("cannot import archives; upload the files", takes=ArchiveSource)
     async def import_car(self, pieces: Iterable[bytes]) -> list[str]:
         """Import an archive at the inner provider, if this one takes archives."""
@@ -130,3 +112,12 @@ class AsyncWrappingProvider(AsyncBaseProvider):
     async def release(self) -> None:
         """Close the inner provider."""
         await self.inner.aclose()
+
+
+FORWARDED: Final = (
+    *("add", "call", "check_open", "url", "place", "is_on_network", "list_pins", "find_pins"),
+    *("update_pin", "pin", "check_pin", "pin_from", "addresses", "own_block", "signed_url"),
+    "export_car",
+)
+for name in FORWARDED:  # their types are those of the base class
+    setattr(AsyncWrappingProvider, name, forwarded(getattr(AsyncBaseProvider, name)))

@@ -4,7 +4,7 @@
 
 import copy
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Final, Self
 
 from holdfast._sync.providers.base import BaseProvider, Lifetime, Operation
 from holdfast._sync.reads.reader import Reader, forwarded
@@ -78,24 +78,6 @@ class WrappingProvider(BaseProvider):
         """Return if the inner provider can be used with its credentials."""
         self.forward("check_credentials", call)
 
-    if not TYPE_CHECKING:  # their types are those of the base class
-        add = forwarded(BaseProvider.add)
-        call = forwarded(BaseProvider.call)
-        check_open = forwarded(BaseProvider.check_open)
-        url = forwarded(BaseProvider.url)
-        place = forwarded(BaseProvider.place)
-        is_on_network = forwarded(BaseProvider.is_on_network)
-        list_pins = forwarded(BaseProvider.list_pins)
-        find_pins = forwarded(BaseProvider.find_pins)
-        update_pin = forwarded(BaseProvider.update_pin)
-        pin = forwarded(BaseProvider.pin)
-        check_pin = forwarded(BaseProvider.check_pin)
-        pin_from = forwarded(BaseProvider.pin_from)
-        addresses = forwarded(BaseProvider.addresses)
-        own_block = forwarded(BaseProvider.own_block)
-        signed_url = forwarded(BaseProvider.signed_url)
-        export_car = forwarded(BaseProvider.export_car)
-
     @Operation("cannot import archives; upload the files", takes=ArchiveSource)
     def import_car(self, pieces: Iterable[bytes]) -> list[str]:
         """Import an archive at the inner provider, if this one takes archives."""
@@ -132,3 +114,12 @@ class WrappingProvider(BaseProvider):
     def release(self) -> None:
         """Close the inner provider."""
         self.inner.close()
+
+
+FORWARDED: Final = (
+    *("add", "call", "check_open", "url", "place", "is_on_network", "list_pins", "find_pins"),
+    *("update_pin", "pin", "check_pin", "pin_from", "addresses", "own_block", "signed_url"),
+    "export_car",
+)
+for name in FORWARDED:  # their types are those of the base class
+    setattr(WrappingProvider, name, forwarded(getattr(BaseProvider, name)))
