@@ -1,4 +1,4 @@
-"""Stores for tests: filled, of the first version, and made or changed by processes that are killed.
+"""Stores for tests: filled, damaged, and made or changed by processes that are killed.
 
 ``python -m tests.stores WHAT FOLDER STRIDE`` does `WHAT` over and over in a forked child that is
 killed with SIGKILL: before its first SQL statement or change of a name, then `STRIDE` later, and so
@@ -11,12 +11,13 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import closing
 from pathlib import Path
 
 from holdfast.content.cid import CID
 from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.repository import Repository
+from holdfast.repository.upkeep.checking import UNLISTED
 
 # A program that stops in the middle of an upload until it reads a line.
 HALTED_UPLOAD = """
@@ -36,8 +37,7 @@ with Repository(sys.argv[1]) as repository, repository.adding() as adding:
 """
 
 ROOT = Path(__file__).parent.parent
-SCHEMA_1 = ROOT / "tests" / "data" / "schema-1.sql"
-SCHEMA_2 = ROOT / "tests" / "data" / "schema-2.sql"
+DATABASE, ID = "holdfast.sqlite3", "holdfast.id"
 CONTENTS = {
     "small": b"small",
     "large": bytes(range(256)) * 100,
@@ -86,42 +86,29 @@ def block_files(folder):
     return {path.name: path.read_bytes() for path in files}
 
 
-@contextmanager
-def older_database(folder, schema, *tables):
-    """Write the database in `folder` again with an older schema, and these tables as they are.
-
-    The block gets a connection for the other tables. There, `new` is the database as it was.
-    """
-    new, old = folder / "holdfast.sqlite3", folder / "old.sqlite3"
-    with sqlite3.connect(old) as connection:
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.executescript(schema.read_text())
-        connection.execute("ATTACH ? AS new", (str(new),))
-        for table in tables:
-            connection.execute(f"INSERT INTO main.{table} SELECT * FROM new.{table}")  # noqa: S608
-        yield connection
-    connection.close()
-    old.replace(new)
+def assert_whole_after_kills(repository):
+    """A killed add may leave files that have no row, and nothing else is wrong."""
+    assert {damage.what for damage in repository.check()} <= {UNLISTED}
 
 
-def make_version_1(folder):
-    """Turn the store in `folder` into one that Holdfast 0.1 wrote."""
-    with older_database(folder, SCHEMA_1, "blocks", "links", "pins") as connection:
-        connection.execute("INSERT INTO adds VALUES (1, 0)")
-        connection.execute("INSERT INTO leases SELECT 1, id FROM blocks")
-        connection.execute("PRAGMA user_version = 1")
-    (folder / "holdfast.copy.sqlite3").unlink()
-    (folder / "holdfast.id").unlink()
-    shutil.rmtree(folder / "owners")
+def change(folder, *statements):
+    """Run statements in the database in `folder`, without any code of the store."""
+    with closing(sqlite3.connect(folder / DATABASE, isolation_level=None)) as connection:
+        return [connection.execute(statement).fetchall() for statement in statements]
 
 
-def make_version_2(folder):
-    """Turn the database in `folder` into one of version 2; the other files are the same."""
-    tables = ("blocks", "links", "pins", "adds", "leases")
-    with older_database(folder, SCHEMA_2, *tables) as connection:
-        columns = "id, established, token, before, changes"
-        connection.execute(f"INSERT INTO main.store SELECT {columns} FROM new.store")  # noqa: S608
-        connection.execute("PRAGMA user_version = 2")
+def damage_page(folder, number, kind="noise"):
+    """Damage one page of the database, from which on with "cut"."""
+    with (folder / DATABASE).open("r+b") as file:
+        file.seek(number * 4096)
+        if kind == "cut":
+            file.truncate()
+        else:
+            file.write({"zeros": bytes(4096), "noise": b"\xa5\x5a\x0d" * 1365}[kind])
+
+
+def pages_of(folder):
+    return (folder / DATABASE).stat().st_size // 4096
 
 
 def _killed_before(step, action):
@@ -165,10 +152,6 @@ def _check_created(folder, _):
         assert repository.collect_garbage().blocks == 1
 
 
-def _migrate(folder):
-    Repository(folder).close()
-
-
 def _repair(folder):
     with Repository(folder) as repository:
         repository.repair()
@@ -181,21 +164,66 @@ def _check_repaired(folder, pins):
     assert block_files(folder) == files
 
 
+def _check_files(folder, _):
+    """The database was lost: the block files are all there, and listed again."""
+    files = block_files(folder)
+    _repair(folder)
+    with Repository(folder) as repository:
+        assert list(repository.check()) == []
+        assert all(repository.has(CID.from_bytes(bytes.fromhex(name))) for name in files)
+    assert block_files(folder) == files
+
+
+def _store(folder):
+    with Repository(folder) as repository:
+        for size in (300, 50_000):
+            repository.add(bytes(size), UNIXFS_V1_2025)
+
+
+def _check_stored(folder, pins):
+    with Repository(folder) as repository:
+        assert_whole_after_kills(repository)
+        assert [pin for pin in repository.pins() if pin.name] == pins
+        repository.collect_garbage()
+        repository.repair()
+    _store(folder)
+    with Repository(folder) as repository:
+        assert list(repository.check()) == []
+        assert repository.totals().pins == len(pins) + 2
+
+
+def _unpin(folder):
+    with Repository(folder) as repository:
+        for size in (300, 50_000):
+            pin, _ = repository.add(bytes(size), UNIXFS_V1_2025)
+            repository.unpin(CID.parse(pin.cid))
+
+
+def _collect(folder):
+    with Repository(folder) as repository:
+        repository.collect_garbage()
+
+
+def _check_collected(folder, pins):
+    _collect(folder)
+    assert_full(folder, pins)
+    assert len(block_files(folder)) == 4
+
+
+def _lose_id(folder):
+    (folder / ID).unlink()
+
+
 def _lose(folder):
-    (folder / "holdfast.sqlite3").unlink()
-
-
-def _tear(folder):
-    copy = folder / "holdfast.copy.sqlite3"
-    copy.write_bytes(copy.read_bytes()[:5000])
+    (folder / DATABASE).unlink()
 
 
 SCENARIOS = {
     "create": (None, _create, _check_created),
-    "migrate": (make_version_1, _migrate, assert_full),
-    "migrate-2": (make_version_2, _migrate, assert_full),
-    "repair-lost": (_lose, _repair, _check_repaired),
-    "repair-torn": (_tear, _repair, _check_repaired),
+    "store": (lambda _: None, _store, _check_stored),
+    "collect": (_unpin, _collect, _check_collected),
+    "repair-without-id": (_lose_id, _repair, _check_repaired),
+    "repair-lost": (_lose, _repair, _check_files),
 }
 
 

@@ -117,7 +117,7 @@ def test_every_block_and_its_name_is_durable_before_its_row_is_committed(reposit
             commits.append(len(files))
 
     monkeypatch.setattr(os, "fsync", note)
-    connection = repository._database._writer._connection
+    connection = repository._database._connection
     connection.set_trace_callback(check)
     with repository.adding() as adding:
         file = FileAdding(adding, UNIXFS_V1_2025)

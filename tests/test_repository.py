@@ -244,22 +244,13 @@ def test_queries(repository):
     assert repository.update_pin(CID.of_raw(b"no"), name="x") is None
 
 
-def test_a_newer_schema_is_a_clear_error(tmp_path):
-    Repository(tmp_path).close()
-    with sqlite3.connect(tmp_path / "holdfast.sqlite3") as connection:
-        connection.execute("PRAGMA user_version = 99")
-    connection.close()
-    with pytest.raises(ConfigError, match=r"newer version of Holdfast.*upgrade"):
-        Repository(tmp_path)
-
-
 def test_leftovers_of_the_dead_are_removed_and_those_of_the_living_stay(tmp_path):
     with Repository(tmp_path):
         (living,) = (path.name for path in (tmp_path / "owners").iterdir())
         temporary = tmp_path / "blocks" / "tmp"
         old, young, stranger = f"{'d' * 32}-{'0' * 16}", f"{'d' * 32}-{'1' * 16}", "notes.txt"
-        used, from_version_1 = f"{living}-{'2' * 16}", f"{os.getpid()}-{'3' * 16}"
-        for name in (old, young, used, stranger, from_version_1):
+        used = f"{living}-{'2' * 16}"
+        for name in (old, young, used, stranger):
             (temporary / name).write_bytes(b"x")
             if name != young:
                 os.utime(temporary / name, (time.time() - 10**6,) * 2)
@@ -343,6 +334,20 @@ def test_several_processes_share_one_repository(tmp_path):
             json.loads(b"".join(repository.read(CID.parse(pin.cid)))) for pin in repository.pins()
         ]
     assert {value["process"] for value in values} == set("0123")
+
+
+def test_a_store_may_have_any_name_and_the_current_folder_may_change(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with Repository("a?b#c%20 d&mode=ro") as repository:
+        add(repository, b"before")
+        monkeypatch.chdir("/")
+        add(repository, bytes(20_000))
+        assert repository.collect_garbage().blocks == 0
+        assert list(repository.check()) == []
+        store_id = repository.id
+    (store,) = tmp_path.iterdir()
+    assert store.name == "a?b#c%20 d&mode=ro"
+    assert store_id == (store / "holdfast.id").read_text().strip()
 
 
 def test_the_folder_may_be_given_with_a_tilde(tmp_path, monkeypatch):

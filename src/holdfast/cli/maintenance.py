@@ -57,7 +57,7 @@ def repair(
         typer.Option(help="Pin complete content that has no pin, with the name `recovered`."),
     ] = False,
 ) -> None:
-    """Rebuild the database of the store from its blocks."""
+    """Rebuild the database of the store from its block files and readable rows."""
     with run.repository() as repository:
         repaired = repository.repair(pin_roots=pin_roots)
         pins = repository.totals().pins
@@ -100,11 +100,14 @@ def _line(damage: "Damage") -> str:
 
 def _damage_error(damage: "list[Damage]") -> VerificationError:
     from holdfast.repository.database.identity import REMEDY
+    from holdfast.repository.upkeep.checking import UNLISTED
 
     blocks = sum(bool(each.cid) for each in damage)
     count, verb = output.count_text(blocks, "block"), "is" if blocks == 1 else "are"
-    message = f"{count} {verb} damaged or missing"
-    if blocks == len(damage):
-        return VerificationError(message)
-    message = f", and {message}" if blocks else ""
-    return advise(VerificationError(f"the store is damaged{message}"), REMEDY)
+    has_unlisted = any(each.what == UNLISTED for each in damage)
+    what = "damaged, missing or not in the database" if has_unlisted else "damaged or missing"
+    message = f"{count} {verb} {what}"
+    if blocks < len(damage):
+        message = f"the store is damaged, and {message}" if blocks else "the store is damaged"
+    error = VerificationError(message)
+    return advise(error, REMEDY) if has_unlisted or blocks < len(damage) else error

@@ -111,7 +111,7 @@ def _rows(folder: Path | None, query: str, incomplete: str) -> Iterator[tuple[An
     with closing(sqlite3.connect(uri, uri=True, timeout=SECONDS)) as connection:
         connection.set_progress_handler(lambda: time.monotonic() > end, STEPS)
         harden(connection)
-        check_tables(connection, "main")
+        check_tables(connection)
         values = len(incomplete), incomplete
         yield from connection.execute(f"{query} {NEWEST_FIRST}", values)
 

@@ -2,7 +2,8 @@
 
 from holdfast.repository.pin_queries import PinQuery
 from holdfast.repository.store import Repository
-from holdfast.repository.upkeep.garbage import Collected, Damage
+from holdfast.repository.upkeep.checking import Damage
+from holdfast.repository.upkeep.garbage import Collected
 from holdfast.repository.upkeep.repair import Repaired, Root
 
 __all__ = ["Collected", "Damage", "PinQuery", "Repaired", "Repository", "Root"]

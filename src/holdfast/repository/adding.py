@@ -68,6 +68,7 @@ class Adding:
             if self._lease is None:
                 sql = "SELECT coalesce(max(id), 0) FROM blocks"
                 (self._last_id,) = connection.execute(sql).fetchone()
+            check_lease(connection, self._lease)
             blocks = self.files.insert(connection, self._pending)
             lease = extend_lease(connection, self._lease, self._owner, blocks)
         self._lease = lease
@@ -80,10 +81,11 @@ class Adding:
         sql = "SELECT id FROM blocks WHERE key = ? AND NOT dying"
         with self._database.writing() as connection:
             rows = [connection.execute(sql, (cid.key,)).fetchone() for cid in cids]
-            found = [row[0] for row in rows if row is not None]
-            if len(found) < len(rows):
+            blocks = [row[0] for row in rows if row is not None]
+            if len(blocks) < len(rows):
                 return False
-            lease = extend_lease(connection, self._lease, self._owner, found)
+            check_lease(connection, self._lease)
+            lease = extend_lease(connection, self._lease, self._owner, blocks)
         self._lease = lease
         return True
 
@@ -101,10 +103,10 @@ class Adding:
     def _pin_change(self, cid: CID, **about: Any) -> Change[tuple[Pin, bool]]:
         def apply(connection: sqlite3.Connection) -> tuple[Pin, bool]:
             check_lease(connection, self._lease)
-            self.files.insert(connection, self._pending)
             pinned = add_pin(connection, cid, **about)
             if self._lease is not None:
                 end_lease(connection, self._lease)
+            self.files.insert(connection, self._pending)  # last: its files stay if it fails later
             return pinned
 
         return Change(apply, self.held)

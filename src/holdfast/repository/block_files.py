@@ -144,8 +144,8 @@ FILE_SIZE: Final = 16 << 10  # measured: smaller blocks are faster in SQLite, la
 SYNC_JOBS: Final = 8  # on which the folders of new files are synchronised
 LEFTOVER_SECONDS: Final = 600.0
 TEMPORARY: Final = "tmp"
-# The name of the owner (in version 1 of the tables, the number of the process) and a random number.
-TEMPORARY_NAME: Final = re.compile("([0-9a-f]{32}|[0-9]{1,10})-[0-9a-f]{16}")
+# The name of the owner, and a random number.
+TEMPORARY_NAME: Final = re.compile("([0-9a-f]{32})-[0-9a-f]{16}")
 
 
 Pieces: TypeAlias = Sequence[bytes | memoryview]
@@ -230,10 +230,12 @@ class BlockFiles:
         return names
 
     def insert(self, connection: sqlite3.Connection, blocks: Sequence[WrittenBlock]) -> list[int]:
-        """Rename the files and insert the rows of blocks; return the ids of the rows.
+        """Insert the rows of blocks and rename their files; return the ids of the rows.
 
-        No temporary file is left of them. The caller has begun a transaction.
+        No temporary file is left of them. The caller has begun a transaction. Files that were
+        renamed stay if it is rolled back, so nothing that may fail should follow.
         """
+        ids = _insert_rows(connection, blocks)
         names: dict[str, list[tuple[str, str]]] = {}
         for block in blocks:
             if block.temporary is not None:
@@ -244,7 +246,7 @@ class BlockFiles:
                 for place, pairs in names.items():
                     self._name_files(self._folder.below(place), pairs, above, origin)
                 self._sync([self._folder.below(place) for place in names], above)
-        return _insert_rows(connection, blocks)
+        return ids
 
     def _name_files(
         self,
@@ -318,14 +320,13 @@ class BlockFiles:
         folder, name = _place(bytes(cid_of(key)))
         self._folder.below(folder).remove(name)
 
-    def all_files(self) -> Iterator[Path]:
-        """Yield the files with names of blocks, with or without a row."""
+    def all_keys(self) -> Iterator[bytes]:
+        """Yield the keys of the blocks that have a file, with or without a row."""
         for name in self._folder.entries().folders:
             if name != TEMPORARY:
-                folder = self._folder.below(name)
-                for file in folder.entries().files:
+                for file in self._folder.below(name).entries().files:
                     if _is_block_name(name, file):
-                        yield folder.path / file
+                        yield bytes.fromhex(file)
 
     def foreign_files(self) -> Iterator[Path]:
         """Yield everything among the block files that the store did not make."""

@@ -1,4 +1,4 @@
-"""Values in the rows of the databases: keys of blocks, sizes, counts and times.
+"""Values in the rows of the database: keys of blocks, sizes, counts and times.
 
 Anybody may have written a database, so each value is checked when it is read.
 """
@@ -15,6 +15,7 @@ from holdfast.content.cid import CID
 from holdfast.errors import InvalidCIDError
 
 SMALLEST_ID: Final = -(1 << 63)  # of a row in SQLite
+LARGEST_ID: Final = (1 << 63) - 1
 RAW_SHA256: Final = bytes.fromhex("01551220")  # how the key of a raw block with SHA-256 begins
 STATEMENT_ROWS: Final = 100  # that one statement inserts or finds, with fewer than 1,000 values
 KEY_NAME: Final = re.compile("(?:[0-9a-f]{2}){4,120}")

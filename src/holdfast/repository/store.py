@@ -27,7 +27,7 @@ from holdfast.repository.dags import ArchiveImport, check_dags, pin_dag
 from holdfast.repository.database import Database, schema
 from holdfast.repository.database.errors import read_only_error
 from holdfast.repository.database.identity import mark_of
-from holdfast.repository.database.opening import is_read_only
+from holdfast.repository.database.opening import check_version, is_read_only
 from holdfast.repository.owners import OWNERS, Owner
 from holdfast.repository.pin_queries import (
     ALL_PINS,
@@ -39,8 +39,8 @@ from holdfast.repository.pin_queries import (
     total_pins,
 )
 from holdfast.repository.pins import find_pin, remove_pin, update_pin
-from holdfast.repository.upkeep.checking import check
-from holdfast.repository.upkeep.garbage import Collected, Damage, collect
+from holdfast.repository.upkeep.checking import Damage, check
+from holdfast.repository.upkeep.garbage import Collected, collect
 from holdfast.repository.upkeep.repair import Repaired, repair
 from holdfast.sources.importing import import_content
 from holdfast.sources.sources import Progress, Uploadable
@@ -73,6 +73,7 @@ class Repository:
         self.path: Path = Path(path).expanduser()
         self._root = root = self.path.absolute()  # the current folder may change
         Folder(root).make()
+        check_version(root)
         self._owner = Owner(root / OWNERS)
         self.read_only: bool = is_read_only(root)
         try:
@@ -88,9 +89,9 @@ class Repository:
 
     @property
     def id(self) -> str:
-        """The random id of the store; "" for one of version 1 that can only be read."""
+        """The random id of the store."""
         with self._database.reading() as connection:
-            return mark_of(connection).id if schema.version_of(connection) > 1 else ""
+            return mark_of(connection).id
 
     def adding(self) -> Adding:
         """Return a new add: put blocks into it, then pin them."""
@@ -188,9 +189,7 @@ class Repository:
 
     def unpin(self, cid: CID) -> bool:
         """Unpin `cid`; return whether it was pinned. Its blocks stay until garbage is collected."""
-        was_pinned = []  # `freeing` may run the function twice, and the second run finds no pin
-        self._database.freeing(lambda each: was_pinned.append(remove_pin(each, cid)))
-        return any(was_pinned)
+        return self._database.freeing(lambda connection: remove_pin(connection, cid))
 
     def update_pin(self, cid: CID, **changes: Any) -> Pin | None:
         """Change the name or the key-values of a pin; return None if `cid` is not pinned."""
@@ -218,7 +217,7 @@ class Repository:
             return total_pins(connection, stopped)
 
     def state(self) -> str:
-        """Return a text that changes with every change to the store; empty if none is known."""
+        """Return a text that changes with every change to the store."""
         with self._database.reading() as connection:
             return schema.state_of(connection)
 
@@ -250,7 +249,8 @@ class Repository:
     def collect_garbage(self, progress: Progress | None = None) -> Collected:
         """Remove the blocks that no pin and no current add needs.
 
-        `progress` receives the number of blocks that were looked at, and of all blocks.
+        Block files that are not in the database stay. `progress` receives the number of blocks that
+        were looked at, and of all blocks.
         """
         return collect(self._database, self._files, self._owner, progress)
 
@@ -263,10 +263,11 @@ class Repository:
         return check(self._database, self._files, progress)
 
     def repair(self, *, pin_roots: bool = False) -> Repaired:
-        """Rebuild the database from the block files, which are verified, and from its second copy.
+        """Rebuild the database from the block files, and from what can still be read of it.
 
-        Use it if `check` names a missing or damaged database. No other program may have the store
-        open. No block file is removed. `roots` lists content that no pin keeps any more. With
+        Use it if `check` names a missing or damaged database, or files that are not in it. No other
+        program may have the store open. All blocks are verified, and no block file is removed.
+        `lost` names what could not be read. `roots` lists content that no pin keeps. With
         `pin_roots`, all of it that is whole is pinned under the name ``recovered``; without, the
         next collection of garbage removes it.
 

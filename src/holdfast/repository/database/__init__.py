@@ -1,4 +1,4 @@
-"""The two SQLite databases of a store: open them, read and write them, and keep them in step."""
+"""The SQLite database of a store: open it, check it, read and write it."""
 
 from holdfast.repository.database.database import Database
 

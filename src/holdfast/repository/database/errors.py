@@ -1,4 +1,4 @@
-"""The errors of the databases: what SQLite and the system report, as errors of Holdfast."""
+"""The errors of the database: what SQLite and the system report, as errors of Holdfast."""
 
 import errno
 import os

@@ -27,9 +27,9 @@ Result = TypeVar("Result")
 
 
 class Change(Generic[Result]):
-    """A change of the databases, and its outcome once it was committed or has failed.
+    """A change of the database, and its outcome once it was committed or has failed.
 
-    `size` is how many bytes of blocks go into the databases.
+    `size` is how many bytes of blocks go into the database.
     """
 
     def __init__(self, apply: Callable[[sqlite3.Connection], Result], size: int = 0) -> None:

@@ -1,8 +1,7 @@
-"""The id of a store, and whether its files belong together.
+"""The id of a store, and whether its database belongs to its block files.
 
-The database, its second copy and the file ``holdfast.id`` hold the same random id. If the ids
-differ or one is missing, the database may not list the blocks in the folder. Then nothing may be
-deleted because the database does not list it.
+The database and the file ``holdfast.id`` hold the same random id. If the ids differ or one is
+missing, the database may not list the blocks in the folder. Then nothing is written or deleted.
 """
 
 import os
@@ -18,7 +17,6 @@ from holdfast.hints import advise
 from holdfast.repository.rows import is_key
 
 DATABASE: Final = "holdfast.sqlite3"
-COPY: Final = "holdfast.copy.sqlite3"
 ID_FILE: Final = "holdfast.id"
 FOLDER: Final = "blocks"
 REMEDY: Final = "stop what uses the store, then run `holdfast repair`"
@@ -31,13 +29,10 @@ class UnsoundError(Exception):
 
 
 class Mark(NamedTuple):
-    """The row in which each of the two databases says what it is; see the table ``store``."""
+    """What the database says of itself; see the table ``store``."""
 
     id: str
-    token: bytes
-    before: bytes | None
     changes: int
-    established: int
 
 
 def damaged(folder: Path, why: str) -> VerificationError:
@@ -50,30 +45,19 @@ def damaged(folder: Path, why: str) -> VerificationError:
 
 def mark_of(connection: sqlite3.Connection) -> Mark:
     """Return the mark of the database."""
-    return _mark(connection, "SELECT id, token, before, changes, established FROM store", DATABASE)
-
-
-def mark_of_copy(connection: sqlite3.Connection) -> Mark | None:
-    """Return the mark of the attached second copy; None if it has no tables yet."""
-    if not connection.execute("SELECT count(*) FROM copy.sqlite_master").fetchone()[0]:
-        return None
-    return _mark(connection, "SELECT id, token, NULL, changes, 1 FROM copy.copied_store", COPY)
-
-
-def _mark(connection: sqlite3.Connection, sql: str, name: str) -> Mark:
     try:
-        row = connection.execute(sql).fetchone()
+        row = connection.execute("SELECT id, changes, token FROM store").fetchone()
     except sqlite3.OperationalError as error:
         if getattr(error, "sqlite_errorcode", None) is not None:
             raise
-        raise UnsoundError(f"the id in {name} is not a text") from None  # Python raised it
+        raise UnsoundError(f"the id in {DATABASE} is not a text") from None  # Python raised it
     if row is None:
-        raise UnsoundError(f"{name} has no id")
-    mark = Mark(*row)
-    kinds = [str, bytes, bytes if mark.before is not None else type(None), int, int]
-    if [type(value) for value in mark] != kinds or not 0 <= mark.changes < MAX_CHANGES:
-        raise UnsoundError(f"the table with the id in {name} is damaged")
-    return mark
+        raise UnsoundError(f"{DATABASE} has no id")
+    store_id, changes, token = row
+    kinds = type(store_id), type(changes), type(token)
+    if kinds != (str, int, bytes) or not 0 <= changes < MAX_CHANGES:
+        raise UnsoundError(f"the table with the id in {DATABASE} is damaged")
+    return Mark(store_id, changes)
 
 
 def read_id(folder: Path) -> str | None:
@@ -104,11 +88,7 @@ def write_id(folder: Path, store_id: str) -> None:
 
 def has_traces(folder: Path) -> bool:
     """Return whether `folder` holds any file of a store, apart from its database."""
-    return (
-        os.path.lexists(folder / ID_FILE)
-        or os.path.lexists(folder / COPY)
-        or has_block_files(folder)
-    )
+    return os.path.lexists(folder / ID_FILE) or has_block_files(folder)
 
 
 def is_store(folder: Path) -> bool:
@@ -127,22 +107,11 @@ def has_block_files(folder: Path) -> bool:
     )
 
 
-def why_unsound(found: str | None, main: Mark, copy: Mark | None) -> str | None:
-    """Return why the id of the folder and the two databases do not belong together, or None."""
-    if found is None:
+def why_unsound(folder: Path, mark: Mark) -> str | None:
+    """Return why the database with `mark` may not be that of `folder`, or None."""
+    folder_id = read_id(folder)
+    if folder_id is None:
         return f"the file {ID_FILE} is missing"
-    if not found:
+    if not folder_id:
         return f"the file {ID_FILE} does not hold an id"
-    if found != main.id:
-        return f"{ID_FILE} and {DATABASE} belong to two stores"
-    return f"{COPY} is missing" if copy is None else why_apart(main, copy)
-
-
-def why_apart(main: Mark, copy: Mark) -> str | None:
-    """Return why the databases are not of the same store and the same time, or None."""
-    if copy.id != main.id:
-        return f"{DATABASE} and {COPY} belong to two stores"
-    if copy.token not in {main.token, main.before}:
-        older = DATABASE if main.changes < copy.changes else COPY
-        return f"{older} is out of date"
-    return None
+    return None if folder_id == mark.id else f"{ID_FILE} and {DATABASE} belong to two stores"

@@ -1,4 +1,4 @@
-"""Opening the two databases of a store: make or migrate them, or find what is wrong."""
+"""Opening the database of a store: make it, or find what is wrong."""
 
 import functools
 import os
@@ -12,19 +12,15 @@ from typing import Final, NamedTuple, ParamSpec, TypeVar
 
 from holdfast.errors import ConfigError, ProviderError
 from holdfast.repository.database import schema
-from holdfast.repository.database.errors import code_of, is_damage, is_full, is_of_content, typed
+from holdfast.repository.database.errors import code_of, is_damage, is_of_content, typed
 from holdfast.repository.database.identity import (
-    COPY,
     DATABASE,
     FOLDER,
-    Mark,
     UnsoundError,
     has_block_files,
     has_traces,
     mark_of,
-    mark_of_copy,
     read_id,
-    why_apart,
     why_unsound,
     write_id,
 )
@@ -40,7 +36,7 @@ from holdfast.repository.rows import nanoseconds
 # mount. So each reading compares the file before and after, and fails if it changed.
 
 HAS_EFFECTIVE_IDS: Final = os.access in os.supports_effective_ids
-WRITTEN_PATHS: Final = ("", DATABASE, COPY, FOLDER)
+WRITTEN_PATHS: Final = ("", DATABASE, FOLDER)
 
 
 class DatabaseState(NamedTuple):
@@ -114,23 +110,14 @@ def _size(path: Path) -> int:
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
+MAGIC: Final = b"SQLite format 3\0"
+HEADER_SIZE: Final = 100
+VERSION_AT: Final = slice(60, 64)  # of a database file: its `user_version`
 BUSY_SECONDS: Final = 60.0
 PAUSE: Final = 0.01
 CACHE_KIB: Final = 8 << 10
 # Pages of 4 KiB: a log is moved into its database before it is larger than the reserve.
 LOG_PAGES: Final = 256
-
-
-class Opened(NamedTuple):
-    """A connection to both databases.
-
-    `fault` is why they do not belong together, or None. `writable` is False if a change could not
-    be written to both.
-    """
-
-    connection: sqlite3.Connection
-    fault: str | None
-    writable: bool
 
 
 def patient(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
@@ -175,8 +162,11 @@ def connect(path: Path, mode: str) -> sqlite3.Connection:
         connection.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
         if is_new and mode == "rwc":
             connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
-        _configure(connection, "main", mode)
-        check_kinds(connection, "main")
+        if mode != "ro":
+            connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+        check_kinds(connection)
     except BaseException:
         connection.close()
         raise
@@ -191,11 +181,41 @@ def check_regular(path: Path) -> None:
         raise ConfigError(f"path {path.parent} holds no sound repository: {error}") from None
 
 
-def open_databases(folder: Path) -> Opened:
-    """Open the databases in `folder` for writing; make them if the folder holds no store.
+def check_version(folder: Path) -> None:
+    """Raise `ConfigError` if another version of Holdfast made the store. Nothing is written.
 
-    Raise `UnsoundError` if the database is missing or damaged, and `ConfigError` if it was not made
-    by Holdfast.
+    SQLite would make a log to read the database, so this reads the header of the file.
+    """
+    check_regular(folder / DATABASE)
+    version = int.from_bytes(read_header(folder / DATABASE)[VERSION_AT], "big", signed=True)
+    if version:  # 0: it has no tables yet, or belongs to another program
+        _compare_version(folder, version)
+
+
+def read_header(path: Path) -> bytes:
+    """Return the header of a database file; empty if it has none, or cannot be read."""
+    try:
+        with path.open("rb") as file:
+            header = file.read(HEADER_SIZE)
+    except OSError:  # it is raised again when SQLite opens the file
+        return b""
+    return header if header.startswith(MAGIC) and len(header) == HEADER_SIZE else b""
+
+
+def _compare_version(folder: Path, version: int) -> None:
+    if version != schema.VERSION:
+        raise ConfigError(
+            f"the store in {folder} was made by another version of Holdfast (schema {version}, "
+            f"this one reads {schema.VERSION}): use that version, or another path; to move the "
+            "content, run `holdfast backup` there and `holdfast restore` here"
+        )
+
+
+def open_database(folder: Path) -> sqlite3.Connection:
+    """Open the database in `folder` for writing; make it if the folder holds no store.
+
+    Raise `UnsoundError` if it is missing, damaged or may belong to other blocks, and `ConfigError`
+    if it was not made by this version of Holdfast.
     """
     path = folder / DATABASE
     # The order matters: another process may just make a store, and makes the database first.
@@ -212,103 +232,42 @@ def open_databases(folder: Path) -> Opened:
 
 
 @patient
-def _open(folder: Path) -> Opened:
+def _open(folder: Path) -> sqlite3.Connection:
     connection = connect(folder / DATABASE, "rwc")
     try:
-        _prepare(connection, folder)
-        check_tables(connection, "main")
-        return Opened(connection, *_attach(connection, folder))
+        if not schema.version_of(connection):
+            with _transaction(connection):
+                _make_tables(connection, folder)
+        _compare_version(folder, schema.version_of(connection))
+        check_tables(connection)
+        if why_unsound(folder, mark_of(connection)) is not None:
+            with _transaction(connection):  # another process may just write the id
+                _finish(connection, folder)
+        schema.count_changes(connection)
     except BaseException:
         connection.close()
         raise
+    return connection
 
 
-def _prepare(connection: sqlite3.Connection, folder: Path) -> None:
-    """Make or migrate the tables; raise `ConfigError` if a newer version made them."""
-    version = schema.version_of(connection)
-    if version < schema.VERSION:
-        with _transaction(connection):
-            version = _make_tables(connection, folder)
-    if version > schema.VERSION:
-        raise ConfigError(
-            f"path {folder} was written by a newer version of Holdfast "
-            f"(schema {version}, this one knows {schema.VERSION}): upgrade, or use another path"
-        )
+def _make_tables(connection: sqlite3.Connection, folder: Path) -> None:
+    if schema.version_of(connection):
+        return  # another process was faster
+    if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+        raise sqlite3.DatabaseError(f"{DATABASE} belongs to another program")
+    if has_traces(folder):
+        raise UnsoundError(f"{DATABASE} is empty")
+    schema.create(connection)
 
 
-def _make_tables(connection: sqlite3.Connection, folder: Path) -> int:
-    """Make or migrate the tables in a transaction; return their version."""
-    version = schema.version_of(connection)
-    if version == 0:
-        if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-            raise sqlite3.DatabaseError(f"{DATABASE} belongs to another program")
-        if has_traces(folder):
-            raise UnsoundError(f"{DATABASE} is empty")
-        schema.create(connection)
-    elif version in {1, 2}:
-        check_tables(connection, "main")
-        sql = "SELECT 1 FROM blocks WHERE data IS NULL LIMIT 1"
-        if version == 1 and connection.execute(sql).fetchone() is None and has_block_files(folder):
-            raise UnsoundError(f"{DATABASE} lists none of the files in the folder blocks")
-        schema.migrate(connection)
-    return max(version, schema.VERSION)
-
-
-def _attach(connection: sqlite3.Connection, folder: Path) -> tuple[str | None, bool]:
-    """Attach or make the second copy; return `fault` and `writable` of `Opened`."""
-    main, found = mark_of(connection), read_id(folder)
-    path = folder / COPY
-    check_regular(path)
-    # Make a new copy only if the database is known to belong to this folder.
-    may_make = found == main.id or not main.established
-    if not may_make and not path.exists():
-        return why_unsound(found, main, None), False
-    try:
-        attach_copy(connection, path, "rwc" if may_make else "rw")
-        copy = mark_of_copy(connection)
-        if not main.established or why_unsound(found, main, copy) is not None:
-            # Another process may have written in between: compare again while nobody can.
-            main, copy, found = _finish(connection, folder)
-    except sqlite3.Error as error:
-        if is_damage(error):
-            return f"{COPY} cannot be read: {error}", False
-        if main.established and is_full(error):  # the database can still be read
-            return f"{COPY} is missing, and the disk is full", False
-        raise
-    writable = copy is not None and why_apart(main, copy) is None
-    if writable:
-        schema.mirror(connection)
-    return why_unsound(found, main, copy), writable
-
-
-def attach_copy(connection: sqlite3.Connection, path: Path, mode: str) -> None:
-    """Attach the second copy to a connection under the name ``copy``."""
-    check_regular(path)
-    is_new = not path.exists() or not path.stat().st_size
-    connection.execute("ATTACH DATABASE ? AS copy", (_uri(path, mode),))
-    if is_new and mode == "rwc":
-        connection.execute("PRAGMA copy.auto_vacuum = INCREMENTAL")
-    _configure(connection, "copy", mode)
-    if connection.execute("SELECT count(*) FROM copy.sqlite_master").fetchone()[0]:
-        check_tables(connection, "copy")
-
-
-def _finish(connection: sqlite3.Connection, folder: Path) -> tuple[Mark, Mark | None, str | None]:
-    """Finish a new store, or make the copy of one that lost it; return both marks and the id.
-
-    If the files do not belong together, nothing is changed.
-    """
-    with _transaction(connection):
-        main, copy, found = mark_of(connection), mark_of_copy(connection), read_id(folder)
-        if not main.established and found is None:
-            write_id(folder, main.id)
-            found = main.id
-        if found == main.id and copy is None:
-            schema.fill_copy(connection)
-            copy = mark_of_copy(connection)
-        if not main.established and why_unsound(found, main, copy) is None:
-            connection.execute("UPDATE store SET established = 1")
-    return main, copy, found
+def _finish(connection: sqlite3.Connection, folder: Path) -> None:
+    """Write the id of a new store into its folder; raise `UnsoundError` if the ids differ."""
+    mark = mark_of(connection)
+    if not mark.changes and read_id(folder) is None and not has_block_files(folder):
+        write_id(folder, mark.id)
+    fault = why_unsound(folder, mark)
+    if fault is not None:
+        raise UnsoundError(fault)
 
 
 @contextmanager
@@ -322,13 +281,6 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
-
-
-def _configure(connection: sqlite3.Connection, name: str, mode: str) -> None:
-    if mode != "ro":
-        connection.execute(f"PRAGMA {name}.journal_mode = WAL")
-    connection.execute(f"PRAGMA {name}.synchronous = FULL")
-    connection.execute(f"PRAGMA {name}.cache_size = -{CACHE_KIB}")
 
 
 def file_id(path: Path) -> tuple[int, int] | None:

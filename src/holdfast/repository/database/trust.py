@@ -74,71 +74,42 @@ def harden(connection: sqlite3.Connection) -> None:
         connection.setconfig(defensive, True)  # type: ignore[attr-defined, unused-ignore]  # noqa: FBT003
 
 
-def check_kinds(connection: sqlite3.Connection, name: str) -> None:
+def check_kinds(connection: sqlite3.Connection) -> None:
     """Raise `sqlite3.DatabaseError` if there is anything but plain tables and indexes."""
-    for (kind, each), sql in _schema(connection, name).items():
+    for (kind, name), sql in _schema(connection).items():
         if kind not in {"table", "index"} or sql.startswith("create virtual"):
-            raise sqlite3.DatabaseError(f"the {kind} {each!r:.80} in it was not made by Holdfast")
+            raise sqlite3.DatabaseError(f"the {kind} {name!r:.80} in it was not made by Holdfast")
 
 
-def check_tables(connection: sqlite3.Connection, name: str) -> None:
-    """Raise `sqlite3.DatabaseError` unless the database `name` has exactly our tables.
-
-    `name` is ``main`` or ``copy``.
-    """
-    known = _known_schema(connection, name)
-    found = _schema(connection, name)
-    for key in (*found, *known):
-        _compare(found, known, key)
+def check_tables(connection: sqlite3.Connection) -> None:
+    """Raise `sqlite3.DatabaseError` unless the database has exactly our tables."""
+    actual, expected = _schema(connection), _expected_schema()
+    for key in (*actual, *expected):
+        _compare(actual, expected, key)
 
 
-def check_table(connection: sqlite3.Connection, table: str, name: str) -> None:
-    """Raise `sqlite3.DatabaseError` unless `table` is one of ours in ``main`` or ``copy``.
-
-    The connection has this one database open, as its first.
-    """
-    _compare(_schema(connection, "main"), _known_schema(connection, name), ("table", table))
+def check_table(connection: sqlite3.Connection, table: str) -> None:
+    """Raise `sqlite3.DatabaseError` unless `table` is as we make it."""
+    _compare(_schema(connection), _expected_schema(), ("table", table))
 
 
-def is_version_1(connection: sqlite3.Connection, name: str) -> bool:
-    """Return whether Holdfast 0.1 made the database `name`."""
-    return name == "main" and schema.version_of(connection) == 1
+def _compare(actual: Schema, expected: Schema, key: tuple[str, str]) -> None:
+    if actual.get(key) != expected.get(key):
+        kind, name = key
+        how = "is missing in it" if key not in actual else "in it was not made by Holdfast"
+        raise sqlite3.DatabaseError(f"the {kind} {name!r:.80} {how}")
 
 
-def _known_schema(connection: sqlite3.Connection, name: str) -> Schema:
-    version = schema.version_of(connection) if name == "main" else 0
-    return _known_schemas()[f"version {version}" if version in {1, 2} else name]
-
-
-def _compare(found: Schema, known: Schema, key: tuple[str, str]) -> None:
-    if found.get(key) != known.get(key):
-        kind, each = key
-        how = "is missing in it" if key not in found else "in it was not made by Holdfast"
-        raise sqlite3.DatabaseError(f"the {kind} {each!r:.80} {how}")
-
-
-def _schema(connection: sqlite3.Connection, name: str) -> Schema:
-    rows = connection.execute(f"SELECT type, name, sql FROM {name}.sqlite_master")  # noqa: S608
-    return {(str(kind), str(each)): _plain(sql) for kind, each, sql in rows.fetchall()}
+def _schema(connection: sqlite3.Connection) -> Schema:
+    rows = connection.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
+    return {(str(kind), str(name)): _plain(sql) for kind, name, sql in rows}
 
 
 @functools.cache
-def _known_schemas() -> dict[str, Schema]:
-    """Return the schemas of a new database, of its second copy, and of the older versions."""
+def _expected_schema() -> Schema:
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-        connection.execute("ATTACH DATABASE ':memory:' AS copy")
         schema.create(connection)
-        schema.fill_copy(connection)
-        known = {name: _schema(connection, name) for name in ("main", "copy")}
-    second = {
-        **known["main"],
-        ("table", "store"): _plain(schema.STORE_TABLE_2),
-        ("index", "pins_by_key"): _plain(schema.PINS_BY_KEY_2),
-    }
-    del second["index", "pins_pinned"], second["index", "pins_unpinned"]
-    first = {**second, ("table", "adds"): _plain(schema.ADDS_TABLE_1)}
-    del first["table", "store"]
-    return {**known, "version 1": first, "version 2": second}
+        return _schema(connection)
 
 
 @functools.lru_cache(maxsize=100)

@@ -1,8 +1,9 @@
-"""Checking a store: its databases, every block, and that no pin misses a block."""
+"""Checking a store: its database, every block, and that no pin misses a block."""
 
 import sqlite3
 from collections.abc import Iterator
-from typing import Final
+from itertools import islice
+from typing import Final, NamedTuple
 
 from holdfast.content.blocks import check_block
 from holdfast.content.cid import CID
@@ -10,15 +11,14 @@ from holdfast.content.codecs import has_links, links_of
 from holdfast.errors import ClientError, ConfigError, VerificationError
 from holdfast.repository.block_files import BlockFiles
 from holdfast.repository.database import Database, schema
-from holdfast.repository.database.identity import COPY, DATABASE, mark_of, mark_of_copy
+from holdfast.repository.database.identity import DATABASE
 from holdfast.repository.rows import SMALLEST_ID, BadRowError, cid_of, is_sound_raw
-from holdfast.repository.upkeep.garbage import BATCH, Damage
-from holdfast.repository.upkeep.live_blocks import find_live
+from holdfast.repository.upkeep.garbage import BATCH, find_live
 from holdfast.sources.sources import Progress
 
 # Reporting the progress of a check, which looks at each block several times.
 
-LOOKS: Final = 3  # at each block: in the second copy, in the database, and below the pins
+LOOKS: Final = 2  # at each block: by itself, and below the pins
 
 
 class CheckProgress:
@@ -52,33 +52,43 @@ class CheckProgress:
         self.advance(self.total - self._done)
 
 
-# Checking the two databases of a store, and whether its files belong together.
-
-REPORTED: Final = 1000  # blocks between two reports of progress
-
-# How many small blocks and pins are only in the database, and how many are only in the copy.
-COMPARE: Final = f"""
-SELECT (SELECT count(*) FROM blocks WHERE data IS NOT NULL AND NOT EXISTS (
-    SELECT 1 FROM copied_blocks WHERE copied_blocks.id = blocks.id
-    AND copied_blocks.key = blocks.key))
-  + (SELECT count(*) FROM pins WHERE NOT EXISTS (
-    SELECT 1 FROM copied_pins WHERE {schema.SAME_PIN})),
-  (SELECT count(*) FROM copied_blocks WHERE NOT EXISTS (
-    SELECT 1 FROM blocks WHERE blocks.id = copied_blocks.id
-    AND blocks.key = copied_blocks.key AND blocks.data IS NOT NULL))
-  + (SELECT count(*) FROM copied_pins WHERE NOT EXISTS (
-    SELECT 1 FROM pins WHERE {schema.SAME_PIN}))
-"""  # noqa: S608 - ours
+UNLISTED: Final = "its file is not in the database; `holdfast repair` adds it"
 
 
-def find_faults(database: Database, steps: CheckProgress) -> Iterator[str]:
-    """Yield what is wrong with the id of the store, its database and the second copy."""
+class Damage(NamedTuple):
+    """What is wrong with a block; with the store as a whole if `cid` is empty."""
+
+    cid: str
+    what: str
+
+
+def check(
+    database: Database, files: BlockFiles, progress: Progress | None = None
+) -> Iterator[Damage]:
+    """Yield what is wrong with the database, then with blocks, then which blocks are missing."""
+    steps = CheckProgress(progress)
+    faults = list(_find_faults(database, steps))
+    yield from (Damage("", fault) for fault in faults)
+    try:
+        yield from _damaged(database, files, steps)
+        yield from _unlisted(database, files)
+        with find_live(database, steps.found) as live:
+            missing = [cid_of(key) for key in live.missing()]
+        yield from (Damage(str(cid), "a pin needs it, and it is missing") for cid in missing)
+    except VerificationError as error:
+        if not faults:
+            yield Damage("", str(error))
+    steps.finish()
+
+
+def _find_faults(database: Database, steps: CheckProgress) -> Iterator[str]:
+    """Yield what is wrong with the id of the store and its database."""
     fault = database.find_fault()
     if fault is not None:
         yield fault
     try:
         with database.reading() as connection:
-            rows = connection.execute("PRAGMA main.quick_check(3)").fetchall()
+            rows = connection.execute("PRAGMA quick_check(3)").fetchall()
             (blocks,) = connection.execute("SELECT count(*) FROM blocks").fetchone()
             steps.total = LOOKS * blocks
             if schema.counts(connection) != connection.execute(schema.COUNT).fetchone():
@@ -88,57 +98,6 @@ def find_faults(database: Database, steps: CheckProgress) -> Iterator[str]:
             yield str(error)
         return
     yield from (f"{DATABASE}: {text}" for (text,) in rows if text != "ok")
-    if fault is None and database.has_copy():
-        try:
-            yield from _find_faults_of_copy(database, steps)
-        except VerificationError as error:
-            yield f"{COPY}: {error}"
-
-
-def _find_faults_of_copy(database: Database, steps: CheckProgress) -> Iterator[str]:
-    damaged = 0
-    with database.comparing() as connection:
-        rows = connection.execute("PRAGMA copy.quick_check(3)").fetchall()
-        yield from (f"{COPY}: {text}" for (text,) in rows if text != "ok")
-        if rows != [("ok",)]:
-            return
-        absent, extra = connection.execute(COMPARE).fetchone()
-        copy = mark_of_copy(connection)
-        # After a crash the copy may be one transaction behind. The next write updates it.
-        if copy is not None and copy.token == mark_of(connection).token:
-            if absent:
-                yield f"{COPY}: {absent} blocks or pins are not in it"
-            if extra:
-                yield f"{COPY}: {extra} blocks or pins in it are not in {DATABASE}"
-        blocks = connection.execute("SELECT key, data FROM copied_blocks")
-        for count, (key, data) in enumerate(blocks, 1):
-            try:
-                if not is_sound_raw(key, data):
-                    check_block(cid_of(key), data)
-            except (ClientError, BadRowError):
-                damaged += 1
-            if not count % REPORTED:
-                steps.advance(REPORTED)
-    if damaged:
-        yield f"{COPY}: {damaged} blocks in it are damaged"
-
-
-def check(
-    database: Database, files: BlockFiles, progress: Progress | None = None
-) -> Iterator[Damage]:
-    """Yield what is wrong with the databases, then damaged blocks, then missing blocks."""
-    steps = CheckProgress(progress)
-    faults = list(find_faults(database, steps))
-    yield from (Damage("", fault) for fault in faults)
-    try:
-        yield from _damaged(database, files, steps)
-        with find_live(database, steps.found) as live:
-            missing = [cid_of(key) for key in live.missing()]
-        yield from (Damage(str(cid), "a pin needs it, and it is missing") for cid in missing)
-    except VerificationError as error:
-        if not faults:
-            yield Damage("", str(error))
-    steps.finish()
 
 
 def _damaged(database: Database, files: BlockFiles, steps: CheckProgress) -> Iterator[Damage]:
@@ -160,6 +119,38 @@ def _damaged(database: Database, files: BlockFiles, steps: CheckProgress) -> Ite
             break
         last = numbers[-1]
         steps.advance(len(numbers))
+
+
+def _unlisted(database: Database, files: BlockFiles) -> Iterator[Damage]:
+    """Yield the block files that have no row.
+
+    Either the database is older than they are, or a process was killed in the middle of an add. An
+    add renames a file and inserts its row while nobody else can write.
+    """
+    keys = files.all_keys()
+    sql = "SELECT 1 FROM blocks WHERE key = ?"
+    while some := list(islice(keys, BATCH)):
+        with database.reading() as connection:
+            suspects = [key for key in some if not connection.execute(sql, (key,)).fetchone()]
+        for key in suspects:
+            with database.frozen() as connection:
+                is_listed = connection.execute(sql, (key,)).fetchone() is not None
+                what = None if is_listed else _judge_unlisted(files, cid_of(key))
+            if what is not None:
+                yield Damage(str(cid_of(key)), what)
+
+
+def _judge_unlisted(files: BlockFiles, cid: CID) -> str | None:
+    try:
+        data = files.read_file(bytes(cid))
+        if data is None:
+            return None  # a collection has just removed it
+        check_block(cid, data)
+    except OSError as error:
+        return f"its file is not in the database, and cannot be read: {error.strerror}"
+    except ClientError as error:
+        return f"its file is not in the database, and is damaged: {error}"
+    return UNLISTED
 
 
 def _verify_some(

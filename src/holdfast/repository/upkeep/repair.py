@@ -1,6 +1,6 @@
-"""Rebuilding the databases of a store from its block files and from the old databases.
+"""Rebuilding the database of a store from its block files and from what the old one still has.
 
-The new databases are built beside the old ones and replace them at the end. Until then nothing is
+The new database is built beside the old one and replaces it at the end. Until then nothing is
 changed, so a repair that was killed can be run again. Block files are never changed.
 """
 
@@ -22,123 +22,110 @@ from holdfast.disk.folders import Folder, no_regular_file
 from holdfast.errors import ClientError, ProviderError, VerificationError
 from holdfast.repository.block_files import FILE_SIZE, BlockFiles, WrittenBlock
 from holdfast.repository.database import schema
-from holdfast.repository.database.errors import is_damage, is_full
+from holdfast.repository.database.errors import is_full
 from holdfast.repository.database.identity import (
-    COPY,
     DATABASE,
     ID,
     ID_FILE,
-    MAX_CHANGES,
+    Mark,
+    UnsoundError,
+    mark_of,
     read_id,
     write_id,
 )
-from holdfast.repository.database.opening import attach_copy, check_regular, connect
-from holdfast.repository.database.trust import check_table, is_version_1
+from holdfast.repository.database.opening import check_regular, connect, read_header
+from holdfast.repository.database.trust import SUFFIXES, check_table
 from holdfast.repository.owners import Owner, alone
 from holdfast.repository.pins import pin_of
-from holdfast.repository.rows import BadRowError, cid_of, placeholders
-from holdfast.repository.upkeep.garbage import Damage
+from holdfast.repository.rows import (
+    LARGEST_ID,
+    SMALLEST_ID,
+    BadRowError,
+    cid_of,
+    is_key,
+    placeholders,
+)
+from holdfast.repository.upkeep.checking import Damage
 
 # Reading a database that may be damaged, or may belong to another store.
 
-# The tables with small blocks and pins in each of the two files.
-TABLES: Final = {DATABASE: ("blocks", "pins"), COPY: ("copied_blocks", "copied_pins")}
-MARKS: Final = {
-    DATABASE: ("store", "SELECT id, changes FROM store"),
-    COPY: ("copied_store", "SELECT id, changes FROM copied_store"),
-}
-SCHEMAS: Final = {DATABASE: "main", COPY: "copy"}
-
-
-class Row(NamedTuple):
-    """A row of the table `blocks` or `pins`. Its values are not checked."""
-
-    table: str
-    values: tuple[Any, ...]
+MAX_MISSES: Final = 20_000  # ids that cannot be read, beyond the number of those that can
 
 
 class OldDatabase:
-    """One of the two databases before a repair. It is open until `close`.
+    """The database before a repair. It is open until `close`.
 
     Attributes:
-        id: The id of its store; None if it has none.
-        changes: How many transactions it had.
+        mark: Its id, and how many transactions it had; None if that cannot be read.
         damage: What is wrong with it; None if all of it could be read.
     """
 
-    def __init__(self, folder: Path, name: str) -> None:
-        self.path: Path = folder / name
-        self.name = name
-        self.id: str | None = None
-        self.changes: int = -1
+    def __init__(self, folder: Path) -> None:
+        self.path: Path = folder / DATABASE
+        self.mark: Mark | None = None
         self.damage: str | None = None
         self._connection: sqlite3.Connection | None = None
-        check_regular(self.path)
+        self._size = _restore_size(self.path)
         try:
             self._connection = connect(self.path, "rw")
             # Nobody may write while it is read.
             self._connection.execute("BEGIN IMMEDIATE")
-            if is_version_1(self._connection, "main"):
-                return
-            table, sql = MARKS[name]
-            check_table(self._connection, table, SCHEMAS[name])
-            store_id, changes = self._connection.execute(sql).fetchone() or (None, None)
-            self.id = store_id if isinstance(store_id, str) else None
-            if isinstance(changes, int) and 0 <= changes < MAX_CHANGES:
-                self.changes = changes
-        except sqlite3.Error as error:
+            check_table(self._connection, "store")
+            self.mark = mark_of(self._connection)
+        except (sqlite3.Error, UnsoundError) as error:
             self.damage = str(error) if os.path.lexists(self.path) else "it is missing"
 
-    def rows(self) -> Iterator[Row]:
-        """Yield the small blocks and the pins that can be read."""
+    def rows(self, table: str, columns: str) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows of `table` that can be read. Their values are not checked.
+
+        Each row is a query of its own: a cursor reads ahead, and would lose rows before a damaged
+        page.
+        """
         if self._connection is None:
             return
-        blocks, pins = TABLES[self.name]
-        for table, found, columns in (
-            ("blocks", blocks, "id, key, data"),
-            ("pins", pins, schema.PIN_COLUMNS),
-        ):
-            for values in self._rows(self._connection, found, columns):
-                yield Row(table, values)
-
-    def _rows(
-        self, connection: sqlite3.Connection, table: str, columns: str
-    ) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows from the first to a damaged page, then from the last back to it.
-
-        Each row is a query of its own: a cursor reads ahead, and would lose rows before the damage.
-        """
-        first = last = None
         try:
-            check_table(connection, table, SCHEMAS[self.name])
-            while (number := _next(connection, table, "min(id)", "id > ?", first)) is not None:
-                first = number
-                yield from self._row(connection, table, columns, number)
+            check_table(self._connection, table)
+        except sqlite3.Error as error:
+            self.damage = str(error)
             return
-        except sqlite3.Error as error:
-            self.damage = str(error)
-        with contextlib.suppress(sqlite3.Error):
-            check_table(connection, table, SCHEMAS[self.name])
-            while (number := _next(connection, table, "max(id)", "id < ?", last)) is not None:
-                if first is not None and number <= first:
-                    return
-                last = number
-                yield from self._row(connection, table, columns, number)
-
-    def _row(
-        self, connection: sqlite3.Connection, table: str, columns: str, number: int
-    ) -> Iterator[tuple[Any, ...]]:
-        """Yield the row, unless a value in it is too long or is not valid text."""
         sql = f"SELECT {columns} FROM {table} WHERE id = ?"  # noqa: S608 - ours
-        try:
-            row = connection.execute(sql, (number,)).fetchone()
-        except sqlite3.Error as error:
-            if is_damage(error):
-                raise
-            self.damage = str(error)
-        else:
-            if row is not None:
+        for number in self._ids(self._connection, table):
+            try:
+                row = self._connection.execute(sql, (number,)).fetchone()
+            except sqlite3.Error as error:  # a damaged page, or a value that is too long
+                self.damage = str(error)
+            else:
                 yield row
+
+    def _ids(self, connection: sqlite3.Connection, table: str) -> Iterator[int]:
+        """Yield the ids of rows, upwards. On a damaged page try one id after the other.
+
+        After too many in vain, yield the other ids downwards from the last one.
+        """
+        count = 0
+        first, last = SMALLEST_ID, LARGEST_ID
+        for upwards, end, sign in ((True, "min(id)", ">="), (False, "max(id)", "<=")):
+            sql = f"SELECT {end} FROM {table} WHERE id {sign} ?"  # noqa: S608 - ours
+            misses = 0
+            while misses < MAX_MISSES + count and first <= last:
+                try:
+                    (number,) = connection.execute(sql, (first if upwards else last,)).fetchone()
+                except sqlite3.Error as error:
+                    self.damage = str(error)
+                    misses += 1
+                    first, last = (max(first, 0) + 1, last) if upwards else (first, last - 1)
+                    continue
+                if number is None or number < first:
+                    return
+                yield number
+                count += 1
+                first, last = (number + 1, last) if upwards else (first, number - 1)
+
+    def keys(self, sql: str) -> list[Any]:
+        """Return the keys that a query finds; raise `sqlite3.Error` if a page is damaged."""
+        if self._connection is None:
+            raise sqlite3.DatabaseError(self.damage)
+        return [key for (key,) in self._connection.execute(sql)]
 
     def close(self) -> None:
         """Move the write-ahead log into the file, and close it."""
@@ -150,6 +137,9 @@ class OldDatabase:
             with contextlib.suppress(sqlite3.Error):
                 self._connection.close()
             self._connection = None
+        if self._size is not None:
+            os.truncate(self.path, self._size)
+            self._size = None
 
     def replace(self, new: Path, *, keep: bool) -> Path | None:
         """Replace the file by `new`; with `keep`, rename the old file and return its new path.
@@ -167,25 +157,35 @@ class OldDatabase:
         return aside
 
     def _put_aside(self) -> Path | None:
-        aside = self.path.with_name(f"{self.name}.aside-{secrets.token_hex(4)}")
+        aside = self.path.with_name(f"{DATABASE}.aside-{secrets.token_hex(4)}")
         for suffix in ("-shm", "-wal", ""):
             with contextlib.suppress(FileNotFoundError):
                 Path(f"{self.path}{suffix}").rename(f"{aside}{suffix}")
         return aside if aside.exists() else None
 
 
-def _next(
-    connection: sqlite3.Connection, table: str, end: str, beyond: str, number: int | None
-) -> int | None:
-    """Return the id of the next row beyond the row `number`, or of the first one."""
-    where, values = ("1", ()) if number is None else (beyond, (number,))
-    sql = f"SELECT {end} FROM {table} WHERE {where}"  # noqa: S608 - ours
-    (found,) = connection.execute(sql, values).fetchone()
-    return found  # type: ignore[no-any-return]
+def _restore_size(path: Path) -> int | None:
+    """Append zeros to a database that was cut, because SQLite reads nothing of it otherwise.
 
+    Return the size that it had, or None if it was not cut.
+    """
+    header = read_header(path)
+    page_size, pages = int.from_bytes(header[16:18], "big"), int.from_bytes(header[28:32], "big")
+    if not header or path.stat().st_size >= page_size * pages:
+        return None
+    size = path.stat().st_size
+    os.truncate(path, page_size * pages)
+    return size
+
+
+# Building the new database.
 
 NEW_DATABASE: Final = "holdfast.repair.sqlite3"
-NEW_COPY: Final = "holdfast.repair.copy.sqlite3"
+# The keys of the blocks and pins that the old database had, by indexes: other pages than the rows.
+OLD_BLOCKS: Final = "SELECT key FROM blocks INDEXED BY sqlite_autoindex_blocks_1"
+OLD_PINS: Final = "SELECT key FROM pins INDEXED BY pins_by_key WHERE removed IS NULL"
+
+SMALL: Final = f"pins, and blocks of less than {FILE_SIZE >> 10} KiB"
 
 # The keys of all blocks that a pin needs.
 LIVE: Final = """
@@ -234,7 +234,7 @@ class Repaired(NamedTuple):
 
 
 def repair(folder: Path, files: BlockFiles, owner: Owner) -> Repaired:
-    """Rebuild the databases in `folder`. Raise `ProviderError` if anybody else has it open."""
+    """Rebuild the database in `folder`. Raise `ProviderError` if anybody else has it open."""
     with alone(owner) as is_alone, _full_disk_as_oserror():
         if not is_alone:
             raise ProviderError(
@@ -248,7 +248,7 @@ def repair(folder: Path, files: BlockFiles, owner: Owner) -> Repaired:
 
 
 class _Rebuild:
-    """The new databases while they are built. Without `replace` they are removed at the end."""
+    """The new database while it is built. Without `replace` it is removed at the end."""
 
     def __init__(self, folder: Path, files: BlockFiles) -> None:
         self._folder = folder
@@ -258,58 +258,44 @@ class _Rebuild:
         self._lost: list[Damage] = []
         self._remove_new()
         # Raise the error of a file that cannot be used before anything is locked.
-        for name in (NEW_DATABASE, NEW_COPY, DATABASE, COPY):
+        for name in (NEW_DATABASE, DATABASE):
             check_regular(folder / name)
         status = Folder(folder).status(ID_FILE)
         if status is not None and not stat.S_ISREG(status.st_mode):
             raise no_regular_file(folder / ID_FILE)
-        self._found_id = read_id(folder)
-        self._old = [OldDatabase(folder, DATABASE), OldDatabase(folder, COPY)]
-        self._used = self._choose()
-        ids = [self._found_id, *(old.id for old in self._used)]
-        self._id = next((each for each in ids if each and ID.fullmatch(each)), None)
-        self._id = self._id or secrets.token_hex(16)
+        self._folder_id = read_id(folder)
+        self._old = OldDatabase(folder)
+        old_id = None if self._old.mark is None else self._old.mark.id
+        ids = [text for text in (self._folder_id, old_id) if text and ID.fullmatch(text)]
+        self._has_two_ids = len({*ids}) > 1
+        self._id = (ids or [secrets.token_hex(16)])[0]
         try:
             self._connection = connect(folder / NEW_DATABASE, "rwc")
         except BaseException:
-            self._close_old()
+            self._old.close()
             raise
 
-    def _choose(self) -> list[OldDatabase]:
-        """Return the old databases of this store, the newer first."""
-        main, copy = self._old
-        used = [main, copy]
-        if None not in {main.id, copy.id} and main.id != copy.id:
-            # The id of the folder decides. If it is neither of the two, both are used.
-            used = [old for old in used if old.id == self._found_id] or used
-        return sorted(used, key=lambda old: -old.changes)
-
     def run(self) -> Repaired:
-        """Build both databases, and return what is in them."""
+        """Build the database, and return what is in it."""
         connection = self._connection
-        attach_copy(connection, self._folder / NEW_COPY, "rwc")
-        for name in ("main", "copy"):  # no log: a build that was killed starts again
-            connection.execute(f"PRAGMA {name}.journal_mode = OFF")
+        connection.execute("PRAGMA journal_mode = OFF")  # a build that was killed starts again
         connection.execute("BEGIN")
         schema.create(connection, self._id)
+        schema.count_changes(connection)
         connection.execute("CREATE TEMP TABLE uuids (uuid TEXT PRIMARY KEY)")
         connection.execute("CREATE TEMP TABLE missing (key BLOB PRIMARY KEY)")
-        for old in self._used:
-            for table, values in old.rows():
-                self._take_block(*values[1:]) if table == "blocks" else self._take_pin(values)
-        for path in self._files.all_files():
-            self._take_file(bytes.fromhex(path.name))
+        for _, key, data in self._old.rows("blocks", "id, key, data"):
+            if isinstance(key, bytes) and isinstance(data, bytes):
+                self._insert(key, data, is_file=False)
+        for values in self._old.rows("pins", schema.PIN_COLUMNS):
+            self._take_pin(values)
+        for key in self._files.all_keys():
+            self._take_file(key)
         repaired = self._report()
-        changes = max(old.changes for old in self._old) + 1
-        connection.execute("UPDATE store SET established = 1, changes = ?", (changes,))
-        schema.count(connection)
-        schema.fill_copy(connection)
+        changes = 1 if self._old.mark is None else self._old.mark.changes + 1
+        connection.execute("UPDATE store SET changes = ?", (changes,))
         connection.execute("COMMIT")
         return repaired
-
-    def _take_block(self, key: Any, data: Any) -> None:
-        if isinstance(key, bytes) and isinstance(data, bytes):
-            self._insert(key, data, is_file=False)
 
     def _take_file(self, key: bytes) -> None:
         try:
@@ -331,8 +317,7 @@ class _Rebuild:
             return
         except (ClientError, BadRowError):
             return  # not the key of a block
-        known = self._connection.execute("SELECT 1 FROM blocks WHERE key = ?", (key,)).fetchone()
-        if known is None:
+        if not self._has("blocks", key):
             row = WrittenBlock(key, len(data), None if is_file else data, None, children)
             self._files.insert(self._connection, [row])
 
@@ -368,12 +353,6 @@ class _Rebuild:
         return Repaired(blocks, pins, roots, self._lost, [])
 
     def _lost_blocks(self) -> Iterator[Damage]:
-        if all(old.damage is not None for old in self._used):
-            yield Damage(
-                "",
-                f"pins, and blocks of less than {FILE_SIZE >> 10} KiB: "
-                "neither database could be read completely",
-            )
         execute = self._connection.execute
         needed = f"{LIVE} SELECT key FROM live WHERE key NOT IN (SELECT key FROM blocks)"  # noqa: S608
         for (key,) in execute(needed).fetchall():
@@ -381,41 +360,54 @@ class _Rebuild:
                 what = self._bad.pop(key, "it is missing")
                 yield Damage(str(cid_of(key)), f"a pin needs it: {what}")
         for key, what in self._bad.items():
-            sql = "SELECT 1 FROM blocks WHERE key = ?"
-            if execute(sql, (key,)).fetchone() is None:
+            if not self._has("blocks", key):
                 yield Damage(str(cid_of(key)), what)
+        if self._old.damage is not None:
+            yield from self._lost_rows()
+        if self._has_two_ids:
+            yield Damage("", f"{SMALL}: {DATABASE} was not the database of this store, by its id")
+
+    def _lost_rows(self) -> Iterator[Damage]:
+        """Yield the blocks and pins that the old database had, as far as its indexes name them."""
+        try:
+            for key in self._old.keys(OLD_BLOCKS):
+                if _is_key(key) and key not in self._bad and not self._has("blocks", key):
+                    yield Damage(str(cid_of(key)), "its row in the database could not be read")
+            for key in self._old.keys(OLD_PINS):
+                if _is_key(key) and not self._has("pins", key):
+                    yield Damage(str(cid_of(key)), "its pin in the database could not be read")
+        except sqlite3.Error:
+            yield Damage("", f"{SMALL}: the database could not be read completely")
+
+    def _has(self, table: str, key: bytes) -> bool:
+        sql = f"SELECT 1 FROM {table} WHERE key = ?"  # noqa: S608 - ours
+        return self._connection.execute(sql, (key,)).fetchone() is not None
 
     def replace(self) -> None:
-        """Replace the old databases by the new ones, each in one step."""
+        """Replace the old database by the new one in one step."""
         self._connection.close()
-        for old, name in zip(self._old, (NEW_DATABASE, NEW_COPY), strict=True):
-            old.close()
-            is_foreign = old not in self._used
-            aside = old.replace(self._folder / name, keep=is_foreign or old.damage is not None)
-            if old.damage is not None:
-                self.notes.append(f"{old.name} was damaged: {old.damage}")
-            if aside is not None:
-                whose = f"{old.name} of another store" if is_foreign else f"the old {old.name}"
-                self.notes.append(f"{whose} is now called {aside.name}")
+        old = self._old
+        old.close()
+        is_damaged = old.damage is not None
+        aside = old.replace(self._folder / NEW_DATABASE, keep=is_damaged or self._has_two_ids)
+        if is_damaged:
+            self.notes.append(f"{DATABASE} was damaged: {old.damage}")
+        if aside is not None:
+            self.notes.append(f"the old {DATABASE} is now called {aside.name}")
         sync_folder(self._folder)
-        if self._found_id != self._id:
-            write_id(self._folder, self._id or "")
+        if self._folder_id != self._id:
+            write_id(self._folder, self._id)
             self.notes.append("the id of the store was written again")
 
     def _remove_new(self) -> None:
-        for name in (NEW_DATABASE, NEW_COPY):
-            for suffix in ("", "-wal", "-shm", "-journal"):
-                Folder(self._folder).remove(f"{name}{suffix}")
+        for suffix in SUFFIXES:
+            Folder(self._folder).remove(f"{NEW_DATABASE}{suffix}")
 
     def __enter__(self) -> Self:
         return self
 
-    def _close_old(self) -> None:
-        for old in self._old:
-            old.close()
-
     def __exit__(self, *_: object) -> None:
-        self._close_old()
+        self._old.close()
         with contextlib.suppress(sqlite3.Error):
             self._connection.close()
         self._remove_new()
@@ -427,6 +419,10 @@ def _is_sound_pin(key: object, columns: tuple[Any, ...]) -> bool:
         return CID.parse(pin_of(columns).cid).key == key
     except BadRowError:
         return False
+
+
+def _is_key(key: object) -> bool:
+    return isinstance(key, bytes) and is_key(key.hex())
 
 
 def _is_inline(key: bytes) -> bool:

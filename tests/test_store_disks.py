@@ -1,235 +1,31 @@
-"""A store in trouble: checked beside writers, on a damaged or full disk, or only to be read."""
+"""A store on a disk that is full, or that can only be read."""
 
 import errno
 import os
 import shutil
-import sqlite3
 import subprocess
 import sys
-import threading
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from holdfast import Client
 from holdfast.content.cid import CID
-from holdfast.content.profiles import UNIXFS_V1_2025
-from holdfast.errors import ClientError, ProviderError
-from holdfast.repository import PinQuery, Repository
+from holdfast.errors import ProviderError
+from holdfast.repository import Repository
 from holdfast.repository.database.database import RESERVE
 from holdfast.testing import running_node
 from tests import disks
 from tests.disks import mount, unmount
-from tests.stores import make_version_1
+from tests.stores import DATABASE
 
-DATABASE, COPY = "holdfast.sqlite3", "holdfast.copy.sqlite3"
 FULL = r"disk of the store is full|No space left"
 
 
 @pytest.fixture
 def tmp_path(memory_folder):
     return memory_folder
-
-
-def cid_of(pin):
-    return CID.parse(pin.cid)
-
-
-# check beside gc
-
-CHURN = """
-import os, sys
-from holdfast.content.cid import CID
-from holdfast.content.profiles import UNIXFS_V1_2025
-from holdfast.repository import Repository
-with Repository(sys.argv[1]) as repository:
-    print("ready", flush=True)
-    while not os.path.exists(sys.argv[2]):
-        pins = [repository.add(os.urandom(20_000), UNIXFS_V1_2025)[0] for _ in range(5)]
-        pins.append(repository.add(os.urandom(300), UNIXFS_V1_2025)[0])
-        for pin in pins:
-            repository.unpin(CID.parse(pin.cid))
-        repository.collect_garbage()
-"""
-
-
-def test_a_check_beside_collections_finds_no_damage(tmp_path):
-    store, end = tmp_path / "store", tmp_path / "end"
-    with Repository(store) as repository:
-        for _ in range(20):
-            repository.add(os.urandom(20_000), UNIXFS_V1_2025)
-        other = subprocess.Popen(  # noqa: S603
-            [sys.executable, "-c", CHURN, str(store), str(end)], stdout=subprocess.PIPE
-        )
-        other.stdout.readline()
-
-        def churn():
-            with Repository(store) as writer:
-                while not end.exists():
-                    pins = [writer.add(os.urandom(20_000), UNIXFS_V1_2025)[0] for _ in range(5)]
-                    for pin in pins:
-                        writer.unpin(cid_of(pin))
-                    writer.collect_garbage()
-
-        thread = threading.Thread(target=churn)
-        thread.start()
-        try:
-            found = [damage for _ in range(20) for damage in repository.check()]
-        finally:
-            end.touch()
-            thread.join()
-            other.communicate()
-        assert found == []
-        assert other.returncode == 0
-
-
-def test_what_is_damaged_in_truth_is_still_found(tmp_path):
-    with Repository(tmp_path) as repository:
-        pins = [repository.add(bytes([n]) * 20_000, UNIXFS_V1_2025)[0] for n in range(5)]
-        for pin, harm in zip(pins, ("gone", "other bytes", "links", "", ""), strict=True):
-            path = repository._files.path(bytes(cid_of(pin)))
-            if harm == "gone":
-                path.unlink()
-            elif harm == "other bytes":
-                path.write_bytes(b"x")
-        with closing(sqlite3.connect(tmp_path / DATABASE)) as connection, connection:
-            connection.execute("INSERT INTO links SELECT id, key FROM blocks WHERE id = 3")
-        found = {damage.cid: damage.what for damage in repository.check()}
-    assert list(found) == [pins[0].cid, pins[1].cid, pins[2].cid]
-    gone, other, links = found.values()
-    assert gone == "its file is gone"
-    assert other.startswith("it is damaged")
-    assert links == "the database has other links for it than the block"
-
-
-# Damaged pages
-
-CALLS = (
-    lambda r, pin: b"".join(r.read(cid_of(pin))),
-    lambda r, pin: r.has(cid_of(pin)),
-    lambda r, pin: r.pins(PinQuery(held=None)),
-    lambda r, pin: r.pins(PinQuery(sort="name", name_contains="n")),
-    lambda r, pin: r.count_pins(),
-    lambda r, pin: r.find_pin(cid_of(pin)),
-    lambda r, pin: r.totals(),
-    lambda r, pin: list(r.check()),
-    lambda r, pin: b"".join(r.export_car(cid_of(pin))),
-    lambda r, pin: r.pin(cid_of(pin)),
-    lambda r, pin: r.update_pin(cid_of(pin), name="other"),
-    lambda r, pin: r.add(os.urandom(100), UNIXFS_V1_2025),
-    lambda r, pin: r.add(os.urandom(50_000), UNIXFS_V1_2025),
-    lambda r, pin: r.unpin(cid_of(pin)),
-    lambda r, pin: r.collect_garbage(),
-)
-
-
-@pytest.fixture(scope="module")
-def template(tmp_path_factory):
-    """A store whose databases have some pages of each kind."""
-    path = tmp_path_factory.mktemp("template") / "store"
-    with Repository(path) as repository:
-        with repository.adding() as adding:
-            for number in range(300):
-                data = b"%d" % number * 50
-                adding.put(CID.of_raw(data), data)
-            pin, _ = adding.pin(CID.of_raw(data))
-            for number in range(100):
-                adding.pin(CID.of_raw(b"%d" % number * 50), name=f"name-{number}")
-        repository.add(b"x" * 3_000_000, UNIXFS_V1_2025, name="large")
-    return path, pin
-
-
-def damage_page(path, number, kind):
-    with path.open("r+b") as file:
-        file.seek(number * 4096)
-        if kind == "cut":
-            file.truncate()
-        else:
-            file.write({"zeros": bytes(4096), "noise": b"\xa5\x5a\x0d" * 1365}[kind])
-
-
-@pytest.mark.parametrize("kind", ["zeros", "noise", "cut"])
-def test_a_damaged_page_is_a_typed_error_in_every_call(tmp_path, template, kind):
-    source, pin = template
-    pages = (source / DATABASE).stat().st_size // 4096
-    assert pages > 30
-    errors = 0
-    for name in (DATABASE, COPY):
-        for page in {0, 1, 2, 3, 4, 5, 7, pages // 3, pages // 2, pages - 1}:
-            store = tmp_path / f"{name}-{page}"
-            shutil.copytree(source, store)
-            damage_page(store / name, page, kind)
-            try:
-                with Repository(store) as repository:
-                    for call in CALLS:
-                        try:
-                            call(repository, pin)
-                        except ClientError as error:
-                            assert "\n" not in str(error)  # noqa: PT017
-                            errors += 1
-            except ClientError:
-                errors += 1
-            shutil.rmtree(store)
-    assert errors > 10
-
-
-def test_a_page_that_is_damaged_while_the_store_is_open_is_a_typed_error(tmp_path, template):
-    source, pin = template
-    shutil.copytree(source, tmp_path / "store")
-    with (
-        Repository(tmp_path / "store") as repository,
-        Client.init(path=tmp_path / "store") as client,
-    ):
-        path = tmp_path / "store" / DATABASE
-        for page in range(1, path.stat().st_size // 4096):
-            damage_page(path, page, "noise")
-        errors = 0
-        for call in CALLS:
-            try:
-                call(repository, pin)
-            except ClientError as error:
-                errors += "holdfast repair" in str(error)
-        assert errors
-        for call in (client.pins, lambda: client.retrieve(pin.cid), lambda: client.revoke(pin.cid)):
-            with pytest.raises(ClientError):
-                call()
-
-
-def test_the_node_says_that_its_store_is_damaged(tmp_path, template):
-    source, pin = template
-    store = shutil.copytree(source, tmp_path / "store")
-    with running_node(store) as node, Client.init(node.config) as client:
-        for page in range(1, (store / DATABASE).stat().st_size // 4096):
-            damage_page(store / DATABASE, page, "noise")
-        for call in (client.pins, lambda: client.store(1), lambda: client.revoke(pin.cid)):
-            with pytest.raises(ProviderError, match="The store of the node is damaged") as caught:
-                call()
-            assert caught.value.status == 500
-
-
-def test_the_command_line_calls_damage_by_its_name(commands, template):
-    source, pin = template
-    store = commands.folder / "store"
-    shutil.copytree(source, store)
-    for page in range(1, (store / DATABASE).stat().st_size // 4096):
-        damage_page(store / DATABASE, page, "noise")
-    for command in (["list"], ["store", "1"], ["retrieve", pin.cid]):
-        code, lines = commands.failure(*command, "--path", store)
-        assert code in {3, 14}
-        assert "damaged" in lines[0] or "no sound repository" in lines[0]
-        assert "holdfast repair" in "".join(lines)
-        assert "fault in holdfast" not in "".join(lines)
-
-
-def test_a_store_that_is_locked_for_too_long_is_a_provider_error(tmp_path, monkeypatch):
-    monkeypatch.setattr("holdfast.repository.database.opening.BUSY_SECONDS", 0.1)
-    with Repository(tmp_path) as repository:
-        with closing(sqlite3.connect(tmp_path / DATABASE, isolation_level=None)) as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            with pytest.raises(ProviderError, match=r"in use.*try again"):
-                repository.add(b"x", UNIXFS_V1_2025)
-        repository.add(b"x", UNIXFS_V1_2025)
 
 
 # A full disk
@@ -418,25 +214,6 @@ def test_a_store_on_a_read_only_disk_can_be_read(tmp_path, read_only_disk, comma
     assert snapshot(tmp_path / "store") == before
 
 
-def test_a_store_of_the_first_version_on_a_read_only_disk_is_copied_with_a_journal(
-    tmp_path, read_only_disk
-):
-    """It has no id, so the journal knows it by its folder."""
-    store, journal = tmp_path / "store", tmp_path / "journal"
-    made = make_store(store)
-    with Repository(store) as repository:
-        assert repository.id == (store / "holdfast.id").read_text().strip()
-    make_version_1(store)
-    read_only_disk(store)
-    with Client.init(path=store) as client, Client.init(path=tmp_path / "other") as other:
-        assert client.provider.repository.id == ""
-        for is_earlier in (False, True):
-            outcomes = client.copy_pins(to=other, journal=journal)
-            results = {each.item.cid: each.result().earlier for each in outcomes}
-            assert results == dict.fromkeys(made, is_earlier)
-    assert str(store) in journal.read_text()
-
-
 KILLED = """
 import os, signal, sys
 from holdfast import Client
@@ -495,7 +272,7 @@ import os, sys, tempfile
 from pathlib import Path
 sys.path.insert(0, sys.argv[3])
 from holdfast import Client
-from tests.test_hardening_12_store_in_trouble import assert_readable, make_store, read_all
+from tests.test_store_disks import assert_readable, make_store, read_all
 folder, whose = Path(sys.argv[1]), sys.argv[2]
 made = make_store(folder / "root")
 with Client.init(path=folder / "root") as client:

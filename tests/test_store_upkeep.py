@@ -1,4 +1,4 @@
-"""Stores that grow: memory, query plans, progress, and what happens beside a long collection."""
+"""`check` and `gc` of stores that grow: memory, query plans, progress, and others who write."""
 
 import hashlib
 import os
@@ -11,23 +11,21 @@ import time
 import tracemalloc
 from contextlib import closing
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 
 from holdfast.content.cid import CID
 from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.content.unixfs.directories import build_directory
-from holdfast.errors import VerificationError
+from holdfast.errors import ProviderError, VerificationError
 from holdfast.repository import PinQuery, Repository
 from holdfast.repository.database import schema
-from holdfast.repository.upkeep import garbage, live_blocks
+from holdfast.repository.upkeep import garbage
 from holdfast.sources.importing import import_content
-from tests import stores
 from tests.commands import BARS_AT_ONCE, Commands
+from tests.stores import DATABASE, change
 
 RAW_SHA256 = bytes.fromhex("01551220")
-ROOT = Path(__file__).parent.parent
 
 
 def fill(folder, count, *, pinned=True):
@@ -116,7 +114,7 @@ def is_scan(step):
 
     A scan by an index in the wanted order is none: it ends with the page.
     """
-    tables = "pins|blocks|links|leases|copied_pins|copied_blocks"
+    tables = "pins|blocks|links|leases"
     return re.match(rf"SCAN ({tables})\b(?!.*INDEX pins_)", step) or "TEMP B-TREE" in step
 
 
@@ -186,7 +184,7 @@ def explained(repository, statements):
     words = ("SELECT", "INSERT", "UPDATE", "DELETE", "WITH")
     chosen = [each for each in statements if each.lstrip().startswith(words)]
     assert len(chosen) > 10
-    with repository._database._writer.locked() as connection:
+    with repository._database.locked() as connection:
         found = {
             each: [step for step in plans(connection, each) if is_scan(step)] for each in chosen
         }
@@ -214,8 +212,7 @@ def test_a_collection_scans_no_table_for_each_batch(tmp_path, monkeypatch):
         often = [each for each in often if each.startswith(("SELECT", "DELETE", "UPDATE"))]
         assert len(often) > 5
         with repository._database.surveying(on_disk=False) as connection:
-            live_blocks.LiveBlocks(connection, 0)
-            connection.execute("ATTACH ? AS copy", (str(tmp_path / "holdfast.copy.sqlite3"),))
+            garbage.LiveBlocks(connection, 0)
             for each in often:
                 assert not [step for step in plans(connection, each) if is_scan(step)], each
 
@@ -226,21 +223,19 @@ def test_a_collection_scans_no_table_for_each_batch(tmp_path, monkeypatch):
 def counted(repository):
     with repository._database.reading() as connection:
         assert schema.counts(connection) == connection.execute(schema.COUNT).fetchone()
-        return schema.counts(connection), connection.execute(
-            "SELECT counted = token FROM store"
-        ).fetchone()[0]
+        return schema.counts(connection)
 
 
 def test_the_numbers_of_pins_follow_all_that_is_done(tmp_path):
     with Repository(tmp_path) as repository:
-        assert counted(repository) == ((0, 0, 0), 1)
+        assert counted(repository) == (0, 0, 0)
         cids = [add(repository, b"x" * size) for size in (10, 20, 30)]
-        assert counted(repository) == ((3, 0, 60), 1)
+        assert counted(repository) == (3, 0, 60)
         repository.unpin(cids[2])
         repository.update_pin(cids[0], name="other", change=lambda _: {"a": 1})
-        assert counted(repository) == ((2, 1, 30), 1)
+        assert counted(repository) == (2, 1, 30)
         add(repository, b"x" * 30)
-        assert counted(repository) == ((3, 1, 60), 1)
+        assert counted(repository) == (3, 1, 60)
         assert repository.totals() == (3, 60)
         assert [repository.count_pins(PinQuery(held=held)) for held in (True, False, None)] == [
             3,
@@ -249,71 +244,18 @@ def test_the_numbers_of_pins_follow_all_that_is_done(tmp_path):
         ]
         repository.collect_garbage()
         repository.repair()
-        assert counted(repository) == ((3, 1, 60), 1)
-
-
-def test_pins_of_an_older_version_that_still_runs_are_counted(tmp_path):
-    """It changes the token, as every transaction does, and has no triggers that count."""
-    with Repository(tmp_path) as repository:
-        cid = add(repository, b"x" * 10)
-        with closing(sqlite3.connect(tmp_path / "holdfast.sqlite3")) as older, older:
-            older.execute("ATTACH ? AS copy", (str(tmp_path / "holdfast.copy.sqlite3"),))
-            for table in ("pins", "copied_pins"):
-                older.execute(f"UPDATE {table} SET removed = 5")  # noqa: S608 - ours
-            older.execute("UPDATE store SET before = token, token = x'0123', changes = changes + 1")
-            older.execute(
-                "UPDATE copied_store SET (token, changes) = (SELECT token, changes FROM store)"
-            )
-        assert counted(repository) == ((0, 1, 0), 0)
-        assert repository.totals() == (0, 0)
-        add(repository, b"y" * 20)
-        assert counted(repository) == ((1, 1, 20), 1)
-        assert repository.find_pin(cid) is None
-        assert list(repository.check()) == []
+        assert counted(repository) == (3, 1, 60)
 
 
 def test_a_wrong_number_of_pins_is_reported_and_repaired(tmp_path):
     with Repository(tmp_path) as repository:
         add(repository, b"x")
-        with closing(sqlite3.connect(tmp_path / "holdfast.sqlite3")) as connection, connection:
-            connection.execute("UPDATE store SET pinned = 7")
+        change(tmp_path, "UPDATE store SET pinned = 7")
         (damage,) = repository.check()
         assert damage.what == "holdfast.sqlite3: its number of pins, or their size, is wrong"
         repository.repair()
         assert list(repository.check()) == []
         assert repository.totals() == (1, 1)
-
-
-def test_a_store_of_version_2_is_migrated_with_all_that_is_in_it(tmp_path):
-    pins = stores.fill(tmp_path)
-    stores.make_version_2(tmp_path)
-    stores.assert_full(tmp_path, pins)
-    with Repository(tmp_path) as repository:
-        assert counted(repository) == ((3, 1, sum(pin.size for pin in pins)), 1)
-        with repository._database.reading() as connection:
-            assert schema.version_of(connection) == schema.VERSION
-        assert repository.collect_garbage().blocks == 1
-
-
-def test_a_migration_of_version_2_that_is_killed_is_finished_at_the_next_opening(tmp_path):
-    assert stores.killed_at_all_points("migrate-2", tmp_path, stride=11) > 1
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_a_migration_of_version_2_that_is_killed_at_every_statement_loses_nothing(tmp_path):
-    assert stores.killed_at_all_points("migrate-2", tmp_path) > 20
-
-
-def test_a_damaged_database_of_version_2_is_repaired(tmp_path):
-    pins = stores.fill(tmp_path)
-    stores.make_version_2(tmp_path)
-    (tmp_path / "holdfast.id").unlink()
-    with Repository(tmp_path) as repository:
-        with pytest.raises(VerificationError, match="holdfast repair"):
-            repository.collect_garbage()
-        assert repository.repair().lost == []
-    stores.assert_full(tmp_path, pins)
 
 
 # Progress, and an interrupt
@@ -550,4 +492,80 @@ def test_without_space_for_a_temporary_file_memory_is_used(tmp_path, monkeypatch
         monkeypatch.setattr(repository._database, "surveying", refused)
         assert repository.collect_garbage().blocks == 500
     assert surveys == [True, False]
-    assert garbage.MARKED <= live_blocks.AT_ONCE  # so that they fit into one statement
+    assert garbage.MARKED <= garbage.AT_ONCE  # so that they fit into one statement
+
+
+# A check beside collections
+
+CHURN = """
+import os, sys
+from holdfast.content.cid import CID
+from holdfast.content.profiles import UNIXFS_V1_2025
+from holdfast.repository import Repository
+with Repository(sys.argv[1]) as repository:
+    print("ready", flush=True)
+    while not os.path.exists(sys.argv[2]):
+        pins = [repository.add(os.urandom(20_000), UNIXFS_V1_2025)[0] for _ in range(5)]
+        pins.append(repository.add(os.urandom(300), UNIXFS_V1_2025)[0])
+        for pin in pins:
+            repository.unpin(CID.parse(pin.cid))
+        repository.collect_garbage()
+"""
+
+
+def test_a_check_beside_collections_finds_no_damage(tmp_path):
+    store, end = tmp_path / "store", tmp_path / "end"
+    with Repository(store) as repository:
+        for _ in range(20):
+            repository.add(os.urandom(20_000), UNIXFS_V1_2025)
+        other = subprocess.Popen(  # noqa: S603
+            [sys.executable, "-c", CHURN, str(store), str(end)], stdout=subprocess.PIPE
+        )
+        other.stdout.readline()
+
+        def churn():
+            with Repository(store) as writer:
+                while not end.exists():
+                    pins = [writer.add(os.urandom(20_000), UNIXFS_V1_2025)[0] for _ in range(5)]
+                    for pin in pins:
+                        writer.unpin(CID.parse(pin.cid))
+                    writer.collect_garbage()
+
+        thread = threading.Thread(target=churn)
+        thread.start()
+        try:
+            found = [damage for _ in range(20) for damage in repository.check()]
+        finally:
+            end.touch()
+            thread.join()
+            other.communicate()
+        assert found == []
+        assert other.returncode == 0
+
+
+def test_what_is_damaged_in_truth_is_still_found(tmp_path):
+    with Repository(tmp_path) as repository:
+        pins = [repository.add(bytes([n]) * 20_000, UNIXFS_V1_2025)[0] for n in range(5)]
+        for pin, harm in zip(pins, ("gone", "other bytes", "links", "", ""), strict=True):
+            path = repository._files.path(bytes(CID.parse(pin.cid)))
+            if harm == "gone":
+                path.unlink()
+            elif harm == "other bytes":
+                path.write_bytes(b"x")
+        change(tmp_path, "INSERT INTO links SELECT id, key FROM blocks WHERE id = 3")
+        found = {damage.cid: damage.what for damage in repository.check()}
+    assert list(found) == [pins[0].cid, pins[1].cid, pins[2].cid]
+    gone, other, links = found.values()
+    assert gone == "its file is gone"
+    assert other.startswith("it is damaged")
+    assert links == "the database has other links for it than the block"
+
+
+def test_a_store_that_is_locked_for_too_long_is_a_provider_error(tmp_path, monkeypatch):
+    monkeypatch.setattr("holdfast.repository.database.opening.BUSY_SECONDS", 0.1)
+    with Repository(tmp_path) as repository:
+        with closing(sqlite3.connect(tmp_path / DATABASE, isolation_level=None)) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            with pytest.raises(ProviderError, match=r"in use.*try again"):
+                repository.add(b"x", UNIXFS_V1_2025)
+        repository.add(b"x", UNIXFS_V1_2025)

@@ -1,23 +1,22 @@
-"""Uploads keep their blocks, whatever the clock says; stores of version 1 are migrated."""
+"""Uploads keep their blocks, whatever the clock says and whoever is killed; new stores; forks."""
 
 import errno
 import os
+import random
 import signal
-import sqlite3
 import subprocess
 import sys
-import tarfile
 import time
+from pathlib import Path
 
 import pytest
 
 from holdfast.content.cid import CID
 from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.content.unixfs.files import FileImporter
-from holdfast.errors import ConfigError, ProviderError, VerificationError
+from holdfast.errors import ConfigError, ProviderError
 from holdfast.repository import Repository, owners
-from tests import stores
-from tests.stores import HALTED_UPLOAD, assert_full, block_files, fill, make_version_1
+from tests.stores import HALTED_UPLOAD, assert_whole_after_kills, block_files, change
 
 MIB = 1 << 20
 COLLECT = """
@@ -102,9 +101,7 @@ def test_what_a_killed_upload_left_is_collected_without_waiting_a_day(tmp_path, 
 def test_an_upload_whose_lease_is_gone_is_refused_although_others_have_leases(tmp_path):
     with Repository(tmp_path) as repository:
         first, importer = begin(repository)
-        with sqlite3.connect(tmp_path / "holdfast.sqlite3") as connection:
-            connection.execute("DELETE FROM adds")  # as if no lock could be seen from elsewhere
-        connection.close()
+        change(tmp_path, "DELETE FROM adds")  # as if no lock could be seen from elsewhere
         repository.collect_garbage()
         second, _ = begin(repository)
         with pytest.raises(ProviderError, match="given up"):
@@ -181,89 +178,6 @@ def test_a_link_in_the_place_of_the_owners_is_refused(tmp_path):
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
-# Version 1
-
-
-def test_a_store_of_version_1_is_migrated_with_all_that_is_in_it(tmp_path):
-    pins = fill(tmp_path)
-    make_version_1(tmp_path)
-    assert_full(tmp_path, pins)
-    with sqlite3.connect(tmp_path / "holdfast.sqlite3") as connection:
-        assert connection.execute("PRAGMA user_version").fetchone() == (3,)
-    connection.close()
-    with Repository(tmp_path) as repository:
-        assert repository.collect_garbage().blocks == 1
-    assert_full(tmp_path, pins)
-
-
-def test_a_migration_that_is_killed_anywhere_is_finished_at_the_next_opening(tmp_path):
-    assert stores.killed_at_all_points("migrate", tmp_path, stride=13) > 1
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_a_migration_that_is_killed_at_every_statement_loses_nothing(tmp_path):
-    assert stores.killed_at_all_points("migrate", tmp_path) > 30
-
-
-def test_a_database_of_version_1_that_knows_none_of_the_block_files_is_not_migrated(tmp_path):
-    """It was lost before the upgrade, and made anew: a collection would delete everything."""
-    fill(tmp_path)
-    make_version_1(tmp_path)
-    with sqlite3.connect(tmp_path / "holdfast.sqlite3") as connection:
-        for table in ("blocks", "links", "pins"):
-            connection.execute(f"DELETE FROM {table}")  # noqa: S608
-    connection.close()
-    files = block_files(tmp_path)
-    with Repository(tmp_path) as repository:
-        assert "lists none of the files" in next(repository.check()).what
-        with pytest.raises(VerificationError, match="holdfast repair"):
-            repository.collect_garbage()
-        assert len(repository.repair().roots) == len(files)
-    assert block_files(tmp_path) == files
-
-
-VERSION_1 = """
-import sqlite3, sys
-connection = sqlite3.connect(sys.argv[1], isolation_level=None)
-connection.execute("PRAGMA journal_mode = WAL")
-connection.execute("BEGIN IMMEDIATE")
-(version,) = connection.execute("PRAGMA user_version").fetchone()
-connection.execute("COMMIT")
-if version > 1:
-    sys.exit(f"schema {version}, this one knows 1")
-"""
-
-
-def test_the_check_of_version_1_refuses_a_newer_store(tmp_path):
-    fill(tmp_path)
-    command = [sys.executable, "-c", VERSION_1, str(tmp_path / "holdfast.sqlite3")]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
-    assert result.stderr == "schema 3, this one knows 1\n"
-
-
-@pytest.mark.slow
-def test_holdfast_of_before_refuses_a_store_of_version_2_and_leaves_it_as_it_is(tmp_path):
-    commit = "810623a"  # the last with schema version 1
-    archive = tmp_path / "old.tar"
-    command = ["git", "-C", str(stores.ROOT), "archive", "-o", str(archive), commit, "src"]
-    if subprocess.run(command, capture_output=True, check=False).returncode:  # noqa: S603
-        pytest.skip("the history of the project is not here")
-    with tarfile.open(archive) as file:
-        file.extractall(tmp_path, filter="data")
-    pins = fill(tmp_path / "store")
-    code = "import sys; from holdfast import Client; Client.init(path=sys.argv[1])"
-    result = subprocess.run(  # noqa: S603
-        [sys.executable, "-c", code, str(tmp_path / "store")],
-        env={**os.environ, "PYTHONPATH": str(tmp_path / "src")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert "written by a newer version of Holdfast (schema 3, this one knows 1)" in result.stderr
-    assert_full(tmp_path / "store", pins)
-
-
 # A new store
 
 OPEN = """
@@ -302,16 +216,6 @@ def test_a_new_folder_may_be_opened_by_several_at_once_and_one_be_killed(tmp_pat
         assert list(repository.check()) == []
 
 
-def test_a_new_store_whose_maker_is_killed_anywhere_is_finished_at_the_next_opening(tmp_path):
-    assert stores.killed_at_all_points("create", tmp_path, stride=17) > 1
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_a_new_store_whose_maker_is_killed_at_every_statement_is_finished(tmp_path):
-    assert stores.killed_at_all_points("create", tmp_path) > 40
-
-
 FORKING = """
 import os, sys, threading
 from holdfast.content.profiles import UNIXFS_V1_2025
@@ -346,3 +250,110 @@ def test_a_child_that_is_forked_during_a_transaction_can_write(tmp_path):
         timeout=50,
     )
     assert done.stdout == "0 2\n", done.stderr
+
+
+# Sixty kills
+
+KILLS = 60
+CLOCKS = (None, "+1d", "-1d")
+WRITER = """
+import os, sys, time
+from holdfast import Client
+print(time.time(), flush=True)
+with Client.init(path=sys.argv[1]) as client:
+    for number in range(100_000):
+        kind = number % 4
+        if kind == 0:
+            record = client.store({"writer": sys.argv[2], "number": number})
+        elif kind == 1:  # what others store and revoke as well
+            record = client.upload(bytes([number % 5]) * 300_000 + sys.argv[2].encode())
+        elif kind == 2:
+            client.revoke(client.upload(bytes([number % 5]) * 300_000 + b"revoked").cid)
+            continue
+        else:  # several batches, leased in between
+            record = client.upload(os.urandom(1 << 20) * 12 + os.urandom(64))
+        print(record.cid, flush=True)
+"""
+COLLECTOR = """
+import sys, time
+from holdfast.repository import Repository
+print(time.time(), flush=True)
+with Repository(sys.argv[1]) as repository:
+    while True:
+        repository.collect_garbage()
+        print("collected", flush=True)
+"""
+
+
+def find_libfaketime():
+    """The library that gives a process another clock, if it is installed."""
+    return next(iter(sorted(Path("/usr").glob("lib*/**/faketime/libfaketime.so.1"))), None)
+
+
+def start(code, *arguments, clock=None, library=None):
+    environment = dict(os.environ)
+    if clock is not None and library is not None:
+        # The monotonic clock stays, and so do the times of files: those are what a jump leaves.
+        environment |= {
+            "LD_PRELOAD": str(library),
+            "FAKETIME": clock,
+            "DONT_FAKE_MONOTONIC": "1",
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+            "NO_FAKE_STAT": "1",
+        }
+    return subprocess.Popen(  # noqa: S603
+        [sys.executable, "-c", code, *map(str, arguments)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
+
+
+def kill(process):
+    """Kill it; what it had said by then. A last line that was cut was not said."""
+    process.send_signal(signal.SIGKILL)
+    output, errors = process.communicate()
+    assert errors == ""
+    return output.splitlines()[: output.count("\n")]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_sixty_kills_with_clocks_that_jump_lose_nothing_that_was_acknowledged(tmp_path):
+    library = find_libfaketime()
+    acknowledged, collections = [], 0
+    stalled = start(HALTED_UPLOAD, tmp_path)
+    assert stalled.stdout.readline() == "half\n"
+    try:
+        for turn in range(KILLS):
+            clocks = CLOCKS[turn % 3], CLOCKS[(turn // 3 + 1) % 3]
+            writer = start(WRITER, tmp_path, f"w{turn}", clock=clocks[0], library=library)
+            collector = start(COLLECTOR, tmp_path, clock=clocks[1], library=library)
+            for process, clock in zip((writer, collector), clocks, strict=True):
+                offset = float(process.stdout.readline()) - time.time()
+                expected = {None: 0, "+1d": 86400, "-1d": -86400}[clock] if library else 0
+                assert abs(offset - expected) < 600
+            time.sleep(random.uniform(0.1, 1.0))  # noqa: S311
+            collections += len(kill(collector))
+            acknowledged += kill(writer)
+        cid, errors = stalled.communicate("\n")
+        assert errors == ""
+        acknowledged.append(cid.strip())
+    finally:
+        stalled.kill()
+        stalled.communicate()
+    assert len(acknowledged) > KILLS
+    assert collections > KILLS
+    with Repository(tmp_path) as repository:
+        repository.collect_garbage()
+        for cid in acknowledged:
+            assert repository.find_pin(CID.parse(cid)) is not None
+            assert sum(map(len, repository.read(CID.parse(cid)))) > 0
+        assert_whole_after_kills(repository)
+        assert repository.repair().lost == []
+        assert all(repository.find_pin(CID.parse(cid)) is not None for cid in acknowledged)
+        assert list(repository.check()) == []
+    if library is None:
+        pytest.skip("libfaketime is not installed (`make clock`): all clocks were right")
