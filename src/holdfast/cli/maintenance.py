@@ -57,7 +57,10 @@ def repair(
         typer.Option(help="Pin complete content that has no pin, with the name `recovered`."),
     ] = False,
 ) -> None:
-    """Rebuild the database of the store from its block files and readable rows."""
+    """Rebuild the database of the store from its blocks.
+
+    It reads every block file, and every row of the old database that can still be read.
+    """
     with run.repository() as repository:
         repaired = repository.repair(pin_roots=pin_roots)
         pins = repository.totals().pins
