@@ -8,10 +8,10 @@ STAMP := .venv/.installed
 DATA_STAMP := .venv/.data-tools
 LOWEST := .venv-lowest
 # The quick tests of what uses a dependency: both transports, the node, the command line, fsspec.
-LOWEST_NAMES := transport.py plain_exchange.py lifecycle.py faults_lifecycle.py faults_replies.py faults_transport.py
+LOWEST_NAMES := transport.py plain_exchange.py lifecycle.py connection_loss.py wrong_replies.py limits_of_replies.py
 LOWEST_TESTS := $(addprefix tests/_async/test_,$(LOWEST_NAMES)) $(addprefix tests/_sync/test_,$(LOWEST_NAMES)) \
   $(wildcard tests/test_cli_*.py) \
-  $(addprefix tests/test_,cancel.py connections.py faults_cancel.py filesystem.py library_parts.py node.py request_parser.py)
+  $(addprefix tests/test_,cancel.py connections.py filesystem.py library_parts.py node.py request_parser.py)
 
 .PHONY: help setup data demo test lint unit test-slow test-lowest docs browser clock exfat proxies engines fuzz bench bench-quick bench-against generate format clean
 

@@ -1,10 +1,12 @@
-"""What goes over the wire, without a wire: forms, tables of errors, the order of peers."""
+"""What goes over the wire, without a wire: forms, errors, the order of peers, private hosts."""
 
 import io
+import json
 from email import message_from_bytes
 
 import pytest
 
+from holdfast.config.secret import Secret
 from holdfast.errors import (
     AuthenticationError,
     MalformedError,
@@ -12,14 +14,21 @@ from holdfast.errors import (
     NotFoundError,
     PermissionDeniedError,
     ProviderError,
+    RateLimitError,
     RequestTimeoutError,
     UnprovenError,
     VerificationError,
 )
+from holdfast.protocol.host_privacy import MACHINE, METADATA, PRIVATE, WORLD, privacy
 from holdfast.protocol.http import Reply
 from holdfast.protocol.multipart import FileForm, FormFile
 from holdfast.protocol.peer_set import PeerSet
-from holdfast.protocol.status_errors import SPEC_ERRORS, ErrorTable, provider_error
+from holdfast.protocol.status_errors import (
+    PINNING_ERRORS,
+    SPEC_ERRORS,
+    ErrorTable,
+    provider_error,
+)
 from holdfast.sources.sources import Source, open_source
 
 FILES = {"a.txt": b"hello", "sub/b.bin": b"", 'sub/"c".bin': b"x" * 3_000_000}
@@ -91,6 +100,110 @@ def test_each_api_has_a_table_of_errors(table, status, kind, message):
     assert (type(error), str(error), error.status) == (kind, message, status)
 
 
+# Each status and error body
+
+TEXT = {"content-type": "text/plain; charset=utf-8"}
+HTML = {"content-type": "text/html"}
+JSON = {"content-type": "application/json"}
+CODE = "CURRENT_USER_HAS_NOT_PINNED_CID"
+
+
+def reply_of(status, headers, body):
+    return Reply(status, headers, body if isinstance(body, bytes) else json.dumps(body).encode())
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "message"),
+    [
+        (JSON, {"error": {"reason": "R", "details": "D"}}, "D"),
+        (JSON, {"error": {"reason": "R", "details": "D", "message": "M"}}, "D"),
+        (JSON, {"error": {"reason": "R", "message": "M"}}, "M"),
+        (JSON, {"error": {"reason": "R"}}, "R"),
+        (JSON, {"error": {"reason": "R", "details": ""}}, "R"),
+        (JSON, {"error": {"reason": "R", "details": {"a": 1}}}, "R"),
+        (JSON, {"error": "Invalid request format."}, "Invalid request format."),
+        (JSON, {"error": "E", "message": "M"}, "E"),
+        (JSON, {"error": {}, "message": "M"}, "M"),
+        (JSON, {"message": "M"}, "M"),
+        (JSON, {"message": 5}, "HTTP error 422"),
+        (JSON, {}, "HTTP error 422"),
+        (JSON, [], "HTTP error 422"),
+        (JSON, b'{"error": "bro', "HTTP error 422"),
+        (JSON, b"", "HTTP error 422"),
+        ({}, b"", "HTTP error 422"),
+        (TEXT, b"Something is wrong", "Something is wrong"),
+        (TEXT, b"Something\r\n is\twrong\n", "Something is wrong"),
+        (TEXT, b"x" * 600, "x" * 500),
+        (TEXT, b"   ", "HTTP error 422"),
+        (TEXT, b"<!DOCTYPE html><html></html>", "HTTP error 422"),
+        (TEXT, b'{"error": "in JSON"}', "in JSON"),
+        (HTML, b"<html><body>502 Bad Gateway</body></html>", "HTTP error 422"),
+        (HTML, b'{"error": {"details": "D"}}', "D"),
+        ({}, b"Something is wrong", "HTTP error 422"),
+        ({"Content-Type": "image/png"}, b"\x89PNG\xff\xfe", "HTTP error 422"),
+        (
+            JSON,
+            {"error": {"details": "two  spaces\u00a0and\u3000wide"}},
+            "two  spaces\u00a0and\u3000wide",
+        ),
+        (
+            JSON,
+            {"error": {"details": "\U0001f468\u200d\U0001f469 é"}},
+            "\U0001f468\u200d\U0001f469 é",
+        ),
+    ],
+)
+def test_every_known_error_body_is_read(headers, body, message):
+    error = provider_error(reply_of(422, headers, body))
+    assert (type(error), str(error), error.status) == (ProviderError, message, 422)
+    silent = provider_error(reply_of(401, headers, body))
+    assert str(silent) == "HTTP error 401"
+    assert silent.details == (None if message == "HTTP error 422" else message)
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        *((status, ProviderError) for status in (301, 400, 402, 410, 413, 500, 502, 503, 520)),
+        (401, AuthenticationError),
+        (403, PermissionDeniedError),
+        (404, NotFoundError),
+        (429, RateLimitError),
+    ],
+)
+def test_a_failed_status_without_words_is_http_error_and_the_status(status, kind):
+    headers = {**HTML, "x-request-id": "req-17", "retry-after": "60"}
+    error = provider_error(reply_of(status, headers, b"<html></html>"))
+    assert (type(error), str(error), error.status) == (kind, f"HTTP error {status}", status)
+    assert (error.details, error.request_id, error.retry_after) == (None, "req-17", 60)
+
+
+def test_a_token_that_the_provider_echoes_is_masked():
+    reply = reply_of(400, {"cf-ray": "1-a-token"}, {"error": "bad a-token given"})
+    error = provider_error(reply, secret=Secret("a-token"))
+    assert (str(error), error.request_id) == ("bad ******** given", "1-********")
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "body", "kind", "message"),
+    [
+        (400, JSON, {"error": {"reason": CODE, "details": "no"}}, NotFoundError, "no"),
+        (400, JSON, {"error": {"reason": CODE}}, NotFoundError, CODE),
+        (400, JSON, {"error": "has not pinned hash: Q"}, NotFoundError, "has not pinned hash: Q"),
+        (400, TEXT, b"it is not pinned", NotFoundError, "it is not pinned"),
+        (404, JSON, {"error": "it is not pinned"}, NotFoundError, "it is not pinned"),
+        (400, JSON, {"error": "bad CID"}, ProviderError, "bad CID"),
+        (400, HTML, b"<p>not pinned</p>", ProviderError, "HTTP error 400"),
+        (400, JSON, {"help": CODE}, ProviderError, "HTTP error 400"),
+        (422, JSON, {"error": "it is not pinned"}, ProviderError, "it is not pinned"),
+        (403, JSON, {"error": "it is not pinned"}, PermissionDeniedError, "it is not pinned"),
+    ],
+)
+def test_not_pinned_is_a_not_found_error_whatever_its_status(status, headers, body, kind, message):
+    error = provider_error(reply_of(status, headers, body), table=PINNING_ERRORS)
+    assert (type(error), str(error), error.status) == (kind, message, status)
+
+
 # The order of peers
 
 
@@ -131,3 +244,41 @@ def test_only_a_peer_that_does_not_work_is_avoided(error, is_avoided):
     peers = PeerSet(["a", "b"], {}, address=str)
     peers.note_failure("a", error, now=0.0)
     assert peers.in_order(now=1.0) == (["b", "a"] if is_avoided else ["a", "b"])
+
+
+# How private a host is
+
+# Among these: NAT64, by which a network of IPv6 alone reaches the world, and its private prefix;
+# fullwidth letters and digits, other dots; numbers that some programs read as addresses.
+LEVELS = {
+    WORLD: """
+        ipfs.io ipfs.io. b\xfccher.example 8.8.8.8 2606:4700::1111 ::ffff:8.8.8.8
+        64:ff9b::8.8.8.8
+    """,
+    PRIVATE: """
+        10.0.0.1 172.16.0.1 192.168.1.1 100.64.0.1 198.18.0.1 224.0.0.1 240.0.0.1
+        255.255.255.255 fc00::1 fd00::1 fec0::1 ff02::1 2001:db8::1 ::ffff:10.0.0.1 ::10.0.0.1
+        ::ffff:0:10.0.0.1 64:ff9b::10.0.0.1 64:ff9b:1::808:808 2002:a00:1::1 2002:808:808::1
+        intranet printer.local router.home.arpa db.internal
+    """,
+    MACHINE: """
+        localhost LOCALHOST. sub.localhost loc%61lhost \uff4cocalhost
+        \uff11\uff12\uff17.\uff10.\uff10.\uff11 127\u30020\u30020\u30021 127.0.0.1 127.255.0.1
+        0.0.0.0 0.1.2.3 ::1 :: ::ffff:127.0.0.1 ::127.0.0.1 64:ff9b::127.0.0.1 2002:7f00:1::1
+        2606:4700::5efe:127.0.0.1
+    """,
+    METADATA: """
+        169.254.169.254 192.0.0.192 100.100.100.200 168.63.129.16 fe80::1 fe80::1%eth0
+        fd00:ec2::254 ::ffff:169.254.169.254 ::ffff:a9fe:a9fe ::ffff:192.0.0.192
+        ::169.254.169.254 ::ffff:0:169.254.169.254 64:ff9b::169.254.169.254
+        64:ff9b:1::169.254.169.254 64:ff9b:1:a9fe:a9:fe00:: 2002:a9fe:a9fe:: 2001:0:a9fe:a9fe::1
+        2001:0:808:808::5601:5601 2852039166 0xa9fea9fe 169.254.43518 127.1 0
+    """,
+}
+
+
+@pytest.mark.parametrize(
+    ("host", "level"), [(host, level) for level in LEVELS for host in LEVELS[level].split()]
+)
+def test_every_form_of_an_address_has_its_privacy(host, level):
+    assert privacy(host) == level

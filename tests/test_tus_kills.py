@@ -16,7 +16,7 @@ from holdfast.content.cid import CID
 from holdfast.repository import Repository
 from tests.commands import HOLDFAST, Commands
 from tests.content import stream
-from tests.counting_proxy import CountingProxy
+from tests.forwarders import CountingProxy
 from tests.node_process import ON_LINUX, NodeProcess
 from tests.own_memory import run_measured
 from tests.wrapping import unwrapped

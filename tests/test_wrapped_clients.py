@@ -17,8 +17,8 @@ from holdfast.filesystem import HoldfastFileSystem
 from holdfast.testing import ScriptedServer, forward_to, running_node
 from tests.commands import Commands, install_provider
 from tests.content import stream
-from tests.counting_proxy import CountingProxy
 from tests.folder_dags import on_disk
+from tests.forwarders import CountingProxy
 from tests.node_process import NodeProcess
 from tests.support import wait_until
 from tests.tus import LEGACY, random_bytes

@@ -7,9 +7,9 @@ import pytest
 from holdfast import AsyncClient
 from holdfast.errors import ClientError, ProviderError
 from holdfast.testing import ScriptedServer
-from tests._async.test_secrets import assert_clean, assert_no_secret_in
 from tests.pinata import LINK_QUERY, file_row, files, uploaded, v3_config
 from tests.support import GATEWAY_TOKEN, HELLO_CID, TOKEN, closed_port_url
+from tests.witness import assert_clean, assert_no_secret_in
 
 SIGNATURE = "c0ffee0123456789abcdef"
 CALLS = {

@@ -1,5 +1,9 @@
-"""The token is on the wire to the pin API, and nowhere else."""
+"""The token is on the wire to the pin API, and nowhere else; nor is one that a peer sends back.
 
+Each form and place of a credential in a reply is a row of `tests/test_secret.py`.
+"""
+
+import json
 import logging
 import pickle
 import traceback
@@ -8,7 +12,14 @@ import pytest
 
 import holdfast
 from holdfast import AsyncClient, AsyncLocalProvider, ClientConfig
+from holdfast.content.profiles import KUBO_LEGACY_CIDV1
+from holdfast.content.unixfs.directories import build_directory
+from holdfast.content.unixfs.files import FileImporter
+from holdfast.errors import ClientError, NetworkError, ProviderError, VerificationError
 from holdfast.records import PinInfo
+from holdfast.testing import Scripted, ScriptedServer
+from tests.content import Blocks
+from tests.faulty import gateway_of
 from tests.support import (
     EMPTY_FILE_V0,
     GATEWAY_TOKEN,
@@ -17,77 +28,140 @@ from tests.support import (
     closed_port_url,
     config_for,
     pinned,
+    raw_cid,
+    wait_until,
+)
+from tests.witness import (
+    FORMS,
+    PASSWORD,
+    assert_clean,
+    assert_clean_log,
+    assert_no_secret_in,
+    forms_of,
 )
 
-PACKAGE = str(holdfast.__path__[0])
-PASSWORD = "proxy-pass-0123456789"
-SECRETS = (TOKEN, GATEWAY_TOKEN, PASSWORD)
-
-
-def assert_clean(text, *, only=None):
-    for secret in [only] if only else SECRETS:
-        assert secret not in text
-
-
-def assert_no_secret_in(error, *, only=None):
-    """Look at all that a traceback printer, a debugger or an error tracker would show."""
-    seen = set()
-    pending = [error]
-    while pending:
-        each = pending.pop()
-        if each is None or id(each) in seen:
-            continue
-        seen.add(id(each))
-        assert_clean(str(each) + repr(each) + repr(vars(each)), only=only)
-        for frame, _ in traceback.walk_tb(each.__traceback__):
-            if frame.f_code.co_filename.startswith(PACKAGE):
-                for name, value in frame.f_locals.items():
-                    assert_clean(f"{name} {value!r}", only=only)
-        pending += [each.__cause__, each.__context__]
-    assert_clean("".join(traceback.format_exception(error)), only=only)
-
-
+TREE, _ = Blocks.of_file(b"x" * 600_000, KUBO_LEGACY_CIDV1)
 CALLS = {
-    "store": ({"a": 1},),
-    "send": ("alice", "hi"),
-    "upload": (b"hello" * 1000,),
-    "revoke": (HELLO_CID,),
-    "test_connection": (),
-    "retrieve": (HELLO_CID,),
-    "download": (HELLO_CID,),
+    "store": lambda client: client.store({"a": 1}),
+    "send": lambda client: client.send("alice", "hi"),
+    "upload": lambda client: client.upload(b"hello" * 1000),
+    "revoke": lambda client: client.revoke(HELLO_CID),
+    "test_connection": lambda client: client.test_connection(),
+    "pins": lambda client: client.pins(),
+    "retrieve": lambda client: client.retrieve(HELLO_CID),
+    "download": lambda client: client.download(HELLO_CID),
+    "download of a tree": lambda client: client.download(str(TREE)),
+    "open": lambda client: client.open(str(TREE)),
+}
+READS = {"retrieve", "download", "download of a tree", "open"}
+RETRIES = {"attempts": 4, "base": 0.01, "cap": 0.05}
+
+
+def token_for(operation):
+    # Each peer knows one of the two.
+    return GATEWAY_TOKEN if operation in READS else TOKEN
+
+
+# Failures
+
+ECHO = f"token {TOKEN} or {GATEWAY_TOKEN}"
+FAULTS = {
+    "401 that echoes": ({"status": 401, "body": {"error": {"details": ECHO}}}, 1),
+    "400 with a request id": ({"status": 400, "body": b"", "headers": {"X-Request-Id": ECHO}}, 1),
+    "503 that echoes": ({"status": 503, "body": {"error": {"reason": ECHO, "details": ECHO}}}, 4),
+    "429 that echoes": (
+        {"status": 429, "body": {"message": ECHO}, "headers": {"Retry-After": "0", "CF-Ray": ECHO}},
+        4,
+    ),
+    "500 in text": (
+        {"status": 500, "body": ECHO.encode(), "headers": {"Content-Type": "text/plain"}},
+        4,
+    ),
+    "reset": ({"hang_up": True, "ending": "reset"}, 4),
+    "cut": ({"status": 200, "body": b"nonsense", "cut": 3}, 4),
+    "stall": ({"status": 200, "body": b"nonsense", "cut": 3, "ending": "stall"}, 4),
+    "no HTTP": ({"raw": f"{ECHO}\r\n\r\n".encode()}, 4),
+    "refused": (None, 4),
 }
 
 
-@pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize(
-    "reply",
+    ("operation", "fault"),
     [
-        {"status": 401, "body": {"error": {"details": f"token {TOKEN} / {GATEWAY_TOKEN} is bad"}}},
-        {"status": 500, "body": TOKEN.encode(), "headers": {"Content-Type": "text/plain"}},
-        {"hang_up": True},
-        {"status": 200, "body": b"nonsense", "cut": 3},
-        {"status": 200, "body": b"x", "delay": 1},
-        None,
+        *((operation, fault) for operation in ("store", "download") for fault in FAULTS),
+        *((operation, "503 that echoes") for operation in CALLS if operation not in READS),
+        *((operation, "stall") for operation in ("upload", "retrieve")),
     ],
-    ids=["echo", "text echo", "hang up", "cut", "time-out", "refused"],
 )
-async def test_no_error_shows_a_secret(server, call, reply):
+async def test_nothing_that_is_said_of_failures_holds_a_secret(server, caplog, operation, fault):
+    reply, attempts = FAULTS[fault]
+    for _ in range(attempts if reply else 0):
+        server.reply(**reply)
+    events = []
     url = server.url if reply else closed_port_url()
     config = config_for(
         server,
         pin_api_url=url,
         gateway_url=url,
+        retries=RETRIES,
+        timeouts={"connect": 10, "read": 0.1, "write": 10, "total": 20},
         gateway_token=GATEWAY_TOKEN,
-        timeouts={"read": 0.2, "total": 0.3},
+        on_event=events.append,
     )
-    # Each peer knows one of the two; the other in an echo is the test's own making.
-    is_read = call in {"retrieve", "download"}
+    # The other one in an echo is the test's own making.
+    forms = [token_for(operation)]
+    with caplog.at_level(logging.DEBUG):
+        async with await AsyncClient.init(config) as client:
+            with pytest.raises(ClientError) as caught:
+                await CALLS[operation](client)
     if reply:
-        server.reply(**reply)
-    async with await AsyncClient.init(config) as client:
-        with pytest.raises(holdfast.errors.ClientError) as caught:
-            await getattr(client, call)(*CALLS[call])
-    assert_no_secret_in(caught.value, only=GATEWAY_TOKEN if is_read else TOKEN)
+        wait_until(lambda: len(server.requests) == attempts)
+    kinds = [event.kind for event in events]
+    assert (kinds.count("request"), kinds.count("retry")) == (attempts, attempts - 1)
+    assert (kinds[-1], events[-1].error) == ("call", type(caught.value).__name__)
+    assert_no_secret_in(caught.value, forms=forms)
+    assert_clean("\n".join(getattr(caught.value, "__notes__", [])), forms=forms)
+    assert_clean(repr(events) + repr([pickle.dumps(event) for event in events]), forms=forms)
+    assert caplog.records
+    assert_clean_log(caplog.records, forms=forms)
+
+
+async def test_nothing_that_is_said_of_wrong_bytes_holds_a_secret(server, other_server, caplog):
+    server.reply(200, b"wrong")
+    other_server.reply(302, headers={"Location": f"http://u:{GATEWAY_TOKEN}@127.0.0.1/"})
+    events = []
+    config = config_for(
+        server,
+        retries=RETRIES,
+        gateway_url=[server.url, other_server.url],
+        gateway_token=GATEWAY_TOKEN,
+        on_event=events.append,
+    )
+    with caplog.at_level(logging.DEBUG):
+        async with await AsyncClient.init(config) as client:
+            with pytest.raises(VerificationError) as caught:
+                await client.download(HELLO_CID)
+    assert (len(server.requests), len(other_server.requests)) == (1, 1)
+    assert [event.kind for event in events].count("gateway") == 2
+    assert_no_secret_in(caught.value)
+    assert_clean(repr(events) + repr([vars(record) for record in caplog.records]))
+
+
+async def test_a_log_as_json_holds_no_secret(server, caplog):
+    """What a collector of logs or traces would send on: the facts beside the words."""
+    for _ in range(4):
+        server.reply(hang_up=True)
+    with caplog.at_level(logging.DEBUG, logger="holdfast"):
+        async with await AsyncClient.init(config_for(server, retries=RETRIES)) as client:
+            with pytest.raises(NetworkError):
+                await client.store(1)
+    records = [record for record in caplog.records if record.name == "holdfast"]
+    assert {record.operation for record in records} == {"store"}
+    assert [record.kind for record in records].count("retry") == 3
+    assert TOKEN not in json.dumps([vars(record) for record in records], default=repr)
+
+
+# Configurations, reprs, pickles and logs
 
 
 @pytest.mark.parametrize(
@@ -195,8 +269,7 @@ async def test_no_log_record_shows_a_secret(server, caplog):
             with pytest.raises(holdfast.errors.AuthenticationError):
                 await client.test_connection()
     assert caplog.records
-    for record in caplog.records:
-        assert_clean(record.getMessage() + repr(vars(record)))
+    assert_clean_log(caplog.records)
 
 
 async def test_the_token_never_goes_to_a_gateway_even_on_the_same_origin(server):
@@ -205,14 +278,6 @@ async def test_the_token_never_goes_to_a_gateway_even_on_the_same_origin(server)
     async with await AsyncClient.init(config) as client:
         await client.download(HELLO_CID)
     assert TOKEN.encode() not in server.requests[0].raw
-
-
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-async def test_the_token_never_goes_to_another_origin(server, other_server, client, status):
-    server.reply(status, headers={"Location": f"{other_server.url}/pinning/pinJSONToIPFS"})
-    with pytest.raises(holdfast.errors.ProviderError):
-        await client.store({"a": 1})
-    assert other_server.requests == []
 
 
 async def test_an_error_of_the_progress_function_brings_no_secret_along(server, client):
@@ -248,3 +313,142 @@ async def test_a_token_that_an_error_text_cuts_in_two_is_not_shown(server, clien
     with pytest.raises(holdfast.errors.ProviderError) as caught:
         await client.store(1)
     assert TOKEN[:10] not in str(caught.value)
+
+
+# A peer that sends a credential back
+
+
+async def watch(operation, raw, caplog, form="as it is"):
+    """Make a call to a peer that replies with `raw`, where ECHO stands for a credential.
+
+    Nothing that a user, a log or a hook could see of it holds the credential.
+    """
+    token = token_for(operation)
+    raw = raw.replace(b"ECHO", FORMS[form](token).encode())
+    forms, events = forms_of(token), []
+    with ScriptedServer(lambda _: Scripted(raw=raw)) as server, caplog.at_level(logging.DEBUG):
+        config = config_for(
+            server,
+            gateway_token=GATEWAY_TOKEN,
+            timeouts={"read": 5, "total": 5},
+            on_event=events.append,
+        )
+        async with await AsyncClient.init(config) as client:
+            try:
+                assert_clean(repr(await CALLS[operation](client)), forms=forms)
+            except ClientError as error:
+                assert_no_secret_in(error, forms=forms)
+    assert_clean(repr(events), forms=forms)
+    assert_clean_log(caplog.records, forms=forms)
+
+
+def reply_with(status, *fields, body=b"", reason="OK", more=0):
+    """A reply whose head declares `more` bytes than come."""
+    lines = [f"HTTP/1.1 {status} {reason}", *fields]
+    if not any(field.startswith(("Content-Length", "Transfer")) for field in fields):
+        lines.append(f"Content-Length: {len(body) + more}")
+    return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body
+
+
+EVERYWHERE = (
+    "X-Echo: ECHO",
+    "ECHO: 1",
+    "Content-Type: text/ECHO",
+    "X-Request-Id: ECHO",
+    "Set-Cookie: token=ECHO; Path=/",
+    "Set-Cookie: ECHO,/;=x",
+    "Set-Cookie: \x01ECHO=2",
+    "Location: https://elsewhere.example/?token=ECHO",
+    "Content-Encoding: ECHO",
+    "Content-Range: bytes ECHO",
+    "Retry-After: ECHO",
+)
+JSON = b'[{"IpfsHash": "ECHO", "message": "ECHO", "error": "ECHO"}, {"rows": [{"id": "ECHO"}]}]'
+ELSEWHERE = {
+    "no field": reply_with(404, "ECHO is not a field", body=b"{}"),
+    "a folded field": reply_with(404, "X-A: b\r\n ECHO", body=b"{}"),
+    "two lengths": reply_with(404, "Content-Length: 3", "Content-Length: ECHO", body=b"{}"),
+    "a length": reply_with(404, "Content-Length: ECHO", body=b"{}"),
+    "a transfer encoding": reply_with(404, "Transfer-Encoding: ECHO", body=b"{}"),
+    "a location of ours": reply_with(302, "Location: /ipfs/ECHO"),
+    "a host": reply_with(302, "Location: https://ECHO.example/"),
+    "no HTTP": b"ECHO",
+    "a status": b"HTTP/1.1 ECHO\r\n\r\n",
+    "a version": b"ECHO/1.1 200 OK\r\n\r\n",
+    "an informational reply": b"HTTP/1.1 103 Hints\r\nX-A: ECHO\r\n\r\n" + reply_with(404),
+    "a trailer": b"HTTP/1.1 404 No\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX-A: ECHO\r\n\r\n",
+    "an error in a trailer": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    b"5\r\nhello\r\n0\r\nX-Stream-Error: ECHO\r\n\r\n",
+    "a good reply": reply_with(200, body=b'{"IpfsHash": "ECHO"}'),
+    "a reply that is cut": reply_with(200, body=b'{"IpfsHash": "ECHO', more=5),
+    "content": reply_with(200, body=b"ECHO"),
+}
+
+
+@pytest.mark.parametrize("operation", ["store", "pins", "download", "download of a tree", "open"])
+@pytest.mark.parametrize("status", [200, 206, 302, 404, 429])
+async def test_a_credential_echoed_everywhere_is_not_shown(operation, status, caplog):
+    # No content is expected of a gateway where this is the reply to a read.
+    body = b"" if operation in READS and status < 300 else JSON
+    raw = reply_with(status, *EVERYWHERE, body=body, reason="ECHO")
+    for form in ("as it is", "quoted in part"):
+        await watch(operation, raw, caplog, form)
+
+
+@pytest.mark.parametrize("operation", ["store", "download", "open"])
+@pytest.mark.parametrize("raw", ELSEWHERE.values(), ids=ELSEWHERE)
+async def test_a_credential_echoed_elsewhere_is_not_shown(operation, raw, caplog):
+    await watch(operation, raw, caplog)
+
+
+@pytest.mark.parametrize(
+    ("location", "form"),
+    [("/?a=ECHO", "hex"), ("https://ECHO.example/", "as it is"), ("//x.example/#ECHO", "quoted")],
+)
+async def test_a_redirect_to_an_address_with_a_credential_is_not_followed(server, location, form):
+    target = location.replace("ECHO", FORMS[form](GATEWAY_TOKEN))
+    server.reply(302, headers={"Location": target})
+    config = config_for(server, gateway_token=GATEWAY_TOKEN)
+    async with await AsyncClient.init(config) as client:
+        with pytest.raises(ProviderError) as caught:
+            await client.download(HELLO_CID)
+    assert str(caught.value) == (
+        f"127.0.0.1:{server.port} redirects to a URL that contains a credential; "
+        "it was not followed"
+    )
+    assert len(server.requests) == 1
+
+
+async def test_content_that_holds_a_credential_is_read_as_it_is(server):
+    content = f'{{"backup": "{GATEWAY_TOKEN} {TOKEN}"}}'.encode()
+    config = config_for(server, gateway_token=GATEWAY_TOKEN)
+    async with await AsyncClient.init(config) as client:
+        for _ in range(2):
+            server.reply(200, content)
+        assert (await client.download(raw_cid(content))).read() == content
+        assert await client.retrieve(raw_cid(content)) == json.loads(content)
+
+
+async def test_a_block_that_holds_a_credential_is_read_as_it_is():
+    # That of a directory with a file of such a name.
+    content = f"{GATEWAY_TOKEN} {TOKEN}".encode()
+    blocks = Blocks()
+    importer = FileImporter(KUBO_LEGACY_CIDV1, blocks.__setitem__)
+    importer.update(content)
+    entries = [(GATEWAY_TOKEN.encode(), importer.finish())]
+    named = build_directory(entries, KUBO_LEGACY_CIDV1, blocks.__setitem__).cid
+    script = gateway_of(blocks, lambda _: Scripted(body=content))
+    with ScriptedServer(script) as server:
+        config = config_for(server, gateway_token=GATEWAY_TOKEN)
+        async with await AsyncClient.init(config) as client:
+            assert (await client.download(f"{named}/{GATEWAY_TOKEN}")).read() == content
+
+
+async def test_a_short_credential_does_not_spoil_replies(server):
+    # "bytes" or "1" stand in many a head: nothing so short is masked there.
+    server.reply(200, b"hello")
+    server.reply(200, pinned())
+    config = config_for(server, gateway_token="1", provider_token="IpfsHas")
+    async with await AsyncClient.init(config) as client:
+        assert (await client.download(HELLO_CID)).read() == b"hello"
+        assert (await client.store("hello")).cid == HELLO_CID

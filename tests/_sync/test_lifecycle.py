@@ -1,15 +1,22 @@
 # WARNING: this file is generated from tests/_async/test_lifecycle.py
 # by scripts/generate_sync.py. Change the original instead.
+import hashlib
 import inspect
+import itertools
 import pickle
+import threading
+import time
 
 import pytest
 
 import holdfast
 from holdfast import Blob, Client, ClientConfig, PinProvider
 from holdfast.errors import ClientClosedError, ConfigError
-from tests._sync.parallel import assert_round_trips
-from tests.support import HELLO_CID, TOKEN, config_for, pinned
+from holdfast.testing import Scripted, ScriptedServer, forward_to
+from tests._sync.parallel import assert_round_trips, in_parallel
+from tests.support import HELLO_CID, TOKEN, config_for, pinned, raw_cid
+
+RETRIES = {"attempts": 4, "base": 0.01, "cap": 0.05}
 
 
 class MemoryProvider:
@@ -277,11 +284,6 @@ def test_connections_are_kept_and_reused(server, client):
     assert server.connections == 1
 
 
-def test_one_client_serves_many_tasks_at_once(node):
-    with Client.init(node.config) as client:
-        assert_round_trips(client, 40)
-
-
 def test_a_client_cannot_be_pickled(client):
     with pytest.raises(TypeError, match="cannot be pickled"):
         pickle.dumps(client)
@@ -297,3 +299,118 @@ def test_every_public_method_has_a_docstring_with_an_example():
     for name, member in inspect.getmembers(Client, inspect.isfunction):
         if not name.startswith("_") and name not in {"close", "close", "init"}:
             assert "Example:" in (member.__doc__ or ""), name
+
+
+# Many calls at once, and a client that closes under them
+
+
+def test_sixty_four_tasks_share_a_client_while_every_fifth_exchange_fails(node):
+    forward = forward_to(node.api_url)
+    counter = itertools.count(1)
+    faults = itertools.cycle(
+        [
+            Scripted(status=503),
+            Scripted(hang_up=True),
+            Scripted(hang_up=True, ending="reset"),
+            Scripted(status=429, headers={"Retry-After": "0"}),
+        ]
+    )
+    lock = threading.Lock()
+
+    def answer(request):
+        with lock:
+            fault = next(faults) if next(counter) % 5 == 0 else None
+        return forward(request) if fault is None else fault
+
+    with ScriptedServer(answer) as server:
+        config = node.config.with_options(
+            pin_api_url=server.url,
+            gateway_url=f"{server.url}/ipfs",
+            retries={"attempts": 10, "base": 0.01, "cap": 0.05, "budget": 1000},
+        )
+        with Client.init(config) as client:
+            start = time.monotonic()
+            assert_round_trips(client, 64)
+            assert time.monotonic() - start < 30
+    # Four exchanges for each, and one more for each that failed.
+    requests = len(server.requests)
+    assert requests == 4 * 64 + requests // 5
+
+
+def test_hundreds_of_calls_at_once_keep_to_the_rate_limit():
+    count, interval = 300, 0.006
+    arrivals = []
+    lock = threading.Lock()
+
+    def answer(request):
+        with lock:
+            arrivals.append(time.monotonic())
+        return Scripted(body=pinned())
+
+    with ScriptedServer(answer) as server:
+        # The wait for a turn is longer than the time for a whole call, and not counted.
+        config = config_for(
+            server, retries=RETRIES, rate_limit=60 / interval, timeouts={"total": 1.5}
+        )
+        with Client.init(config) as client:
+            start = time.monotonic()
+            records = in_parallel((lambda: client.store(1)) for _ in range(count))
+            assert time.monotonic() - start < 60
+    assert [record.cid for record in records] == [HELLO_CID] * count
+    assert len(arrivals) == count
+    # A timer may be early by a hair.
+    for number, arrival in enumerate(sorted(arrivals)):
+        assert arrival - start > number * interval - 0.002
+
+
+def assert_closing_ends(client, call, *, when):
+    """Assert that `call` fails if the client is closed, once `when` returns what is true."""
+    start = time.monotonic()
+
+    def fail():
+        with pytest.raises(ClientClosedError):
+            call()
+
+    def close():
+        while not when():
+            in_parallel([nothing])
+        client.close()
+
+    def nothing():
+        pass
+
+    in_parallel([fail, close])
+    assert time.monotonic() - start < 10
+
+
+def test_closing_while_a_call_waits_to_try_again_ends_the_call(server):
+    # The wait goes on to its end, and then nothing is sent.
+    for _ in range(4):
+        server.reply(503, headers={"Retry-After": "1"})
+    events = []
+    config = config_for(server, retries=RETRIES, on_event=events.append)
+    client = Client.init(config)
+    assert_closing_ends(
+        client,
+        lambda: client.store(1),
+        when=lambda: any(event.kind == "retry" for event in events),
+    )
+    assert len(server.requests) == 1
+
+
+def test_closing_while_a_body_comes_ends_the_download(server, tmp_path):
+    data = hashlib.shake_128(b"body").digest(3_000_000)
+    for _ in range(4):
+        server.reply(200, data, cut=2_500_000, ending="stall")
+    # A blocking read notices that its client is closed when the time for it is over.
+    limits = {"read": 1}
+    config = config_for(server, retries=RETRIES, timeouts=limits, cache_path=tmp_path / "cache")
+    client = Client.init(config)
+    (tmp_path / "target").mkdir()
+    assert_closing_ends(
+        client,
+        lambda: client.download(raw_cid(data), to=tmp_path / "target" / "file"),
+        when=lambda: server.requests,
+    )
+    assert len(server.requests) == 1
+    assert list((tmp_path / "target").iterdir()) == []

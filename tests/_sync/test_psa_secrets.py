@@ -9,9 +9,9 @@ import pytest
 
 from holdfast import Client
 from holdfast.errors import ClientError, ProviderError
-from tests._sync.test_secrets import assert_clean, assert_no_secret_in
 from tests.psa import CALLS, EACH_CALL, psa_config, results, row
 from tests.support import GATEWAY_TOKEN, HELLO_CID, TOKEN, closed_port_url
+from tests.witness import assert_clean, assert_no_secret_in
 
 
 @pytest.mark.parametrize("call", EACH_CALL)

@@ -1,6 +1,6 @@
 # WARNING: this file is generated from tests/_async/test_resilience.py
 # by scripts/generate_sync.py. Change the original instead.
-"""Retries, hedging, the rate limit, verified writes, and what is told about all of it."""
+"""Hedging, the rate limit, verified writes, and what is told about all of it."""
 
 import io
 import logging
@@ -15,7 +15,7 @@ from holdfast import Client, Event
 from holdfast._sync import session
 from holdfast._sync.transport import Transport
 from holdfast.content.profiles import KUBO_LEGACY_CIDV1, UNIXFS_V0_2015, UNIXFS_V1_2025
-from holdfast.errors import NetworkError, ProviderError, VerificationError
+from holdfast.errors import ProviderError, VerificationError
 from holdfast.sources.importing import import_content
 from holdfast.testing import Scripted, ScriptedServer
 from tests._sync.parallel import in_parallel
@@ -27,66 +27,7 @@ AGAIN = {"attempts": 4, "base": 0.01, "cap": 0.05}
 DATA = os.urandom(3_000_000)
 
 
-# Uploads again
-
-
-class Stream(io.RawIOBase):
-    """Bytes that can be read once, like those of a pipe."""
-
-    def __init__(self, data):
-        self._data = io.BytesIO(data)
-
-    def readable(self):
-        return True
-
-    def read(self, size=-1):
-        return self._data.read(size)
-
-
-@pytest.fixture
-def uploadable(tmp_path, kind):
-    """Something to upload, and whether it can be rewound."""
-    path = tmp_path / "file.bin"
-    path.write_bytes(DATA)
-    with path.open("rb") as opened:
-        yield {
-            "path": (path, True),
-            "bytes": (DATA, True),
-            "file": (opened, True),
-            "list": ([DATA[:1000], DATA[1000:]], True),
-            "stream": (Stream(DATA), False),
-            "generator": ((DATA[at : at + 999] for at in range(0, len(DATA), 999)), False),
-        }[kind]
-        assert not opened.closed
-
-
-@pytest.mark.parametrize("kind", ["path", "bytes", "file", "list", "stream", "generator"])
-def test_an_upload_is_sent_again_only_where_its_source_can_be_rewound(server, uploadable):
-    given, again = uploadable
-    cid = str(import_content(DATA, UNIXFS_V1_2025).cid)
-    server.reply(503)
-    server.reply(200, pinned(cid))
-    with Client.init(config_for(server, retries=AGAIN)) as client:
-        if again:
-            record = client.upload(given)
-            assert (record.cid, record.size) == (cid, len(DATA))
-        else:
-            with pytest.raises(ProviderError) as caught:
-                client.upload(given)
-            assert caught.value.status == 503
-    assert len(server.requests) == (2 if again else 1)
-    assert all(DATA in request.body for request in server.requests)
-
-
-def test_a_stream_that_was_not_touched_may_be_tried_again(server):
-    """A refused connection has taken nothing of it."""
-    config = config_for(server, pin_api_url=closed_port_url(), retries=AGAIN)
-    events = []
-    with Client.init(config, on_event=events.append) as client:
-        with pytest.raises(NetworkError) as caught:
-            client.upload(iter([b"a", b"b"]))
-    assert caught.value.__notes__ == ["after 4 attempts"]
-    assert [event.kind for event in events].count("retry") == 3
+# Uploads
 
 
 def test_an_iterator_of_any_pieces_is_streamed(server, client):

@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from holdfast import Client, StoreOptions
-from holdfast.errors import ProviderError, SerializationError
+from holdfast import Client, StoreOptions, __version__
+from holdfast.errors import SerializationError
 from tests.support import HELLO_CID, TOKEN, config_for, pinned, raw_cid
 
 
@@ -19,6 +19,8 @@ def test_store_posts_the_data_under_the_content_field_with_a_generated_name(serv
     (request,) = server.requests
     assert (request.method, request.target) == ("POST", "/pinning/pinJSONToIPFS")
     assert request.headers["content-type"] == "application/json"
+    assert request.headers["authorization"] == f"Bearer {TOKEN}"
+    assert request.headers["user-agent"] == f"holdfast/{__version__}"
     body = request.json()
     name = body["pinataMetadata"].pop("name")
     assert body == {
@@ -121,34 +123,12 @@ def deep():
         {"\udfff": 1},
         10**5000,
     ],
-    ids=[
-        "circular",
-        "deep",
-        "nan",
-        "inf",
-        "-inf",
-        "bytes",
-        "set",
-        "int key",
-        "None key",
-        "bool key",
-        "key in a tuple",
-        "object",
-        "surrogate",
-        "surrogate key",
-        "huge int",
-    ],
+    ids=lambda value: type(value).__name__,
 )
 def test_what_json_cannot_say_is_a_serialization_error_and_nothing_is_sent(server, client, value):
     with pytest.raises(SerializationError):
         client.store(value)
     assert server.requests == []
-
-
-def test_the_token_goes_as_a_bearer_to_the_pin_api(server, client):
-    server.reply(200, pinned())
-    client.store(1)
-    assert server.requests[0].headers["authorization"] == f"Bearer {TOKEN}"
 
 
 def test_cid_version_is_always_sent(server):
@@ -174,37 +154,3 @@ def test_a_cid_that_equals_ours_is_not_logged(server, client, caplog):
     with caplog.at_level(logging.INFO, "holdfast"):
         client.store({"a": 1})
     assert caplog.records == []
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        {},
-        {"IpfsHash": ""},
-        {"IpfsHash": None},
-        {"IpfsHash": 5},
-        {"IpfsHash": "not-a-cid"},
-        {"IpfsHash": f"{HELLO_CID}/path"},
-        {"ipfsHash": HELLO_CID},
-        [HELLO_CID],
-        None,
-        b"",
-        b"OK",
-        b"<html></html>",
-        b'{"IpfsHash": "bafk',
-    ],
-)
-def test_a_success_without_a_usable_cid_is_a_provider_error(server, client, body):
-    server.reply(200, body)
-    with pytest.raises(ProviderError) as caught:
-        client.store(1)
-    assert caught.value.status == 200
-    assert "IpfsHash" in str(caught.value)
-
-
-def test_store_sends_the_user_agent(server, client):
-    from holdfast import __version__  # noqa: PLC0415
-
-    server.reply(200, pinned())
-    client.store(1)
-    assert server.requests[0].headers["user-agent"] == f"holdfast/{__version__}"

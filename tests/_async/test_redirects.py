@@ -1,10 +1,14 @@
 """Redirects: the pinning API's are never followed; a gateway's are, with care and without tokens.
 
 A gateway out in the world is one behind a proxy here: the proxy answers for every host, and sees
-each request that would have left this machine.
+each request that would have left this machine. Where the address counts that a name resolves to, a
+table stands in place of the system's resolver: a gateway in the world is one on 127.0.0.2, which
+counts as public, and the servers inside are on 127.0.0.1. Each form of an address is a row of
+`tests/test_protocol.py`.
 """
 
 import hashlib
+import socket
 import time
 from dataclasses import replace
 
@@ -12,12 +16,14 @@ import pytest
 
 from holdfast import AsyncClient
 from holdfast.content.profiles import KUBO_LEGACY_CIDV1
-from holdfast.errors import NotAFileError, ProviderError, VerificationError
+from holdfast.errors import NetworkError, NotAFileError, ProviderError, VerificationError
+from holdfast.protocol import host_privacy
 from holdfast.testing import Scripted, ScriptedServer
 from tests import tls
+from tests.attackers import Attacker
 from tests.content import Blocks
 from tests.faulty import assert_shows_no_token, gateway_of, patient_config
-from tests.support import GATEWAY_TOKEN, HELLO_CID, TOKEN
+from tests.support import GATEWAY_TOKEN, HELLO_CID, TOKEN, config_for
 
 STATUSES = [301, 302, 303, 307, 308]
 WORLD = "http://gateway.example"
@@ -56,34 +62,23 @@ def redirect(location, status=302):
 # The pinning API.
 
 
-@pytest.mark.parametrize("status", STATUSES)
-@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize(
+    ("call", "status"),
+    [*(("store", status) for status in STATUSES), *((call, 307) for call in CALLS)],
+)
 async def test_a_redirect_of_the_api_is_an_error_after_one_request(
     server, other_server, client, call, status
 ):
     server.reply(**redirect(f"{other_server.url}/pinning/pinJSONToIPFS", status))
-    start = time.monotonic()
     with pytest.raises(ProviderError) as caught:
         await getattr(client, call)(*CALLS[call])
-    assert time.monotonic() - start < 10
     assert_shows_no_token(caught.value)
     assert (str(caught.value), caught.value.status) == (f"HTTP error {status}", status)
     assert len(server.requests) == 1
     assert other_server.connections == 0
 
 
-@pytest.mark.parametrize(
-    "location",
-    [
-        "/elsewhere",
-        "file:///etc/passwd",
-        "http://169.254.169.254/latest",
-        "http://localhost/",
-        "http://user:pass@127.0.0.1/",
-        "http://[",
-        "",
-    ],
-)
+@pytest.mark.parametrize("location", ["/elsewhere", "file:///etc/passwd", "http://[", ""])
 async def test_wherever_the_api_redirects_to_it_is_not_followed(server, client, location):
     server.reply(**redirect(location, 307))
     with pytest.raises(ProviderError, match=r"^HTTP error 307$"):
@@ -183,34 +178,29 @@ def hops(count):
     return script
 
 
-async def test_ten_hops_are_followed():
-    with ScriptedServer(hops(10)) as server:
-        async with await AsyncClient.init(patient_config(server)) as client:
-            assert (await client.download(HELLO_CID)).read() == b"hello"
-        assert len(server.requests) == 11
-
-
-async def test_twenty_one_hops_are_not(tmp_path):
-    with ScriptedServer(hops(21)) as server:
-        config = patient_config(server, cache_path=tmp_path / "cache")
-        async with await AsyncClient.init(config) as client:
-            error = await failed_download(client, tmp_path)
-        assert "redirects more than 10 times" in str(error)
-        assert len(server.requests) == 11
+async def test_ten_hops_are_followed_and_eleven_are_not(tmp_path):
+    for count in (10, 11):
+        with ScriptedServer(hops(count)) as server:
+            config = patient_config(server, cache_path=tmp_path / "cache")
+            async with await AsyncClient.init(config) as client:
+                if count == 10:
+                    assert (await client.download(HELLO_CID)).read() == b"hello"
+                else:
+                    error = await failed_download(client, tmp_path)
+                    assert "redirects more than 10 times" in str(error)
+            assert len(server.requests) == 11
 
 
 @pytest.mark.parametrize(
     ("location", "words"),
     [
         ("file:///etc/passwd", "to a URL that is not http or https"),
-        ("ftp://127.0.0.1/x", "to a URL that is not http or https"),
         ("data:text/plain,hello", "to a URL that is not http or https"),
-        ("javascript:alert(1)", "to a URL that is not http or https"),
         ("http://[", "to an invalid URL"),
         ("http://127.0.0.1:0/", "to an invalid URL"),
         ("http://127.0.0.1:99999/", "to an invalid URL"),
     ],
-    ids=["file", "ftp", "data", "javascript", "half an address", "port 0", "port 99999"],
+    ids=["file", "data", "half an address", "port 0", "port 99999"],
 )
 async def test_a_redirect_off_the_web_is_not_followed(server, client, tmp_path, location, words):
     server.reply(**redirect(location))
@@ -221,11 +211,7 @@ async def test_a_redirect_off_the_web_is_not_followed(server, client, tmp_path, 
     assert len(server.requests) == 1
 
 
-@pytest.mark.parametrize(
-    "user",
-    ["user", "user:pass-0123456789", ":pass-0123456789", ""],
-    ids=["name", "name and password", "password", "empty name"],
-)
+@pytest.mark.parametrize("user", ["user", "user:pass-0123456789", ":pass-0123456789", ""])
 async def test_a_redirect_with_a_user_name_is_not_followed(
     server, other_server, client, tmp_path, user
 ):
@@ -250,29 +236,7 @@ async def world_client(proxy, folder, **changes):
 
 
 @pytest.mark.parametrize(
-    "host",
-    [
-        "169.254.169.254",
-        "[::ffff:169.254.169.254]",
-        "2852039166",
-        "0xa9fea9fe",
-        "169.254.43518",
-        "10.0.0.1",
-        "192.168.1.1",
-        "[fe80::1]",
-        "[fd00::1]",
-        "100.64.0.1",
-        "localhost",
-        "LOCALHOST",
-        "localhost.",
-        "sub.localhost",
-        "127.0.0.1",
-        "127.1",
-        "0",
-        "0.0.0.0",  # noqa: S104 - nothing is bound
-        "[::1]",
-        "[::]",
-    ],
+    "host", ["169.254.169.254", "2852039166", "10.0.0.1", "[fd00::1]", "LOCALHOST.", "[::1]"]
 )
 async def test_a_redirect_from_the_world_into_a_private_network_is_not_followed(
     server, tmp_path, host
@@ -290,9 +254,7 @@ async def test_a_private_gateway_may_redirect_to_its_neighbour(server, other_ser
     assert (await client.download(HELLO_CID)).read() == b"hello"
 
 
-@pytest.mark.parametrize(
-    "host", ["169.254.169.254", "[::ffff:169.254.169.254]", "[fe80::1]", "2852039166", "0xa9fea9fe"]
-)
+@pytest.mark.parametrize("host", ["169.254.169.254", "[fe80::1]", "0xa9fea9fe"])
 async def test_a_redirect_to_the_metadata_service_is_not_followed_from_anywhere(
     server, client, host
 ):
@@ -372,3 +334,169 @@ async def test_a_redirect_to_the_same_path_with_a_slash_is_a_directory(server, c
     error = await failed_download(client, tmp_path, NotAFileError)
     assert str(error).startswith(f"{HELLO_CID} is a directory; read a file in it by its path, or")
     assert len(server.requests) == 1
+
+
+# Names, and the addresses that they resolve to
+
+PUBLIC, INSIDE = "127.0.0.2", "127.0.0.1"
+WORDS = "redirects into a private network; it was not followed"
+
+
+class Names:
+    """What each name resolves to: its answers one after the other, the last one for ever."""
+
+    def __init__(self):
+        self.answers = {}
+        self._system = socket.getaddrinfo
+
+    def __call__(self, host, *args, **kwargs):
+        if host not in self.answers:
+            return self._system(host, *args, **kwargs)
+        answers = self.answers[host]
+        found = answers.pop(0) if len(answers) > 1 else answers[0]
+        if not found:
+            raise socket.gaierror(socket.EAI_AGAIN, "not now")
+        return [each for address in found for each in self._system(address, *args, **kwargs)]
+
+
+@pytest.fixture
+def names(monkeypatch):
+    names = Names()
+    monkeypatch.setattr(socket, "getaddrinfo", names)
+    real = host_privacy.privacy
+    seen = lambda host: host_privacy.WORLD if host == PUBLIC else real(host)  # noqa: E731
+    monkeypatch.setattr(host_privacy, "privacy", seen)
+    names.answers = {"gateway.example": [[PUBLIC]], "inside.example": [[INSIDE]]}
+    return names
+
+
+def redirecting_to(location, host=PUBLIC):
+    """A server at `host` that redirects every request."""
+    reply = f"HTTP/1.1 302 Found\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n"
+    return Attacker(lambda: iter([reply.encode()]), host=host)
+
+
+async def client_of(gateway, **changes):
+    fields = {
+        "gateway_url": f"http://gateway.example:{gateway.port}/ipfs",
+        "gateway_token": GATEWAY_TOKEN,
+        "allow_insecure": True,
+    }
+    return await AsyncClient.init(config_for(gateway, **{**fields, **changes}))
+
+
+@pytest.mark.parametrize("operation", ["download", "retrieve", "open"])
+@pytest.mark.parametrize("scheme", ["http", "https"])
+async def test_a_redirect_to_a_name_in_a_private_network_is_not_followed(
+    names, server, operation, scheme
+):
+    with redirecting_to(f"{scheme}://inside.example:{server.port}/secret") as gateway:
+        async with await client_of(gateway) as client:
+            with pytest.raises(ProviderError) as caught:
+                await getattr(client, operation)(HELLO_CID)
+    assert str(caught.value) == f"gateway.example:{gateway.port} {WORDS}"
+    assert caught.value.status == 302
+    assert server.connections == 0
+
+
+async def test_a_redirect_to_a_name_in_the_world_is_followed(names):
+    names.answers["other.example"] = [[PUBLIC]]
+    body = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
+    with (
+        Attacker(lambda: iter([body]), host=PUBLIC) as other,
+        redirecting_to(f"http://other.example:{other.port}/x") as gateway,
+    ):
+        async with await client_of(gateway) as client:
+            assert (await client.download(HELLO_CID)).read() == b"hello"
+
+
+async def test_of_several_addresses_the_private_ones_are_left_out(names, server):
+    names.answers["other.example"] = [[INSIDE, PUBLIC]]
+    with redirecting_to(f"http://other.example:{server.port}/x") as gateway:
+        async with await client_of(gateway) as client:
+            with pytest.raises(NetworkError, match="cannot connect to other"):
+                await client.download(HELLO_CID)
+    assert server.connections == 0
+
+
+async def test_a_name_that_moves_inside_after_it_was_asked_is_not_followed(names, server):
+    # The gateway itself does it: its second name server gives another answer.
+    names.answers["gateway.example"] = [[PUBLIC], [INSIDE]]
+    with redirecting_to(f"http://gateway.example:{server.port}/x") as gateway:
+        async with await client_of(gateway) as client:
+            with pytest.raises((ProviderError, NetworkError)):
+                await client.download(HELLO_CID)
+    assert server.connections == 0
+
+
+async def test_a_name_that_is_resolved_only_at_the_second_try_is_not_followed(names, server):
+    names.answers["inside.example"] = [[], [INSIDE]]
+    with redirecting_to(f"http://inside.example:{server.port}/x") as gateway:
+        async with await client_of(gateway, retries={"attempts": 2, "base": 0.01}) as client:
+            with pytest.raises((ProviderError, NetworkError)):
+                await client.download(HELLO_CID)
+    assert server.requests == []
+
+
+async def test_a_redirect_over_two_public_gateways_is_not_followed_inside(names, server):
+    names.answers["other.example"] = [[PUBLIC]]
+    with (
+        redirecting_to(f"http://inside.example:{server.port}/x") as other,
+        redirecting_to(f"http://other.example:{other.port}/x") as gateway,
+    ):
+        async with await client_of(gateway) as client:
+            with pytest.raises(ProviderError, match=WORDS):
+                await client.download(HELLO_CID)
+    assert server.connections == 0
+
+
+async def test_a_kept_connection_into_a_private_network_is_not_used(names, server):
+    # It was made for a gateway of the user's own. By now the name leads elsewhere.
+    server.reply(404)
+    server.reply(404)
+    with redirecting_to(f"http://inside.example:{server.port}/secret") as gateway:
+        own = f"http://inside.example:{server.port}/ipfs"
+        public = f"http://gateway.example:{gateway.port}/ipfs"
+        async with await client_of(gateway, gateway_url=own) as client:
+            with pytest.raises(ProviderError):
+                await client.download(HELLO_CID)
+            asked = len(server.requests)
+            names.answers["inside.example"] = [[PUBLIC]]
+            other = client.with_options(gateway_url=public)
+            with pytest.raises(ProviderError, match=WORDS):
+                await other.download(HELLO_CID)
+        assert gateway.requests > 0
+    assert len(server.requests) == asked
+    assert server.connections == 1
+
+
+async def test_a_private_gateway_may_redirect_to_a_private_name(names, server, other_server):
+    names.answers["own.example"] = [[INSIDE]]
+    server.reply(302, headers={"Location": f"http://inside.example:{other_server.port}/x"})
+    other_server.reply(200, b"hello")
+    url = f"http://own.example:{server.port}/ipfs"
+    async with await AsyncClient.init(config_for(server, gateway_url=url)) as client:
+        assert (await client.download(HELLO_CID)).read() == b"hello"
+
+
+@pytest.mark.parametrize("address", ["169.254.169.254", "192.0.0.192", "::ffff:169.254.169.254"])
+async def test_a_name_of_the_metadata_service_is_not_followed_from_anywhere(names, server, address):
+    names.answers["metadata.example"] = [[address]]
+    server.reply(302, headers={"Location": "http://metadata.example/latest/meta-data"})
+    async with await AsyncClient.init(config_for(server)) as client:
+        with pytest.raises(ProviderError, match=WORDS):
+            await client.download(HELLO_CID)
+
+
+async def test_behind_a_proxy_a_name_is_the_proxys_to_resolve(names, server):
+    server.reply(302, headers={"Location": "http://inside.example/x"})
+    server.reply(200, b"hello")
+    config = config_for(
+        server,
+        gateway_url="http://gateway.example/ipfs",
+        proxy=server.url,
+        allow_insecure=True,
+    )
+    async with await AsyncClient.init(config) as client:
+        assert (await client.download(HELLO_CID)).read() == b"hello"
+    assert server.requests[1].target == "http://inside.example/x"

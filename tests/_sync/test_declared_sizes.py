@@ -1,4 +1,4 @@
-# WARNING: this file is generated from tests/_async/test_hardening_06_sizes.py
+# WARNING: this file is generated from tests/_async/test_declared_sizes.py
 # by scripts/generate_sync.py. Change the original instead.
 """A client meets files whose nodes declare other sizes than their children have (number 6)."""
 

@@ -1,4 +1,4 @@
-# WARNING: this file is generated from tests/_async/test_hardening_07_small_pieces.py
+# WARNING: this file is generated from tests/_async/test_small_pieces.py
 # by scripts/generate_sync.py. Change the original instead.
 """Files in very many small pieces, as by Kubo's chunker size-1 (number 7).
 

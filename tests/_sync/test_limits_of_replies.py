@@ -1,4 +1,4 @@
-# WARNING: this file is generated from tests/_async/test_hardening_04_endless_replies.py
+# WARNING: this file is generated from tests/_async/test_limits_of_replies.py
 # by scripts/generate_sync.py. Change the original instead.
 """Replies that never end, and hardly hold any content.
 
