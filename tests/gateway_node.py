@@ -15,6 +15,8 @@ from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.content.unixfs.directories import build_directory
 from holdfast.content.unixfs.files import Part
 from holdfast.node.gateway import routes
+from holdfast.node.gateway.cached_repository import CachedRepository
+from holdfast.node.http_server.streamed_replies import Resources
 from holdfast.sources.importing import import_content
 
 
@@ -27,11 +29,12 @@ class Reply(NamedTuple):
 class Node:
     """The gateway on a port of this machine, and the repository behind it."""
 
-    def __init__(self, repository):
+    def __init__(self, repository, cache=None):
         self.repository = repository
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.port = self._socket.getsockname()[1]
-        app = Starlette(routes=routes(repository))
+        app = Starlette(routes=routes(CachedRepository(repository, cache)))
+        app.state.resources = Resources()
         self._server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off"))
         self._thread = threading.Thread(target=self._server.run, args=([self._socket],))
         self._thread.start()

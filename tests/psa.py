@@ -7,7 +7,8 @@ import pytest
 import urllib3
 
 from holdfast import ClientConfig
-from holdfast.testing import RunningNode, ScriptedServer
+from holdfast.testing import ScriptedServer
+from tests.node_caller import Caller
 from tests.support import HELLO_CID, config_for
 
 ALL = "queued,pinning,pinned,failed"
@@ -29,20 +30,13 @@ EACH_CALL = [
 ]
 
 
-class PSACaller:
+class PSACaller(Caller):
     """Calls the API of a node as anybody would, with plain HTTP."""
 
-    def __init__(self, node: RunningNode) -> None:
-        self.node = node
-        self.pool = urllib3.PoolManager()
+    prefix = "/psa"
 
-    def __call__(
-        self, method: str, path: str = "/pins", *, token: str | None = None, **more: Any
-    ) -> urllib3.BaseHTTPResponse:
-        token = self.node.token if token is None else token
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
-        url = f"{self.node.api_url}/psa{path}"
-        return self.pool.request(method, url, headers=headers, timeout=120, retries=False, **more)
+    def __call__(self, method: str, path: str = "/pins", **more: Any) -> urllib3.BaseHTTPResponse:
+        return super().__call__(method, path, **more)
 
     def add(self, cid: str, **about: Any) -> dict[str, Any]:
         """Make a request; return its PinStatus."""

@@ -48,11 +48,11 @@ in_one_store = settings(
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory):
     with Repository(tmp_path_factory.mktemp("store")) as repository:
-        yield CachedRepository.of(repository)
+        yield CachedRepository(repository)
 
 
 def stored(repository, content, profile):
-    with repository.adding() as adding:
+    with repository.repository.adding() as adding:
         importer = FileImporter(profile, adding.put)
         importer.update(content)
         root = importer.finish().cid
@@ -96,7 +96,7 @@ def test_an_archive_has_every_block_once_depth_first(repository, content, profil
     assert [cid for walk in [DagWalk(root)] for cid in needs(walk, blocks)] == expected
     stored(repository, content, profile)
     reader = CarReader()
-    packed = [cid for cid, _ in reader.update(b"".join(repository.export_car(root)))]
+    packed = [cid for cid, _ in reader.update(b"".join(repository.repository.export_car(root)))]
     reader.finish()
     assert packed == expected
 

@@ -4,23 +4,10 @@ import base64
 import json
 import time
 
-import urllib3
+from tests.node_caller import Caller
 
 
-class V3Caller:
-    def __init__(self, node):
-        self.node = node
-        self.pool = urllib3.PoolManager()
-
-    def __call__(self, method, path, *, token=None, headers=None, **more):
-        """Send a request; `path` may be a whole URL."""
-        token = self.node.token if token is None else token
-        fields = {"Authorization": f"Bearer {token}"} if token else {}
-        url = path if path.startswith("http") else self.node.api_url + path
-        return self.pool.request(
-            method, url, headers={**fields, **(headers or {})}, timeout=30, retries=False, **more
-        )
-
+class V3Caller(Caller):
     def data(self, method, path, **more):
         """Return the `data` of a reply that must be a success."""
         response = self(method, path, **more)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from holdfast.node.settings import NodeToken
     from holdfast.testing._async.provider_tests import AsyncProviderTests
     from holdfast.testing._sync.provider_tests import ProviderTests
-    from holdfast.testing.fault_kinds import Part
+    from holdfast.testing.faults import Part
     from holdfast.testing.running_nodes import RunningNode, running_node
     from holdfast.testing.scripted_server import (
         Recorded,
@@ -52,7 +52,7 @@ if not TYPE_CHECKING:  # which knows the names from above
         {
             "node.settings": "NodeToken",
             "testing._async.provider_tests": "AsyncProviderTests",
-            "testing.fault_kinds": "Part",
+            "testing.faults": "Part",
             "testing.running_nodes": "RunningNode running_node",
             "testing.scripted_server": "Recorded Script Scripted ScriptedServer forward_to",
         },

@@ -12,16 +12,15 @@ from holdfast.config import ClientConfig, Retries
 from holdfast.node.node_server import NodeServer, page_url
 from holdfast.node.settings import NodeSettings, NodeToken
 from holdfast.repository import Repository
-from holdfast.testing.fault_kinds import (
+from holdfast.testing.faults import (
+    BodyFault,
     ChangedReply,
-    CorruptBody,
-    CutBody,
     Delay,
     ErrorReply,
+    FaultQueue,
     LostReply,
     Part,
 )
-from holdfast.testing.faults import FaultQueue
 
 # Short waits, so that tests of errors are quick. A `Retry-After` of a second or more is not waited
 # for, but raises the error at once.
@@ -128,7 +127,7 @@ class RunningNode:
             ...         print(error.name)
             VerificationError
         """
-        self._faults.add(CorruptBody(after=after, on=on), times)
+        self._faults.add(BodyFault(after=after, cuts=False, on=on), times)
 
     def cut_next(self, *, after: int = 0, times: int = 1, on: Part = "any") -> None:
         """Process the next requests, but close the connection after `after` bytes of the body.
@@ -143,7 +142,7 @@ class RunningNode:
             ...     client.download(record.cid).read()  # asks again, for the rest
             b'hello'
         """
-        self._faults.add(CutBody(after=after, on=on), times)
+        self._faults.add(BodyFault(after=after, cuts=True, on=on), times)
 
     def lose_next(self, *, times: int = 1, on: Part = "any", method: str | None = None) -> None:
         """Process the next requests, but close the connection without a reply.

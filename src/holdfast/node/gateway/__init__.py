@@ -8,12 +8,10 @@ from starlette.routing import BaseRoute
 
 from holdfast.node.gateway.cached_repository import CachedRepository
 from holdfast.node.gateway.serving import GatewayRoute
-from holdfast.repository import Repository
 
 __all__ = ["routes"]
 
 
-def routes(repository: Repository) -> list[BaseRoute]:
-    """Return the routes of ``/ipfs/…``. Close `repository` only after the last request."""
-    cached = CachedRepository.of(repository)
+def routes(cached: CachedRepository) -> list[BaseRoute]:
+    """Return the routes of ``/ipfs/…``. Close the repository only after the last request."""
     return [GatewayRoute(lambda address, _: (cached, address))]

@@ -16,8 +16,8 @@ from starlette.types import Scope
 from holdfast.content.cid import CID
 from holdfast.content.unixfs.walks import PathWalk
 from holdfast.errors import InvalidCIDError
+from holdfast.node.gateway.cached_repository import CachedRepository
 from holdfast.node.http_server.refusals import Refusal
-from holdfast.repository.store import Repository
 
 PUBLIC: Final = "/ipfs"  # where the public content is; private content is below ``/files``
 
@@ -146,7 +146,7 @@ class ResolvedPath:
         }
 
 
-def resolve_path(repository: Repository, address: Address) -> ResolvedPath:
+def resolve_path(repository: CachedRepository, address: Address) -> ResolvedPath:
     """Resolve the names of `address`.
 
     Raise `NotFoundError` if a name does not exist, and `UnprovenError` if a block is missing.

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Generator, Hashable, Sequence, Sized
 from concurrent.futures import Executor, Future
 from contextlib import suppress
-from typing import Any, Final, Self, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from holdfast.content.blocks import inline_block
 from holdfast.content.cid import CID
@@ -92,7 +92,8 @@ def _read_group(read: ReadNode, group: Sequence[Segment]) -> dict[CID, FileNode]
     return nodes
 
 
-T = TypeVar("T", bound=Sized)
+T = TypeVar("T")
+S = TypeVar("S", bound=Sized)
 
 LINK_WEIGHT: Final = 300  # approximate bytes of memory for a link
 SMALL: Final = 16 << 10  # bytes of a block up to which decoding it again is faster than the cache
@@ -100,34 +101,33 @@ QUICK: Final = 1 << 20  # bytes that a client has read without a wait before blo
 ENTRY_WEIGHT: Final = 500  # bytes of memory for an entry of the cache, besides its value
 
 
-class CachedRepository(Repository):
-    """Reads `repository` through a cache. It shares the connections of `repository`."""
+class CachedRepository:
+    """Reads `repository` through a cache of verified blocks, and of what was made of them."""
 
     def __init__(self, repository: Repository, cache: Cache | None = None) -> None:
-        self.__dict__.update(vars(repository))
+        self.repository = repository
         self._cache = Cache() if cache is None else cache
         self._computing = threading.RLock()
 
-    @classmethod
-    def of(cls, repository: Repository) -> Self:
-        """Return `repository` with a cache; unchanged if it has one."""
-        return repository if isinstance(repository, cls) else cls(repository)
+    def _cached(self, key: Hashable, make: Callable[[], T], weigh: Callable[[T], int]) -> T:
+        """Return the value of `key` in the cache, or make it."""
+        value: T | None = self._cache.get(key)
+        if value is None:
+            value = make()
+            self._cache.put(key, value, weight=weigh(value) + ENTRY_WEIGHT)
+        return value
 
     def block(self, cid: CID) -> bytes:
         """Return the verified block of `cid`; raise UnprovenError if it is missing."""
-        data = self.cached_block(cid)
-        if data is None:
-            data = super().block(cid)
-            self._cache.put(("block", cid), data, weight=len(data) + ENTRY_WEIGHT)
-        return data
-
-    def cached_block(self, cid: CID) -> bytes | None:
-        """Return the block of `cid` if it is inline or in the cache, else None."""
         inline = inline_block(cid)
         if inline is not None:
             return inline
+        return self._cached(("block", cid), lambda: self.repository.block(cid), len)
+
+    def cached_block(self, cid: CID) -> bytes | None:
+        """Return the block of `cid` if it is inline or in the cache, else None."""
         cached: bytes | None = self._cache.get(("block", cid))
-        return cached
+        return inline_block(cid) if cached is None else cached
 
     def kind(self, cid: CID) -> Kind | None:
         """Return the kind of the node at `cid`, or None if it is not UnixFS."""
@@ -138,23 +138,23 @@ class CachedRepository(Repository):
 
     def plain_entries(self, cid: CID) -> list[DirectoryEntry]:
         """Return the entries of a directory that is not sharded."""
-        return self.computed(("entries", cid), lambda: list(self.entries(cid)), weight=LINK_WEIGHT)
 
-    def computed(self, key: Hashable, compute: Callable[[], T], *, weight: int = 1) -> T:
+        def entries() -> list[DirectoryEntry]:
+            return list(self.repository.entries(cid))
+
+        return self.computed(("entries", cid), entries, weight=LINK_WEIGHT)
+
+    def computed(self, key: Hashable, compute: Callable[[], S], *, weight: int = 1) -> S:
         """Return the cached result of `compute`, or call it.
 
         One thread computes at a time; others that want the same result then find it in the cache.
         `weight` is the weight of each item of the result.
         """
-        result: T | None = self.cached(key)
-        if result is None:
-            with self._computing:
-                result = self.cached(key)
-                if result is None:
-                    result = compute()
-                    weight = weight * len(result) + ENTRY_WEIGHT
-                    self._cache.put(("computed", key), result, weight=weight)
-        return result
+        result: S | None = self.cached(key)
+        if result is not None:
+            return result
+        with self._computing:
+            return self._cached(("computed", key), compute, lambda result: weight * len(result))
 
     def cached(self, key: Hashable) -> Any:
         """Return the result of `computed` for `key` if it is in the cache, else None."""
@@ -164,34 +164,30 @@ class CachedRepository(Repository):
         """Return the links of the block of `cid`; none for unsupported codecs."""
         if not has_links(cid):
             return ()
-        links: tuple[CID, ...] | None = self._cache.get(("links", cid))
-        if links is None:
-            links = tuple(link.cid for link in links_of(cid, self.block(cid)))
-            weight = len(links) * LINK_WEIGHT + ENTRY_WEIGHT
-            self._cache.put(("links", cid), links, weight=weight)
-        return links
+
+        def links() -> tuple[CID, ...]:
+            return tuple(link.cid for link in links_of(cid, self.block(cid)))
+
+        return self._cached(("links", cid), links, lambda links: len(links) * LINK_WEIGHT)
 
     def file_node(self, cid: CID) -> FileNode:
         """Return the node of a file at `cid`."""
-        node = self.cached_node(cid)
-        if node is None:
-            node = file_node(cid, super().block(cid))
-            self.keep_node(cid, node)
-        return node
+        return self._cached(
+            ("node", cid), lambda: file_node(cid, self.repository.block(cid)), _node_weight
+        )
 
     def node_at(self, segment: Segment) -> FileNode:
         """Return the node of a part of a file. A leaf that is not in the cache is not added."""
         node = self.cached_node(segment.cid)
         if node is None:
-            node = file_node(segment.cid, super().block(segment.cid), segment.size)
+            node = file_node(segment.cid, self.repository.block(segment.cid), segment.size)
             if node.children:
                 self.keep_node(segment.cid, node)
         return node
 
     def keep_node(self, cid: CID, node: FileNode) -> None:
         """Add the node of a file to the cache."""
-        weight = len(node.data) + len(node.ends) * LINK_WEIGHT + ENTRY_WEIGHT
-        self._cache.put(("node", cid), node, weight=weight)
+        self._cache.put(("node", cid), node, weight=_node_weight(node) + ENTRY_WEIGHT)
 
     def cached_node(self, cid: CID) -> FileNode | None:
         """Return the node of a file at `cid` if it is in the cache, else None."""
@@ -201,6 +197,10 @@ class CachedRepository(Repository):
     def read(self, cid: CID, start: int = 0, stop: int | None = None) -> "FilePieces":
         """Return the verified bytes of the file at `cid`, or a range of them, in pieces."""
         return FilePieces(self, cid, start, stop)
+
+
+def _node_weight(node: FileNode) -> int:
+    return len(node.data) + len(node.ends) * LINK_WEIGHT
 
 
 class FilePieces(Pieces):

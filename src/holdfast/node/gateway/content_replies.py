@@ -6,7 +6,7 @@ take a part for the whole.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from http import HTTPStatus
@@ -22,7 +22,7 @@ from holdfast.errors import ClientError, ConfigError, ProviderError, Verificatio
 from holdfast.node.gateway.addresses import ResolvedPath
 from holdfast.node.http_server.http_connection import PIECE, Pieces
 from holdfast.node.http_server.refusals import Refusal
-from holdfast.node.http_server.streamed_replies import PieceResponse, StartedPieces
+from holdfast.node.http_server.streamed_replies import PieceResponse
 from holdfast.protocol.gateway import CAR_TYPE, RAW_TYPE
 
 # Choose the format of a reply: from ``?format=``, else from the Accept header, else the content.
@@ -205,12 +205,7 @@ class Content:
     """Bytes of a known size, of which any range can be read."""
 
     size: int
-    read: Callable[[int, int], Iterable[bytes]]
-
-    @classmethod
-    def of(cls, data: bytes) -> "Content":
-        """Return the content with the bytes `data`."""
-        return cls(len(data), lambda start, stop: [data[start:stop]])
+    read: Callable[[int, int], Pieces]
 
 
 def content_reply(
@@ -231,7 +226,7 @@ def content_reply(
     pieces = content.read(start, stop)
     if stop - start <= PIECE:
         return Response(b"".join(pieces), status, headers)
-    return PieceResponse(StartedPieces(pieces), status, headers)
+    return PieceResponse(pieces, status, headers)
 
 
 def stream_reply(
@@ -241,8 +236,7 @@ def stream_reply(
     headers = {**headers, "ETag": etag, "Accept-Ranges": "none"}
     if _is_known(request, etag):
         return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
-    body = StartedPieces(() if request.method == "HEAD" else pieces)
-    return PieceResponse(body, headers=headers)
+    return PieceResponse(None if request.method == "HEAD" else pieces, headers=headers)
 
 
 def content_headers(

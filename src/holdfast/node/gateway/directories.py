@@ -17,7 +17,6 @@ from holdfast.node.gateway.addresses import Address, ResolvedPath, quoted
 from holdfast.node.gateway.cached_repository import BytesPieces, CachedRepository
 from holdfast.node.gateway.content_replies import Content, content_reply
 from holdfast.node.gateway.files import file_reply, redirect_to
-from holdfast.repository.store import Repository
 
 INDEX: Final = "index.html"
 LISTED: Final = 10_000  # names on a page; a directory may have millions
@@ -92,7 +91,7 @@ def _index(repository: CachedRepository, cid: CID) -> CID | None:
 
     def resolve() -> tuple[CID | None]:
         try:
-            return (repository.resolve(cid, [INDEX]),)
+            return (repository.repository.resolve(cid, [INDEX]),)
         except NotFoundError:
             return (None,)
 
@@ -101,7 +100,7 @@ def _index(repository: CachedRepository, cid: CID) -> CID | None:
     return index if is_file else None
 
 
-def _page(repository: Repository, found: ResolvedPath) -> bytes:
+def _page(repository: CachedRepository, found: ResolvedPath) -> bytes:
     entries, is_cut = listed(repository, found.cid)
     address = found.address
     here, query = escape(address.here), escape(address.query)
@@ -136,9 +135,9 @@ def _breadcrumbs(address: Address) -> Iterator[str]:
         yield text
 
 
-def listed(repository: Repository, cid: CID) -> tuple[list[DirectoryEntry], bool]:
+def listed(repository: CachedRepository, cid: CID) -> tuple[list[DirectoryEntry], bool]:
     """Return the entries to show, sorted by name, and whether there are more."""
-    entries = list(islice(repository.entries(cid), LISTED + 1))
+    entries = list(islice(repository.repository.entries(cid), LISTED + 1))
     return sorted(entries[:LISTED]), len(entries) > LISTED
 
 

@@ -17,7 +17,7 @@ from holdfast.content.unixfs import data
 from holdfast.content.unixfs.data import Kind
 from holdfast.errors import SerializationError, UnprovenError
 from holdfast.node.gateway.addresses import Address, ResolvedPath
-from holdfast.node.gateway.cached_repository import BlockPieces, CachedRepository
+from holdfast.node.gateway.cached_repository import BlockPieces, BytesPieces, CachedRepository
 from holdfast.node.gateway.content_replies import (
     IMMUTABLE,
     Content,
@@ -28,7 +28,6 @@ from holdfast.node.gateway.content_replies import (
 from holdfast.node.http_server.refusals import Refusal
 from holdfast.protocol import json_text
 from holdfast.protocol.gateway import RAW_TYPE
-from holdfast.repository.store import Repository
 
 # Detect the media type of content whose name has no type: from its pin, else from its bytes.
 
@@ -155,7 +154,7 @@ SYMLINK_TYPE = "inode/symlink"  # as Kubo has it
 
 
 def file_reply(
-    request: Request, repository: Repository, found: ResolvedPath, cid: CID, name: str
+    request: Request, repository: CachedRepository, found: ResolvedPath, cid: CID, name: str
 ) -> Response:
     """Return the file at `cid`, whose name is `name`, as a whole or in part.
 
@@ -169,18 +168,20 @@ def file_reply(
     return content_reply(request, content, strong_etag(found.cid), headers)
 
 
-def file_content(repository: Repository, cid: CID) -> Content:
+def file_content(repository: CachedRepository, cid: CID) -> Content:
     """Return the bytes of the file at `cid`."""
-    size = repository.file_size(cid)
+    size = repository.file_node(cid).size
     return Content(size, lambda start, stop: repository.read(cid, start, stop))
 
 
-def file_type(repository: Repository, cid: CID, names: Iterable[str], content: Content) -> str:
+def file_type(
+    repository: CachedRepository, cid: CID, names: Iterable[str], content: Content
+) -> str:
     """Return the media type of a file: by one of its names, its pin, or its first bytes."""
     by_name = next(filter(None, map(named_type, names)), None)
     if by_name is not None:
         return by_name
-    pin = repository.find_pin(cid)
+    pin = repository.repository.find_pin(cid)
     by_pin = stored_type(pin.type) if pin is not None else None
     if by_pin is not None:
         return by_pin
@@ -193,7 +194,8 @@ def file_type(repository: Repository, cid: CID, names: Iterable[str], content: C
 def symlink_reply(request: Request, found: ResolvedPath, block: bytes) -> Response:
     """Return the target of a symbolic link as text: the client decides whether to follow it."""
     headers = content_headers(request, found, str(found.cid), SYMLINK_TYPE)
-    content = Content.of(symlink_target(block))
+    target = symlink_target(block)
+    content = Content(len(target), partial(BytesPieces, lambda: target, lambda: target))
     return content_reply(request, content, strong_etag(found.cid), headers)
 
 

@@ -114,7 +114,7 @@ class GatewayRoute(BaseRoute):
             raise Refusal(HTTPStatus.BAD_REQUEST, f"no service worker for all of {self._place}")
         repository, address = self._open_content(address, request.query_params)
         wanted = negotiate(request)
-        if not repository.has(address.cid):
+        if not repository.repository.has(address.cid):
             if "only-if-cached" in request.headers.get("cache-control", "").lower():
                 raise Refusal(HTTPStatus.PRECONDITION_FAILED, f"{address.text} is not here")
             raise Refusal(HTTPStatus.NOT_FOUND, f"{address.text} is not here")

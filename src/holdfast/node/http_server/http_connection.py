@@ -332,10 +332,16 @@ def second_socket(transport: Any) -> socket.socket:
 
 
 class Pieces(Iterator[bytes]):
-    """The pieces of a body. Each is read on a worker thread unless `next_cached` returns it."""
+    """The pieces of a body. Each is read on a worker thread unless `next_cached` returns it.
+
+    This class itself has none.
+    """
 
     def __iter__(self) -> Self:
         return self
+
+    def __next__(self) -> bytes:
+        raise StopIteration
 
     def next_cached(self) -> bytes | None:
         """Return the next piece if that takes no time, else None."""

@@ -1,7 +1,7 @@
 """Replies that are sent in pieces. The next piece is read when the client has read the last one."""
 
 import asyncio
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import count
@@ -56,10 +56,7 @@ class Resources:
 
 def resources_of(scope: Scope) -> Resources:
     """Return the resources that the requests of an application share."""
-    state = scope["app"].state
-    if not hasattr(state, "resources"):
-        state.resources = Resources()
-    resources: Resources = state.resources
+    resources: Resources = scope["app"].state.resources
     return resources
 
 
@@ -73,74 +70,21 @@ async def _no_wait() -> None:
     """Do not wait: under another ASGI server than the node's, `send` waits itself."""
 
 
-class StartedPieces(Pieces):
-    """Pieces whose first one is read at once, so that its errors can still set the status."""
-
-    def __init__(self, pieces: Iterable[bytes]) -> None:
-        self._rest = pieces if isinstance(pieces, Pieces) else _JoinedPieces(iter(pieces))
-        self._first: bytes | None = next(self._rest, None)
-
-    def __next__(self) -> bytes:
-        first, self._first = self._first, None
-        return next(self._rest) if first is None else first
-
-    def next_cached(self) -> bytes | None:
-        """Return the first piece, then cached pieces."""
-        first, self._first = self._first, None
-        return self._rest.next_cached() if first is None else first
-
-    @property
-    def held(self) -> int:
-        """The approximate bytes of memory in use."""
-        return self._rest.held + len(self._first or b"")
-
-    @property
-    def left(self) -> int:
-        """How many bytes `runs` can still return: none before the first piece."""
-        return 0 if self._first is not None else self._rest.left
-
-    @property
-    def is_quick(self) -> bool:
-        """Whether the client has used the last runs without a wait."""
-        return self._rest.is_quick
-
-    def runs(self, hashers: Executor) -> Generator[memoryview, None, None]:
-        """Yield the next bytes in large runs."""
-        return self._rest.runs(hashers)
-
-    def skip(self, size: int) -> None:
-        """Go on after the next `size` bytes."""
-        self._rest.skip(size)
-
-
-class _JoinedPieces(Pieces):
-    """Small pieces joined to larger ones, because each piece costs a switch of threads."""
-
-    def __init__(self, pieces: Iterator[bytes]) -> None:
-        self._pieces = pieces
-
-    def __next__(self) -> bytes:
-        held: list[bytes] = []
-        size = 0
-        while size < PIECE:
-            piece = next(self._pieces, None)
-            if piece is None:
-                break
-            held.append(piece)
-            size += len(piece)
-        if not held:
-            raise StopIteration
-        return b"".join(held)
-
-
 class PieceResponse(StreamingResponse):
-    """A reply whose body is `pieces`. While the client reads nothing, no piece is in memory."""
+    """A reply whose body is `pieces`. While the client reads nothing, no piece is in memory.
+
+    The first piece is read at once, so that its errors can still set the status.
+    """
 
     def __init__(
-        self, pieces: Pieces, status_code: int = 200, headers: Mapping[str, str] | None = None
+        self,
+        pieces: Pieces | None,
+        status: int = 200,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__(iter(()), status_code, headers)
-        self._pieces = pieces
+        super().__init__(iter(()), status, headers)
+        self._pieces = Pieces() if pieces is None else pieces
+        self._first: bytes | None = next(self._pieces, None)
         self._scope: Scope = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -155,19 +99,21 @@ class PieceResponse(StreamingResponse):
         loop = asyncio.get_running_loop()
         headers = self.raw_headers
         await send({"type": "http.response.start", "status": self.status_code, "headers": headers})
+        piece, self._first = self._first, None
         with resources.share_of(self._scope) as share:
-            for number in count():
+            for number in count(1):
                 await drain()
-                await self._send_directly(resources)
-                if number % TURN == TURN - 1:
-                    await asyncio.sleep(0)
-                piece = self._pieces.next_cached()
+                if piece is None:
+                    await self._send_directly(resources)
+                    piece = self._pieces.next_cached()
                 if piece is None:
                     piece = await loop.run_in_executor(resources.readers, next, self._pieces, None)
                 if piece is None:
                     break
+                if number % TURN == 0:
+                    await asyncio.sleep(0)
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
-                del piece
+                piece = None
                 share.hold(self._pieces.held)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 

@@ -23,11 +23,11 @@ from holdfast.content.unixfs.data import Kind
 from holdfast.content.unixfs.directory_nodes import DirectoryEntry
 from holdfast.errors import ClientError
 from holdfast.node.gateway.addresses import Address, ResolvedPath, quoted, resolve_path
+from holdfast.node.gateway.cached_repository import CachedRepository
 from holdfast.node.gateway.content_replies import refusal_for
 from holdfast.node.gateway.directories import listed, readable
 from holdfast.node.gateway.files import SYMLINK_TYPE, file_content, file_type, symlink_target
 from holdfast.node.http_server.refusals import Refusal
-from holdfast.repository import Repository
 
 # Describe the file or directory at a path, for the page.
 
@@ -35,7 +35,7 @@ READ_BLOCKS: Final = 1000  # of the entries of a directory, to know which of the
 READ_BYTES: Final = 16 << 20  # the same, as their size
 
 
-def describe(repository: Repository, path: str) -> dict[str, Any]:
+def describe(repository: CachedRepository, path: str) -> dict[str, Any]:
     """Return a file with its type and size, or a directory with its entries.
 
     `path` is a path of the gateway, still quoted. Raise a `Refusal` or a `ClientError` if there is
@@ -56,7 +56,7 @@ def describe(repository: Repository, path: str) -> dict[str, Any]:
             raise Refusal(HTTPStatus.NOT_ACCEPTABLE, f"{found.cid} is not a file or directory")
 
 
-def _directory(repository: Repository, found: ResolvedPath) -> dict[str, Any]:
+def _directory(repository: CachedRepository, found: ResolvedPath) -> dict[str, Any]:
     entries, is_cut = listed(repository, found.cid)
     types = EntryTypes(repository)
     rows = [
@@ -78,7 +78,7 @@ class EntryTypes:
     some of them are read, and the other entries are taken for files.
     """
 
-    def __init__(self, repository: Repository) -> None:
+    def __init__(self, repository: CachedRepository) -> None:
         self._repository = repository
         self._blocks = READ_BLOCKS
         self._bytes = READ_BYTES
@@ -99,7 +99,7 @@ class EntryTypes:
             return False  # it is missing or damaged; the page says so when it is opened
 
 
-def _file(repository: Repository, found: ResolvedPath) -> dict[str, Any]:
+def _file(repository: CachedRepository, found: ResolvedPath) -> dict[str, Any]:
     content = file_content(repository, found.cid)
     media_type = file_type(repository, found.cid, found.address.names[-1:], content)
     return {"kind": "file", "type": media_type, "size": content.size}
@@ -123,7 +123,7 @@ HEADERS: Final = {
 class Page:
     """The page over one repository. Changes go through the pinning API, with the user's token."""
 
-    def __init__(self, repository: Repository) -> None:
+    def __init__(self, repository: CachedRepository) -> None:
         self._repository = repository
         assets = {
             file.name: file.read_bytes()

@@ -1,4 +1,4 @@
-"""Number 19: tar archives of the gateway, read back by Python's tarfile and by tar."""
+"""Tar archives of the gateway, read back by Python's tarfile and by tar."""
 
 import http.client
 import io
@@ -15,7 +15,6 @@ from holdfast.content.dag_pb import Link
 from holdfast.content.profiles import KUBO_LEGACY_CIDV1, UNIXFS_V1_2025
 from holdfast.content.unixfs import data
 from holdfast.content.unixfs.directories import build_directory, build_symlink
-from holdfast.node.gateway.cached_repository import CachedRepository
 from holdfast.node.memory import Cache
 from holdfast.repository import Repository
 from holdfast.sources.importing import import_content
@@ -35,7 +34,7 @@ def node(tmp_path_factory):
             [(DATA / "single-layer-hamt-with-multi-block-files.car").read_bytes()]
         )
         # With a small cache, so that what is held besides it can be seen.
-        node = Node(CachedRepository(repository, Cache(MIB)))
+        node = Node(repository, Cache(MIB))
         node.add(b"hello")
         try:
             yield node

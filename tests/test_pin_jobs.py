@@ -1,33 +1,25 @@
-"""What comes into the node's store is what was asked for: archives of others, and large forms."""
+"""Pins by CID: of an archive that others send, the node stores what was asked for."""
 
 import itertools
-import json
 import os
 import threading
 import time
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-import pytest
-import urllib3
-
 from holdfast._sync.reads import blocks as block_sources
 from holdfast.content.car import V2_PRAGMA, write_car
 from holdfast.content.cid import CID
 from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.content.unixfs.files import FileImporter
-from holdfast.node import form_upload, pin_jobs
+from holdfast.node import pin_jobs
 from holdfast.repository import Repository
-from holdfast.repository.adding import Adding
 from holdfast.testing import running_node
-from tests.node_process import ON_LINUX, node_process
+from tests.node_caller import Caller
 from tests.support import wait_until
 
 SMALL = b"ten bytes."
 SMALL_CID = CID.of_raw(SMALL)
-
-
-# Archives of others
 
 
 @contextmanager
@@ -80,20 +72,12 @@ def file_blocks(data):
 
 def pin_by_hash(node, cid):
     """Have the node pin `cid`; give the status of the job at its end, None for success."""
-    headers = {"Authorization": f"Bearer {node.token}"}
-    urllib3.request(
-        "POST",
-        f"{node.api_url}/pinning/pinByHash",
-        json={"hashToPin": str(cid)},
-        headers=headers,
-        timeout=60,
-    )
+    call = Caller(node)
+    call("POST", "/pinning/pinByHash", json={"hashToPin": str(cid)})
     for _ in range(1000):
-        jobs = urllib3.request(
-            "GET", f"{node.api_url}/pinning/pinJobs", headers=headers, timeout=60
-        ).json()
-        if not jobs["rows"] or jobs["rows"][0]["status"] not in {"prechecking", "retrieving"}:
-            return jobs["rows"][0]["status"] if jobs["rows"] else None
+        rows = call.get("/pinning/pinJobs")["rows"]
+        if not rows or rows[0]["status"] not in {"prechecking", "retrieving"}:
+            return rows[0]["status"] if rows else None
         time.sleep(0.02)
     return "under way"
 
@@ -188,128 +172,10 @@ def test_a_job_that_the_end_of_the_node_interrupts_leaves_nothing_that_stays(tmp
 
     with gateway(stalling) as (url, sent):
         with running_node(tmp_path, gateways=(url,)) as node:
-            headers = {"Authorization": f"Bearer {node.token}"}
-            body = {"hashToPin": str(root)}
-            call = f"{node.api_url}/pinning/pinByHash"
-            urllib3.request("POST", call, json=body, headers=headers, timeout=60)
+            Caller(node)("POST", "/pinning/pinByHash", json={"hashToPin": str(root)})
             wait_until(lambda: sent[0] >= 19 << 20 and stored(node.repository))
         is_over.set()
     with Repository(tmp_path) as repository:
         assert stored(repository) > 0
         repository.collect_garbage()
         assert stored(repository) == 0
-
-
-# Forms
-
-
-def upload(node, *paths, **fields):
-    forms = [("file", (path, b"x")) for path in paths]
-    forms += [(name, json.dumps(value)) for name, value in fields.items()]
-    headers = {"Authorization": f"Bearer {node.token}"}
-    url = f"{node.api_url}/pinning/pinFileToIPFS"
-    body, kind = urllib3.encode_multipart_formdata(forms)
-    return urllib3.request(
-        "POST", url, body=body, headers=headers | {"Content-Type": kind}, timeout=60
-    )
-
-
-def sentence(response):
-    assert response.status == 400
-    return response.json()["error"]
-
-
-def test_a_filename_has_at_most_64_levels(node):
-    assert upload(node, "/".join("a" * 64)).status == 200
-    assert "64 levels" in sentence(upload(node, "/".join("a" * 65)))
-    assert "16384 bytes" in sentence(upload(node, "/".join("a" * 10_000)))
-
-
-def test_an_upload_has_at_most_100000_files(node, monkeypatch):
-    assert form_upload.MAX_FILES == 100_000
-    monkeypatch.setattr(form_upload, "MAX_FILES", 20)
-    assert upload(node, *(f"d/{n}" for n in range(20))).status == 200
-    assert "20 files" in sentence(upload(node, *(f"d/{n}" for n in range(21))))
-
-
-def test_an_upload_has_at_most_a_million_folders(node, monkeypatch):
-    assert form_upload.MAX_FOLDERS == 1_000_000
-    monkeypatch.setattr(form_upload, "MAX_FOLDERS", 11)
-    assert upload(node, *(f"d/{n}/f" for n in range(10))).status == 200
-    assert "11 folders" in sentence(upload(node, *(f"d/{n}/f" for n in range(11))))
-
-
-def test_the_filenames_of_an_upload_have_a_limit_together(node, monkeypatch):
-    monkeypatch.setattr(form_upload, "MAX_PATHS", 10_000)
-    assert upload(node, *(f"d/{n}-{'x' * 900}" for n in range(10))).status == 200
-    assert "10000 bytes" in sentence(upload(node, *(f"d/{n}-{'x' * 900}" for n in range(12))))
-
-
-def test_the_parts_of_a_form_have_few_and_short_headers(node):
-    headers = {
-        "Authorization": f"Bearer {node.token}",
-        "Content-Type": "multipart/form-data; boundary=b",
-    }
-    url = f"{node.api_url}/pinning/pinFileToIPFS"
-    for more in ("X-Long: " + "x" * 20_000, "\r\n".join(f"X-{n}: y" for n in range(20))):
-        part = f'--b\r\nContent-Disposition: form-data; name="file"; filename="x"\r\n{more}\r\n\r\n'
-        body = part.encode() + b"x\r\n--b--\r\n"
-        assert "16 headers" in sentence(
-            urllib3.request("POST", url, body=body, headers=headers, timeout=60)
-        )
-
-
-def test_files_that_are_cut_anew_are_stored_once_and_not_one_by_one(node, monkeypatch):
-    flushes = []
-    flush = Adding.flush
-
-    def counted(adding):
-        flushes.append(adding)
-        flush(adding)
-
-    monkeypatch.setattr(Adding, "flush", counted)
-    paths = [f"d/{n}" for n in range(50)]
-    reply = upload(node, *paths, pinataOptions={"cidVersion": 0})
-    assert reply.json()["IpfsHash"].startswith("Qm")
-    assert len(flushes) < 5
-
-
-def test_paths_in_any_order_give_the_same_directory(node):
-    paths = ["d/b/c/x", "d/a", "d/b/y", "d/b-/z", "d/b/c/d/w", "d/b\x01/v", "d/e/f"]
-    results = {
-        upload(node, *order).json()["IpfsHash"]
-        for order in (paths, paths[::-1], sorted(paths), paths[3:] + paths[:3])
-    }
-    assert len(results) == 1
-    root = CID.parse(results.pop())
-    names = [entry.name for entry in node.repository.entries(root)]
-    assert sorted(names) == ["a", "b", "b\x01", "b-", "e"]
-    assert "both a file and a directory" in sentence(upload(node, "d/a/b", "d/a"))
-    assert "both a file and a directory" in sentence(upload(node, "d/a", "d/a/b"))
-    assert "twice" in sentence(upload(node, "d/a", "d/a"))
-    assert "More than one" in sentence(upload(node, "d/a", "e/a"))
-
-
-@ON_LINUX
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("count", "name"),
-    [(100_000, "d/{n:06}" + "x" * 200), (2000, "d/" + "/".join(["{n}"] * 62) + "/f")],
-    ids=["many files", "deep folders"],
-)
-def test_the_largest_upload_takes_less_than_128_mib(tmp_path, count, name):
-    with node_process(tmp_path) as process:
-        urllib3.request("GET", f"{process.api_url}/ipfs/bafkqaaa", timeout=60)
-        idle = process.memory()
-        head = '--b\r\nContent-Disposition: form-data; name="file"; filename="{}"\r\n\r\nx\r\n'
-        parts = (head.format(name.format(n=n)).encode() for n in range(count))
-        headers = {
-            "Authorization": f"Bearer {process.token}",
-            "Content-Type": "multipart/form-data; boundary=b",
-        }
-        url = f"{process.api_url}/pinning/pinFileToIPFS"
-        body = itertools.chain(parts, [b"--b--\r\n"])
-        reply = urllib3.request("POST", url, body=body, headers=headers, timeout=600)
-        assert reply.status == 200
-        assert reply.json()["NumberOfFiles"] == count
-        assert process.peak_memory() - idle < 128 << 20
