@@ -25,6 +25,12 @@ def pin(node, data, profile):
     return found.cid
 
 
+def pin_tree(node, path, profile):
+    """Put the folder at `path` into the node's store; its CID."""
+    found, _ = node.repository.add(path, profile)
+    return found.cid
+
+
 def kind_of(request):
     """What a request asks a gateway for: "raw", "car" or "plain"."""
     for kind in ("raw", "car"):

@@ -1,60 +1,12 @@
 """DAGs of files whose sizes contradict each other, and unusual ones whose sizes agree."""
 
 import hashlib
-from dataclasses import dataclass, field
 
-from holdfast.content import dag_pb, varint
+from holdfast.content import dag_pb
 from holdfast.content.cid import CID, DAG_PB, RAW
-from holdfast.content.dag_pb import Link
-from holdfast.content.hashes import FUNCTIONS, IDENTITY, SHA2_256
+from holdfast.content.hashes import IDENTITY, SHA2_256
 from holdfast.content.unixfs import data
-from tests.content import Blocks
-
-FILE, RAW_KIND, DIRECTORY = 2, 0, 1
-
-
-def message(kind=FILE, *, content=None, size=None, sizes=()):
-    """A UnixFS message with any fields."""
-    out = b"\x08" + varint.encode(kind)
-    if content is not None:
-        out += b"\x12" + varint.encode(len(content)) + content
-    if size is not None:
-        out += b"\x18" + varint.encode(size)
-    for each in sizes:
-        out += b"\x20" + (each if isinstance(each, bytes) else varint.encode(each))
-    return out
-
-
-@dataclass
-class Dag:
-    """Blocks in the making, of one hash function."""
-
-    code: int = SHA2_256
-    blocks: Blocks = field(default_factory=Blocks)
-
-    def put(self, codec, block):
-        if self.code == IDENTITY:
-            return CID(1, codec, IDENTITY, block)
-        cid = CID(1, codec, self.code, FUNCTIONS[self.code].new(block).digest())
-        self.blocks[cid] = block
-        return cid
-
-    def raw(self, content):
-        return self.put(RAW, content)
-
-    def node(self, cids, **fields):
-        return self.put(
-            DAG_PB, dag_pb.encode([Link(cid, b"", 5) for cid in cids], message(**fields))
-        )
-
-    def leaf(self, content, **fields):
-        return self.node([], content=content, size=len(content), **fields)
-
-    def inner(self, *children, size=None, **fields):
-        """A node over (CID, declared size) pairs."""
-        sizes = [declared for _, declared in children]
-        total = sum(sizes) + len(fields.get("content") or b"") if size is None else size
-        return self.node([cid for cid, _ in children], size=total, sizes=sizes, **fields)
+from tests.dags import DIRECTORY, RAW_KIND, Dag, message
 
 
 def _identity(codec, block):
@@ -135,6 +87,7 @@ LIES = {
         b"helloworld",
     ),
     "file size low": (lambda d: d.inner((d.raw(b"hello"), 5), size=4), b"hello"),
+    "file size 0": (lambda d: d.inner((d.raw(b"hello"), 5), size=0), b"hello"),
     "file size high": (lambda d: d.inner((d.raw(b"hello"), 5), size=6), b"hello"),
     "file size of a leaf": (lambda d: d.node([], content=b"hello", size=4), b"hello"),
     "file size of an inner node": (
@@ -163,6 +116,7 @@ LIES = {
         lambda d: d.node([d.raw(b"a")], sizes=[b"\x80" * 9 + b"\x01"]),
         b"a",
     ),
+    "second block of 4 EiB": (lambda d: d.inner((d.raw(b"a"), 1), (d.raw(b"b"), 1 << 62)), b"ab"),
     "single block of more than 2 MiB": (lambda d: d.inner((d.raw(b"a"), (2 << 20) + 1)), b"a"),
     "directory within a file": (
         lambda d: _over(d, d.put(DAG_PB, dag_pb.encode([], data.DIRECTORY)), 5),

@@ -19,7 +19,8 @@ from holdfast.content.unixfs.walks import FileWalk
 from holdfast.errors import ClientError, MalformedError, VerificationError
 from holdfast.repository import Repository
 from tests.commands import Commands
-from tests.lying_dags import LIES, TRUTHS, Dag, bodies, build
+from tests.dags import Dag
+from tests.lying_dags import LIES, TRUTHS, bodies, build
 
 # A node without a UnixFS message that can be read may be pinned, but not read as a file.
 UNREADABLE = "size as a varint of ten bytes"

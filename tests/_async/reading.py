@@ -1,7 +1,11 @@
-"""Reading with a reader alone, without a provider."""
+"""Reading with a reader alone, and with a client that a test's gateways serve."""
 
+from contextlib import ExitStack, asynccontextmanager
+
+from holdfast import AsyncClient
 from holdfast.calls import Call
 from holdfast.records import Entry
+from tests.gateways import config_for_all
 
 
 async def list_entries(reader, reference, *, total=None, details=False):
@@ -12,3 +16,22 @@ async def list_entries(reader, reference, *, total=None, details=False):
         entries += page
     assert all(isinstance(entry, Entry) for entry in entries)
     return entries
+
+
+@asynccontextmanager
+async def client_of(*gateways, make_config=config_for_all, **options):
+    """A client that asks `gateways`, which are started here, in this order; and their servers."""
+    with ExitStack() as stack:
+        servers = [stack.enter_context(gateway) for gateway in gateways]
+        async with await AsyncClient.init(make_config(*servers, **options)) as client:
+            yield client, *servers
+
+
+@asynccontextmanager
+async def opened(gateway, cid, **options):
+    """The file at `cid`, open at a gateway, which is started here; and its server."""
+    async with (
+        client_of(gateway, **options) as (client, server),
+        await client.open(cid) as file,
+    ):
+        yield file, server

@@ -35,7 +35,7 @@ from holdfast.errors import (
 from holdfast.records import Entry
 from holdfast.repository import Repository
 from holdfast.sinks.sinks import MemorySink, TargetSink
-from tests import bombs
+from tests import dags
 from tests._async.reading import list_entries
 from tests.content import SMALL_PROFILES, Blocks
 
@@ -328,10 +328,10 @@ async def test_the_budget_of_time():
 @cache
 def deep_and_wide():
     """A DAG with a root that is too deep, and one that is too wide."""
-    dag = bombs.Dag()
+    dag = dags.Dag()
     deep, _ = dag.repeated(dag.raw(b"x"), 1, *[1] * (MAX_DEPTH + 1))
-    half = dag.node([(dag.raw(b"y"), 1)] * (MAX_PENDING // 2))
-    wide = dag.node([(half, MAX_PENDING // 2)] + [(dag.raw(b"y"), 1)] * (MAX_PENDING // 2 + 1))
+    half = dag.inner(*[(dag.raw(b"y"), 1)] * (MAX_PENDING // 2))
+    wide = dag.inner((half, MAX_PENDING // 2), *[(dag.raw(b"y"), 1)] * (MAX_PENDING // 2 + 1))
     return dag, deep, wide
 
 
@@ -350,7 +350,7 @@ async def test_the_budgets_of_depth_and_width(tmp_path, over):
 
 @pytest.mark.parametrize("over", ["blocks", "repository"])
 async def test_a_small_dag_that_declares_very_much_ends_with_the_time(tmp_path, over):
-    dag = bombs.Dag()
+    dag = dags.Dag()
     root, size = dag.repeated(dag.raw(bytes(1000)), 1000, 5000, 5000)
     with repository_of(tmp_path, dag.blocks) as repository:
         reader = (

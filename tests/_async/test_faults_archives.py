@@ -26,8 +26,8 @@ from holdfast.errors import (
 )
 from holdfast.protocol.gateway import CAR_TYPE, RAW_TYPE
 from holdfast.testing import Scripted, ScriptedServer
-from tests.bombs import section
 from tests.content import Blocks
+from tests.dags import section
 from tests.faulty import assert_shows_no_token, patient_config
 from tests.support import GATEWAY_TOKEN, config_for
 

@@ -4,7 +4,6 @@ import os
 
 import pytest
 
-from holdfast import AsyncClient
 from holdfast.content.budgets import SMALL_BLOCK
 from holdfast.content.cid import CID, IDENTITY, RAW
 from holdfast.errors import (
@@ -16,20 +15,20 @@ from holdfast.errors import (
     VerificationError,
 )
 from holdfast.testing import Scripted, ScriptedServer
+from tests._async.reading import client_of
 from tests.gateways import kinds
-from tests.support import config_for, raw_cid
+from tests.support import raw_cid
 
 DATA = os.urandom(1000)
 CID_OF_DATA = raw_cid(DATA)
 
 
 @pytest.mark.parametrize("size", [0, 1, SMALL_BLOCK - 1, SMALL_BLOCK, SMALL_BLOCK + 1, 1 << 20])
-async def test_a_raw_block_of_any_size_takes_one_request(server, size):
+async def test_a_raw_block_of_any_size_takes_one_request(server, client, size):
     data = os.urandom(size)
     seen = []
     server.reply(200, data, headers={"Content-Type": "image/png"})
-    async with await AsyncClient.init(config_for(server)) as client:
-        blob = await client.download(raw_cid(data), progress=lambda *told: seen.append(told))
+    blob = await client.download(raw_cid(data), progress=lambda *told: seen.append(told))
     assert (blob.read(), blob.type, seen[-1]) == (data, "image/png", (size, size))
     assert kinds(server) == ["plain"]
 
@@ -44,18 +43,16 @@ async def test_a_raw_block_of_any_size_takes_one_request(server, size):
     ],
     ids=["chunked", "until the connection closes", "identity encoding", "a length with a zero"],
 )
-async def test_a_reply_in_another_form_is_not_asked_for_again(server, ways):
+async def test_a_reply_in_another_form_is_not_asked_for_again(server, client, ways):
     server.reply(200, DATA, **ways)
-    async with await AsyncClient.init(config_for(server)) as client:
-        assert (await client.download(CID_OF_DATA)).read() == DATA
+    assert (await client.download(CID_OF_DATA)).read() == DATA
     assert kinds(server) == ["plain"]
 
 
-async def test_a_redirect_is_followed_from_the_reply_that_came(server):
+async def test_a_redirect_is_followed_from_the_reply_that_came(server, client):
     server.reply(302, headers={"Location": f"{server.url}/elsewhere"})
     server.reply(200, DATA)
-    async with await AsyncClient.init(config_for(server)) as client:
-        assert (await client.download(CID_OF_DATA)).read() == DATA
+    assert (await client.download(CID_OF_DATA)).read() == DATA
     assert [each.target for each in server.requests] == [f"/ipfs/{CID_OF_DATA}", "/elsewhere"]
 
 
@@ -66,72 +63,64 @@ async def test_a_reply_counts_for_its_gateway_although_that_is_put_last_meanwhil
         avoided[f"{first.url}/ipfs"] = float("inf")
         return Scripted(body=b"x" * len(DATA), chunked=True)
 
-    with ScriptedServer(answer) as first, ScriptedServer(lambda _: Scripted(body=DATA)) as second:
-        urls = [f"{each.url}/ipfs" for each in (first, second)]
-        async with await AsyncClient.init(config_for(first, gateway_url=urls)) as client:
-            avoided = client.provider._session.avoided
-            assert (await client.download(CID_OF_DATA)).read() == DATA
-        assert (kinds(first), kinds(second)) == (["plain"], ["plain"])
+    gateways = ScriptedServer(answer), ScriptedServer(lambda _: Scripted(body=DATA))
+    async with client_of(*gateways) as (client, first, second):
+        avoided = client.provider._session.avoided
+        assert (await client.download(CID_OF_DATA)).read() == DATA
+    assert (kinds(first), kinds(second)) == (["plain"], ["plain"])
 
 
-async def test_a_small_download_needs_no_worker_thread(server, monkeypatch):
+async def test_a_small_download_needs_no_worker_thread(server, client, monkeypatch):
     monkeypatch.setattr("holdfast._async.reads.state.run_blocking", None)
     server.reply(200, DATA)
-    async with await AsyncClient.init(config_for(server)) as client:
-        assert (await client.download(CID_OF_DATA)).read() == DATA
+    assert (await client.download(CID_OF_DATA)).read() == DATA
 
 
 @pytest.mark.parametrize(
     ("reply", "error", "requests"),
     [
-        (Scripted(body=b"x" * 1000), VerificationError, 2),
-        (Scripted(body=DATA + b"x"), VerificationError, 2),
-        (Scripted(body=DATA[:-1]), VerificationError, 2),
-        (Scripted(body=DATA, cut=500), NetworkError, 2),
-        (Scripted(body=DATA, headers={"Content-Encoding": "gzip"}), ProviderError, 3),
-        (Scripted(status=404), NotFoundError, 3),
-        (Scripted(status=500), ProviderError, 2),
+        (Scripted(body=b"x" * 1000), VerificationError, 1),
+        (Scripted(body=DATA + b"x"), VerificationError, 1),
+        (Scripted(body=DATA[:-1]), VerificationError, 1),
+        (Scripted(body=DATA, cut=500), NetworkError, 1),
+        (Scripted(body=DATA, headers={"Content-Encoding": "gzip"}), ProviderError, 2),
+        (Scripted(status=404), NotFoundError, 2),
+        (Scripted(status=500), ProviderError, 1),
     ],
     ids=["other", "longer", "shorter", "broken off", "encoded", "missing", "failed"],
 )
 async def test_a_failure_takes_one_request_and_then_the_next_gateway_is_asked(
     reply, error, requests
 ):
-    with (
-        ScriptedServer(lambda _: reply) as bad,
-        ScriptedServer(lambda _: Scripted(body=DATA)) as ok,
-    ):
-        async with await AsyncClient.init(config_for(bad)) as client:
-            with pytest.raises(error):
-                await client.download(CID_OF_DATA)
-        assert kinds(bad) == ["plain"]
-        urls = [f"{each.url}/ipfs" for each in (bad, ok)]
-        async with await AsyncClient.init(config_for(bad, gateway_url=urls)) as client:
+    async with client_of(ScriptedServer(lambda _: reply)) as (client, bad):
+        with pytest.raises(error):
+            await client.download(CID_OF_DATA)
+    assert kinds(bad) == ["plain"]
+    both = ScriptedServer(lambda _: reply), ScriptedServer(lambda _: Scripted(body=DATA))
+    async with client_of(*both) as (client, bad, _):
+        for _ in range(2):
             assert (await client.download(CID_OF_DATA)).read() == DATA
-            assert (await client.download(CID_OF_DATA)).read() == DATA
-        # A gateway that does not work comes last, so it is not asked the second time.
-        assert len(bad.requests) == requests
+    # A gateway that does not work comes last, so it is not asked the second time.
+    assert len(bad.requests) == requests
 
 
 async def test_the_limits_hold_for_a_small_block():
-    with ScriptedServer(lambda _: Scripted(body=DATA)) as server:
-        async with await AsyncClient.init(config_for(server, max_unverified_bytes=999)) as client:
-            with pytest.raises(UnprovenError, match="max_unverified_bytes"):
-                await client.download(CID_OF_DATA)
+    server = ScriptedServer(lambda _: Scripted(body=DATA))
+    async with client_of(server, max_unverified_bytes=999, max_json_bytes=999) as (client, _):
+        with pytest.raises(UnprovenError, match="max_unverified_bytes"):
+            await client.download(CID_OF_DATA)
         assert kinds(server) == ["plain", "car"]
-        async with await AsyncClient.init(config_for(server, max_json_bytes=999)) as client:
-            with pytest.raises(SerializationError, match="max_json_bytes"):
-                await client.retrieve(CID_OF_DATA)
+        with pytest.raises(SerializationError, match="max_json_bytes"):
+            await client.with_options(max_unverified_bytes=1 << 20).retrieve(CID_OF_DATA)
         assert kinds(server)[2:] == ["plain"]
 
 
-async def test_a_block_in_its_own_cid_is_compared_with_it(server):
+async def test_a_block_in_its_own_cid_is_compared_with_it(server, client):
     cid = str(CID(1, RAW, IDENTITY, b"hello"))
     for body in (b"hello", b"jello", b"hello, world"):
         server.reply(200, body)
-    async with await AsyncClient.init(config_for(server)) as client:
-        assert (await client.download(cid)).read() == b"hello"
-        for _ in range(2):
-            with pytest.raises(VerificationError, match="are not what this CID names"):
-                await client.download(cid)
+    assert (await client.download(cid)).read() == b"hello"
+    for _ in range(2):
+        with pytest.raises(VerificationError, match="are not what this CID names"):
+            await client.download(cid)
     assert kinds(server) == ["plain"] * 3

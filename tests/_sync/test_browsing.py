@@ -25,6 +25,7 @@ from holdfast.errors import (
 )
 from holdfast.records import Entry
 from holdfast.testing import Scripted, ScriptedServer
+from tests._sync.reading import client_of
 from tests._sync.test_base_provider import DictProvider
 from tests._sync.test_entries import serving, sharded
 from tests.content import Blocks
@@ -148,9 +149,8 @@ def test_entries_that_cannot_be_read_have_no_kind():
     cids = [CID(1, 0x71, 0x12, bytes(32)), CID(1, 0x70, 0x1D, bytes(32))]
     parts = [(b"%d" % n, Part(cid, 0, 0)) for n, cid in enumerate(cids)]
     root = build_directory(parts, UNIXFS_V1_2025, blocks.__setitem__)
-    with ScriptedServer(serving(blocks)) as server:
-        with Client.init(config_for(server)) as client:
-            entries = client.entries(str(root.cid), details=True)
+    with client_of(ScriptedServer(serving(blocks))) as (client, _):
+        entries = client.entries(str(root.cid), details=True)
     assert entries == [Entry(name=str(n), cid=str(cid)) for n, cid in enumerate(cids)]
 
 
@@ -186,9 +186,8 @@ def test_only_the_root_of_a_large_file_is_read():
     importer = FileImporter(UNIXFS_V1_2025, blocks.__setitem__)
     importer.update(LARGE)
     root = str(importer.finish().cid)
-    with ScriptedServer(serving(blocks)) as server:
-        with Client.init(config_for(server)) as client:
-            assert (client.stat(root)).size == len(LARGE)
+    with client_of(ScriptedServer(serving(blocks))) as (client, server):
+        assert (client.stat(root)).size == len(LARGE)
         assert len(server.requests) == 1
 
 

@@ -20,7 +20,7 @@ from holdfast.disk import disk_space
 from holdfast.errors import TooLargeError
 from holdfast.testing import Scripted, ScriptedServer
 from tests._sync.test_hardening_02_limits import GATEWAYS, bomb
-from tests.bombs import MIB, Dag, block_gateway
+from tests.dags import MIB, Dag, block_gateway
 from tests.folder_dags import FolderDag, serving
 from tests.gateways import config_for_all, kinds
 from tests.support import config_for

@@ -12,8 +12,8 @@ from holdfast.content.profiles import UNIXFS_V0_2015, UNIXFS_V1_2025
 from holdfast.errors import UnprovenError, VerificationError
 from holdfast.testing import Scripted, ScriptedServer
 from tests.attackers import Attacker
-from tests.bombs import MIB
 from tests.content import Blocks
+from tests.dags import MIB
 from tests.faulty import gateway_of
 from tests.support import config_for, raw_cid
 

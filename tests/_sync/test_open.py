@@ -12,11 +12,10 @@ import pytest
 from holdfast import Client
 from holdfast.content.profiles import UNIXFS_V0_2015, UNIXFS_V1_2025
 from holdfast.errors import ConfigError, NotAFileError, NotFoundError, VerificationError
-from holdfast.sources.importing import import_content
+from tests._sync.reading import client_of, opened
 from tests._sync.spec_only import SpecOnly
 from tests.faulty import flipped
-from tests.gateways import ODD_LAYOUT, gateway, kinds, pin
-from tests.support import config_for
+from tests.gateways import ODD_LAYOUT, gateway, kinds, pin, pin_tree
 
 DATA = os.urandom(4_300_000)
 PROFILES = [UNIXFS_V1_2025, UNIXFS_V0_2015, ODD_LAYOUT]
@@ -54,12 +53,11 @@ def check_file(file, data):
 @pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
 def test_a_file_behind_a_gateway(node, profile, refuse):
     cid = pin(node, DATA, profile)
-    with gateway(node, refuse=refuse) as server:
-        with Client.init(config_for(server)) as client:
-            with client.open(cid) as file:
-                check_file(file, DATA)
-            with pytest.raises(ValueError, match="closed"):
-                file.read()
+    with client_of(gateway(node, refuse=refuse)) as (client, _):
+        with client.open(cid) as file:
+            check_file(file, DATA)
+        with pytest.raises(ValueError, match="closed"):
+            file.read()
 
 
 @pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
@@ -74,13 +72,9 @@ def test_a_file_in_the_local_store(tmp_path, profile):
 @pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
 def test_small_files(node, profile, data):
     cid = pin(node, data, profile)
-    with gateway(node) as server:
-        with (
-            Client.init(config_for(server)) as client,
-            client.open(cid) as file,
-        ):
-            assert file.read() == data
-            assert file.size == len(data)
+    with opened(gateway(node), cid) as (file, _):
+        assert file.read() == data
+        assert file.size == len(data)
 
 
 def test_only_what_is_read_is_asked_for(node):
@@ -91,13 +85,9 @@ def test_only_what_is_read_is_asked_for(node):
         sent.append(len(reply.body))
         return reply
 
-    with gateway(node, count) as server:
-        with (
-            Client.init(config_for(server)) as client,
-            client.open(cid) as file,
-        ):
-            file.seek(-10, io.SEEK_END)
-            assert file.read() == DATA[-10:]
+    with opened(gateway(node, count), cid) as (file, server):
+        file.seek(-10, io.SEEK_END)
+        assert file.read() == DATA[-10:]
     # The root block when it is opened, then the last piece.
     assert kinds(server) == ["raw", "plain"]
     assert server.requests[1].headers["range"] == f"bytes=4194304-{len(DATA) - 1}"
@@ -112,46 +102,35 @@ def test_wrong_bytes_in_a_part_are_found_and_only_there(node):
             return replace(reply, body=flipped(reply.body, 0))
         return reply
 
-    with gateway(node, flip) as server:
-        with (
-            Client.init(config_for(server)) as client,
-            client.open(cid) as file,
-        ):
-            assert file.read(100) == DATA[:100]
-            file.seek(2_500_000)
-            with pytest.raises(VerificationError):
-                file.read(10)
-            file.seek(4_200_000)
-            assert file.read(10) == DATA[4_200_000:4_200_010]
+    with opened(gateway(node, flip), cid) as (file, _):
+        assert file.read(100) == DATA[:100]
+        file.seek(2_500_000)
+        with pytest.raises(VerificationError):
+            file.read(10)
+        file.seek(4_200_000)
+        assert file.read(10) == DATA[4_200_000:4_200_010]
 
 
 def test_a_gateway_without_blocks_or_archives_gives_the_whole_file_once(node):
     cid = pin(node, DATA, UNIXFS_V1_2025)
-    with gateway(node, refuse={"raw", "car"}) as server:
-        with (
-            Client.init(config_for(server)) as client,
-            client.open(cid) as file,
-        ):
-            check_file(file, DATA)
+    with opened(gateway(node, refuse={"raw", "car"}), cid) as (file, server):
+        check_file(file, DATA)
     assert kinds(server).count("plain") == 1
 
 
 def test_a_file_in_a_directory_has_its_name(node, tmp_path):
     (tmp_path / "a.bin").write_bytes(DATA)
     (tmp_path / "b.bin").write_bytes(b"small")
-    with node.repository.adding() as adding:
-        part = import_content(tmp_path, UNIXFS_V1_2025, adding.put)
-        adding.pin(part.cid, name="tree", size=part.dag_size)
-    with gateway(node) as server:
-        with Client.init(config_for(server)) as client:
-            for name, data in (("a.bin", DATA), ("b.bin", b"small")):
-                with client.open(f"{part.cid}/{name}") as file:
-                    assert file.name == name
-                    assert file.read() == data
-            with pytest.raises(NotAFileError):
-                client.open(str(part.cid))
-            with pytest.raises(NotFoundError):
-                client.open(f"{part.cid}/c.bin")
+    root = pin_tree(node, tmp_path, UNIXFS_V1_2025)
+    with client_of(gateway(node)) as (client, _):
+        for name, data in (("a.bin", DATA), ("b.bin", b"small")):
+            with client.open(f"{root}/{name}") as file:
+                assert file.name == name
+                assert file.read() == data
+        with pytest.raises(NotAFileError):
+            client.open(root)
+        with pytest.raises(NotFoundError):
+            client.open(f"{root}/c.bin")
 
 
 def test_bad_places_are_value_errors(tmp_path):
@@ -199,9 +178,49 @@ def test_the_type_is_what_was_stored_or_what_the_name_says(tmp_path):
 
 def test_the_type_at_a_gateway(node):
     cid = pin(node, DATA, UNIXFS_V1_2025)
-    with gateway(node) as server:
-        with (
-            Client.init(config_for(server)) as client,
-            client.open(cid) as file,
-        ):
-            assert file.type == ""  # a block says nothing about the file
+    with opened(gateway(node), cid) as (file, _):
+        assert file.type == ""  # a block says nothing about the file
+
+
+@pytest.mark.parametrize("profile", [UNIXFS_V0_2015, ODD_LAYOUT], ids=lambda each: each.name)
+def test_a_part_over_the_edge_of_two_subtrees_is_fetched_without_them(node, profile):
+    edge = 174 * 262_144 if profile is UNIXFS_V0_2015 else 5**3 * 100_000
+    data = os.urandom(edge + 400_000)
+    cid = pin(node, data, profile)
+    with opened(gateway(node), cid) as (file, server):
+        file.seek(edge - 50_000)
+        assert file.read(100_000) == data[edge - 50_000 : edge + 50_000]
+    (part,) = [each.headers["range"] for each in server.requests if "range" in each.headers]
+    first, last = map(int, part.removeprefix("bytes=").split("-"))
+    assert last - first < 3_000_000
+
+
+def test_an_open_file_where_nobody_knows_ranges(node):
+    cid = pin(node, DATA, UNIXFS_V1_2025)
+
+    def whole(kind, request, reply):
+        if kind == "plain":
+            return replace(reply, status=200, body=DATA, headers={})
+        return reply
+
+    with opened(gateway(node, whole), cid) as (file, _):
+        file.seek(2_000_000)
+        assert file.read(10) == DATA[2_000_000:2_000_010]
+
+
+def test_a_failed_read_of_an_open_file_has_not_moved_on(node):
+    data = os.urandom(10_000_000)
+    cid = pin(node, data, UNIXFS_V1_2025)
+    broken = []
+
+    def unwell(kind, request, reply):
+        late = "bytes=8388608-" in request.headers.get("range", "")
+        return replace(reply, status=404) if broken and late else reply
+
+    with opened(gateway(node, unwell, refuse={"car"}), cid) as (file, _):
+        broken.append(True)
+        with pytest.raises(NotFoundError):
+            file.read()
+        assert file.tell() == 0
+        broken.clear()
+        assert file.read() == data

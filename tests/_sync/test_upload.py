@@ -12,10 +12,12 @@ import pytest
 from holdfast import Blob, Client, compute_cid
 from holdfast.errors import NetworkError, ProviderError
 from holdfast.sources.sources import open_source
+from tests._sync.parallel import in_parallel
 from tests.faulty import changing_file, file_changes
-from tests.support import EMPTY_DIRECTORY_V0, HELLO_CID, TOKEN, config_for, pinned
+from tests.support import EMPTY_DIRECTORY_V0, HELLO_CID, TOKEN, config_for, pinned, raw_cid
 from tests.wrapping import PREFIX, PrefixedSource, unwrapped
 
+AGAIN = {"attempts": 4, "base": 0.01, "cap": 0.05}
 # A dag-pb CID may stand for anything, cut in some way of the service's own.
 SOME_TREE = EMPTY_DIRECTORY_V0
 
@@ -393,3 +395,50 @@ def test_the_embedded_store_ends_leaves_where_a_source_says(tmp_path):
             file.seek(PREFIX - 1)
             assert file.read(3) == content[PREFIX - 1 : PREFIX + 2]
         assert (client.stat(record.cid)).size == len(content)
+
+
+def test_an_iterable_that_goes_on_in_the_middle_is_sent_once(server):
+    """As a streamed HTTP reply does: it is no iterator, and yet cannot be had again."""
+
+    class Reply:
+        def __init__(self):
+            self._left = [b"a" * 600_000] * 4
+
+        def __iter__(self):
+            while self._left:
+                yield self._left.pop()
+
+    server.reply(503)
+    with Client.init(config_for(server, retries=AGAIN)) as client:
+        with pytest.raises(ProviderError):
+            client.upload(Reply())
+    assert len(server.requests) == 1
+
+
+def test_a_slow_file_is_read_by_one_reader_at_a_time(server):
+    """An early reply leaves a reader behind, who must not move the file under the next one."""
+
+    class Slow(io.BytesIO):
+        def read(self, size=-1):
+            time.sleep(0.02)
+            return super().read(min(size, 100_000))
+
+    data = os.urandom(1_500_000)
+    server.reply(503, early=True, delay=0.05)
+    server.reply(200, pinned(raw_cid(data)))
+    with Client.init(config_for(server, retries=AGAIN)) as client:
+        record = client.upload(Slow(data))
+    assert record.size == len(data)
+    assert data in server.requests[-1].body
+
+
+def test_an_upload_may_read_from_an_open_file_of_the_same_client(node):
+    """More of them than there is room for calls: none may wait for itself."""
+    with Client.init(node.config) as client:
+        cid = (client.upload(Blob(b"hello"))).cid
+
+        def copy():
+            file = client.open(cid)
+            return (client.upload(Blob(file.read()))).cid
+
+        assert set(in_parallel([copy] * 120)) == {cid}

@@ -8,7 +8,7 @@ import pytest
 from holdfast.content.car import write_car
 from holdfast.content.unixfs.walks import MAX_PENDING
 from holdfast.testing import Scripted, ScriptedServer
-from tests.bombs import MIB, Dag, archive_gateway, block_gateway
+from tests.dags import MIB, Dag, archive_gateway, block_gateway
 from tests.own_memory import run_measured
 
 LIMIT = 64 * MIB
@@ -75,7 +75,7 @@ def children_first():
     """Blocks that are all kept before the first is of use; each then stands for many."""
     dag = Dag()
     leaves = [(dag.leaf(os.urandom(MIB)), MIB) for _ in range(7)]
-    root = dag.node(leaves * 30)
+    root = dag.inner(*leaves * 30)
     return archive_gateway(dag.archive(reverse=True)), root, 210 * MIB
 
 
@@ -84,8 +84,8 @@ def wide():
     dag = Dag()
     tiny = dag.raw(b"xy")
     early = [dag.raw(os.urandom(MIB)) for _ in range(7)]
-    inner = dag.node([(tiny, 2)] * 45_000)
-    root = dag.node([(inner, 90_000)] + [(tiny, 2)] * (MAX_PENDING - 45_001))
+    inner = dag.inner(*[(tiny, 2)] * 45_000)
+    root = dag.inner((inner, 90_000), *[(tiny, 2)] * (MAX_PENDING - 45_001))
     order = [root, inner, *early, tiny]
     archive = b"".join(write_car([], [(cid, dag.blocks[cid]) for cid in order]))
     return archive_gateway(archive), root, 2 * (MAX_PENDING - 1)
@@ -95,7 +95,7 @@ def small_pieces():
     """A plain body in pieces of two bytes."""
     dag = Dag()
     inner, size = dag.repeated(dag.raw(b"xy"), 2, 40_000)
-    root = dag.node([(inner, size)] * 10)
+    root = dag.inner(*[(inner, size)] * 10)
     blocks = block_gateway(dag.blocks)
 
     def answer(request):
