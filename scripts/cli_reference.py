@@ -13,7 +13,7 @@ import typer
 
 from holdfast.cli import exit_codes, options
 from holdfast.cli.app import app
-from holdfast.cli.other_names import ALIASES
+from holdfast.cli.unknown_words import ALIASES
 
 TEXT: Final = Path(__file__).with_suffix(".md")
 MARK: Final = re.compile(r"(?m)^::: (.+)$")

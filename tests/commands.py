@@ -21,8 +21,8 @@ ON_TERMINAL = (
 
 
 _WITHOUT_DELAY = """
-from holdfast.cli import main, progress
-progress.DELAY, progress.threading.Timer.start = 0, progress.threading.Timer.run
+from holdfast.cli import main, output
+output.DELAY, output.threading.Timer.start = 0, output.threading.Timer.run
 main.main()
 """
 BARS_AT_ONCE = (sys.executable, "-c", _WITHOUT_DELAY)  # bars appear after half a second otherwise

@@ -27,15 +27,7 @@ from importlib import import_module
 from pathlib import Path
 
 IMPORTED = (
-    *(
-        "holdfast.cli.execution",
-        "holdfast.cli.standard_streams",
-        "holdfast.cli.app",
-        "holdfast.cli.run",
-    ),
-    *("holdfast.cli.content", "holdfast.cli.sharing", "holdfast.cli.offline"),
-    *("holdfast.cli.archives", "holdfast.cli.maintenance", "holdfast.cli.show_config"),
-    *("holdfast.cli.output", "holdfast.cli.exit_codes", "holdfast.cli.tokens"),
+    *("holdfast.cli.execution", "holdfast.cli.tokens", "holdfast.cli.settings_editor"),
     *("holdfast._sync.providers.local", "holdfast._sync.providers.pinning"),
     "holdfast._sync.transport",
 )
@@ -219,10 +211,12 @@ def serve(path):
 
 
 def main():
-    for name in IMPORTED:
-        import_module(name)
+    from holdfast.cli.app import COMMANDS  # noqa: PLC0415
     from holdfast.cli.execution import run  # noqa: PLC0415
     from holdfast.cli.main import main  # noqa: PLC0415
+
+    for name in (*IMPORTED, *(f"holdfast.cli.{module}" for module in COMMANDS.values())):
+        import_module(name)
 
     with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):  # noqa: PTH123
         run(["cid", os.devnull])  # for all that is imported when a command runs

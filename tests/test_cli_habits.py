@@ -12,8 +12,8 @@ import typer
 import holdfast
 from holdfast import Client
 from holdfast.cli import options
-from holdfast.cli.app import COMMAND_MODULES, TOPICS, app
-from holdfast.cli.other_names import (
+from holdfast.cli.app import COMMANDS, TOPICS, app
+from holdfast.cli.unknown_words import (
     ALIASES,
     EXTRA_ARGUMENT_POINTERS,
     OPTION_POINTERS,
@@ -23,7 +23,6 @@ from tests.commands import Commands
 from tests.content import DATA
 from tests.support import HELLO_CID, TOKEN
 
-COMMANDS = [name for names in COMMAND_MODULES.values() for name in names]
 HELLO = b"hello"
 OTHER_CID = "bafkqaaa"
 
@@ -228,7 +227,7 @@ def test_topics(commands):
 def test_help_is_complete_short_and_without_aliases(commands):
     text = commands.text("--help")
     listed = re.findall(r"^  ([a-z][a-z-]*)  ", text, re.MULTILINE)
-    assert listed == COMMANDS
+    assert listed == [*COMMANDS]
     assert not set(listed) & set(ALIASES)
     assert "terminated" not in text
     assert len(text.splitlines()) <= len(COMMANDS) + 25
@@ -343,13 +342,12 @@ def test_no_pointer_hides_a_command_of_ours():
     assert {words[0] for words in ALIASES.values()} <= {*COMMANDS}
 
 
-@pytest.mark.parametrize(("command", "option"), OPTION_POINTERS)
-def test_an_option_of_another_tool_gets_one_line(commands, command, option):
-    code, lines = commands.failure(command or "check", option, "x")
-    assert (code, lines) == (
-        2,
-        [f"error: unknown option {option}", f"hint: {OPTION_POINTERS[command, option]}"],
-    )
+@pytest.mark.parametrize("typed", OPTION_POINTERS)
+def test_an_option_of_another_tool_gets_one_line(commands, typed):
+    *_, option = words = typed.split() if " " in typed else ["check", typed]
+    code, lines = commands.failure(*words, "x")
+    hint = f"hint: {OPTION_POINTERS[typed]}"
+    assert (code, lines) == (2, [f"error: unknown option {option}", hint])
 
 
 @pytest.mark.parametrize("command", EXTRA_ARGUMENT_POINTERS)

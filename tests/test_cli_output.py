@@ -216,7 +216,7 @@ def test_errors_have_colours_on_a_terminal_and_none_in_a_pipe(commands):
 WITHOUT_BARS = (
     sys.executable,
     "-c",
-    "from holdfast.cli import main, progress; progress.DELAY = 3600; main.main()",
+    "from holdfast.cli import main, output; output.DELAY = 3600; main.main()",
 )
 
 
@@ -267,7 +267,7 @@ def test_a_download_that_continues_says_from_where(tmp_path, node):
 
 LONG_LABEL = """
 import time
-from holdfast.cli.progress import progress_bar
+from holdfast.cli.output import progress_bar
 with progress_bar("a-file-whose-name-is-rather-long.bin") as show:
     show.resume(56 << 20)
     time.sleep(1)
@@ -309,7 +309,7 @@ def test_the_download_of_a_folder_that_continues_says_how_much_is_there(tmp_path
 
 SHOWS_A_BAR = """
 import time
-from holdfast.cli.progress import progress_bar
+from holdfast.cli.output import progress_bar
 with progress_bar("copy") as show:
     show(1, 2)
     time.sleep(1.5)

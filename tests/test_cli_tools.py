@@ -12,12 +12,12 @@ import pytest
 
 import holdfast
 from holdfast import Client, compute_cid
-from holdfast.cli.app import COMMAND_MODULES
+from holdfast.cli.app import COMMANDS
 from tests.commands import Commands
 from tests.content import DATA
 from tests.support import HELLO_CID
 
-NAMES = [name for names in COMMAND_MODULES.values() for name in names if name != "car"]
+NAMES = [name for name in COMMANDS if name != "car"]
 ALL_COMMANDS = [*([name] for name in NAMES), ["car", "export"], ["car", "import"]]
 
 
@@ -209,7 +209,7 @@ def test_version_and_help(commands):
     text = commands.text("--help", COLUMNS="80")
     assert text == commands.text("-h", COLUMNS="80")
     listed = re.findall(r"^  ([a-z][a-z-]+)  +[A-Z]", text, re.MULTILINE)
-    assert listed == [name for names in COMMAND_MODULES.values() for name in names]
+    assert listed == [*COMMANDS]
     assert not any(line.endswith("...") for line in text.splitlines()[1:])
 
 

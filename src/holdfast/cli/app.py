@@ -1,7 +1,6 @@
 """The Typer application: all commands by name, each imported when it is called."""
 
 import os
-from collections.abc import Mapping
 from importlib import import_module
 from typing import Annotated, Any, Final
 
@@ -9,8 +8,7 @@ import typer
 
 import holdfast
 from holdfast.cli import exit_codes, output
-from holdfast.cli.other_names import ALIASES
-from holdfast.cli.unknown_words import CommandGroup, Refused, check_habits, usage_error
+from holdfast.cli.unknown_words import ALIASES, CommandGroup, Refused, check_habits, usage_error
 from holdfast.hints import advise
 
 # Texts of the help beside those of the commands: the first screen, and the topics.
@@ -54,39 +52,34 @@ On standard error, each line is one of
   {"warning": …}
   {"log": …}, with --verbose"""
 
-TOPICS: Final = {
-    "exit-codes": exit_codes.table(),
-    "settings": SETTINGS,
-    "json": JSON,
-}
+TOPICS: Final = {"exit-codes": exit_codes.table(), "settings": SETTINGS, "json": JSON}
 """The topics of ``holdfast help``."""
 
 
-COMMAND_MODULES: Final[Mapping[str, tuple[str, ...]]] = {
-    "content": ("store", "retrieve", "send", "receive"),
-    "revoking": ("revoke",),
-    "uploading": ("upload",),
-    "unfinished": ("uploads",),
-    "downloading": ("download",),
-    "listing": ("ls",),
-    "inspecting": ("info",),
-    "pins": ("pin", "update", "list"),
-    "sharing": ("url", "open", "link", "upload-link", "test-connection"),
-    "offline": ("cid", "verify"),
-    "copying": ("copy",),
-    "backups": ("backup", "restore"),
-    "archives": ("car",),
-    "maintenance": ("gc", "check", "repair"),
-    "cache": ("cache",),
-    "node": ("node",),
-    "login": ("login",),
-    "show_status": ("status",),
-    "show_config": ("config",),
-    "show_connections": ("connections",),
-    "demo": ("demo",),
-    "help": ("help", "version"),
+COMMANDS: Final = {
+    command: module
+    for module, commands in (
+        ("content", "store retrieve send receive"),
+        ("pins", "revoke"),
+        ("uploading", "upload uploads"),
+        ("downloading", "download"),
+        ("inspecting", "ls info"),
+        ("pins", "pin update list"),
+        ("sharing", "url open link upload-link test-connection"),
+        ("inspecting", "cid verify"),
+        ("copying", "copy"),
+        ("backups", "backup restore"),
+        ("maintenance", "car gc check repair cache"),
+        ("node", "node"),
+        ("settings", "login"),
+        ("connections", "status"),
+        ("settings", "config"),
+        ("connections", "connections"),
+        ("help", "demo help version"),
+    )
+    for command in commands.split()
 }
-"""The modules of commands, and the commands in each, in the order of the help."""
+"""The module of each command, in the order of the help."""
 
 EPILOG: Final = f"""\b
 A CID may be followed by a path, or be part of a link with /ipfs/ in it.
@@ -101,23 +94,20 @@ COMPLETION: Final = "_HOLDFAST_COMPLETE"
 
 
 class Commands(CommandGroup):
-    """The commands in `COMMAND_MODULES`, imported only when they are needed; and their aliases."""
+    """The commands in `COMMANDS`, imported only when they are needed; and their aliases."""
+
+    other_names = ALIASES
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - as Typer calls it
         """Return the names of all commands, without aliases."""
-        return [name for names in COMMAND_MODULES.values() for name in names]
-
-    def known_names(self, ctx: Any) -> list[str]:
-        """Return the names that a misspelt one is compared with."""
-        return [*self.list_commands(ctx), *ALIASES]
+        return [*COMMANDS]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - as Typer calls it
         """Return the command of this name, or None."""
-        for module_name, names in COMMAND_MODULES.items():
-            if cmd_name in names:
-                module = import_module(f"holdfast.cli.{module_name}")
-                return typer.main.get_group(module.commands).commands[cmd_name]
-        return None
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(f"holdfast.cli.{COMMANDS[cmd_name]}")
+        return typer.main.get_group(module.commands).commands[cmd_name]
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command of the first of `args`, which may be an alias, or ``help COMMAND``."""
@@ -125,7 +115,7 @@ class Commands(CommandGroup):
             args = [*args[1:], "--help"]
         args = [*ALIASES.get(args[0], args[:1]), *args[1:]]
         if not ctx.resilient_parsing:  # as it is for completion
-            check_habits(args, is_known=self.get_command(ctx, args[0]) is not None)
+            check_habits(args, is_ours=self.get_command(ctx, args[0]) is not None)
         return super().resolve_command(ctx, args)
 
 
@@ -160,8 +150,8 @@ def call(arguments: list[str]) -> int:
     return 0
 
 
-def _show_version(wanted: bool) -> None:  # noqa: FBT001 - as Typer calls it
-    if wanted:
+def _show_version(is_asked: bool) -> None:  # noqa: FBT001 - as Typer calls it
+    if is_asked:
         typer.echo(f"holdfast {holdfast.__version__}")
         raise typer.Exit
 
@@ -173,8 +163,7 @@ def root(
         bool, typer.Option("--json", help="Write JSON, for machines. Also after the command.")
     ] = False,
     verbose: Annotated[
-        bool,
-        typer.Option("-v", "--verbose", help="Log to standard error. Also after the command."),
+        bool, typer.Option("-v", "--verbose", help="Log to standard error. Also after the command.")
     ] = False,
     version: Annotated[
         bool,

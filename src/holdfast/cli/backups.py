@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final
 import typer
 
 from holdfast.cli import exit_codes, output
-from holdfast.cli.copying import Report
+from holdfast.cli.copying import CopyReport
 from holdfast.cli.exit_codes import UsageError
 from holdfast.cli.options import CONNECTED, OUTPUT, not_empty, required_target
-from holdfast.cli.reports import note, write_failure
 from holdfast.cli.run import Run, command, group
 from holdfast.errors import ClientError, MalformedError
 from holdfast.hints import advise
@@ -48,14 +47,14 @@ def backup(
         ):
             done, failures = _write_content(client, writer, show)
         for cid, error in failures:
-            write_failure(run, "cid", cid, exit_codes.describe(error))
+            run.write_failure("cid", cid, exit_codes.describe(error))
         path = commit(is_complete=not failures)
     pins, missing = output.count_text(done, "pin"), len(failures)
     if file != "-":
         facts = {"path": path, "pins": done, "size": writer.size, "cid": str(writer.root)}
         run.emit(facts, path)
     missed = f"; not in it: {missing:,}" if missing else ""
-    note(run, f"backed up: {pins}, {output.size_text(writer.size)}{missed}")
+    run.note(f"backed up: {pins}, {output.size_text(writer.size)}{missed}")
     if failures:
         raise typer.Exit(exit_codes.family_of(failures[0][1]).code)
 
@@ -113,14 +112,13 @@ def restore(run: Run, file: Annotated[str, FILE]) -> None:
     """
     import holdfast
 
-    report = Report(run, "restored")
+    report = CopyReport(run, "restored")
     with closing(_open(run, file)) as provider, run.client() as client:
         source = holdfast.Client(provider)
-        with report.told(), run.progress_bar("restore") as show:
-            report.use_bar(show)
+        with report.shown("restore"):
             report.take_all(source.copy_pins(to=client, progress=report.progress))
         if provider.damage:
-            note(run, provider.damage)
+            run.note(provider.damage)
     if report.code:
         raise typer.Exit(report.code)
 

@@ -5,14 +5,13 @@ import os
 import shlex
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import typer
-
 from holdfast.cli import output
 from holdfast.cli.options import (
     CONNECTED,
     KEYVALUES,
     NAME,
     PATH_ARGUMENT,
+    argument,
     parse_keyvalues,
 )
 from holdfast.cli.run import Run, command, group
@@ -28,7 +27,7 @@ commands: Final = group()
 @command(commands, *CONNECTED)
 def store(
     run: Run,
-    value: Annotated[str, typer.Argument(metavar="JSON", help='The JSON text, or "-".')],
+    value: Annotated[str, argument("JSON", 'The JSON text, or "-".')],
     name: NAME = None,
     keyvalue: KEYVALUES = None,
 ) -> None:
@@ -59,8 +58,8 @@ def retrieve(run: Run, cid: PATH_ARGUMENT) -> None:
 @command(commands, *CONNECTED)
 def send(
     run: Run,
-    recipient: Annotated[str, typer.Argument(metavar="RECIPIENT", help="The recipient's ID.")],
-    message: Annotated[str, typer.Argument(metavar="MESSAGE", help='The message, or "-".')],
+    recipient: Annotated[str, argument("RECIPIENT", "The recipient's ID.")],
+    message: Annotated[str, argument("MESSAGE", 'The message, or "-".')],
 ) -> None:
     """Store a message; write its CID, for the recipient."""
     if message == "-":

@@ -1,28 +1,28 @@
 """The command `copy`: content from one provider to another, under the same CIDs."""
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from holdfast.cli import exit_codes, output
+from holdfast.cli import output
 from holdfast.cli.exit_codes import UsageError
 from holdfast.cli.options import (
     KEYVALUES,
     NAME_FILTER,
     cid_argument,
     connection_names,
+    flag,
     not_empty,
+    option,
     parse_keyvalues,
 )
-from holdfast.cli.reports import AT_ONCE, FATAL, note, write_failure
+from holdfast.cli.reports import AT_ONCE, BatchReport
 from holdfast.cli.run import Run, command, group
 
 if TYPE_CHECKING:
-    from holdfast import Client, Outcome
+    from holdfast import Client, Copied
 
 commands: Final = group()
 
@@ -33,35 +33,34 @@ WAIT: Final = 60.0
 def copy(
     run: Run,
     cids: Annotated[
-        list[str] | None,
-        cid_argument("What to copy; else all pins of the source."),
+        list[str] | None, cid_argument("What to copy; else all pins of the source.")
     ] = None,
     *,
     source: Annotated[
         str,
-        typer.Option(
+        option(
+            "CONNECTION",
+            "Where the content is: a connection of your holdfast.toml, or a provider such "
+            "as local or kubo.",
             "--from",
-            metavar="CONNECTION",
             callback=not_empty,
             autocompletion=connection_names,
-            help="Where the content is: a connection of your holdfast.toml, or a provider such "
-            "as local or kubo.",
         ),
     ],
     to: Annotated[
         str,
-        typer.Option(
+        option(
+            "CONNECTION",
+            "Where to copy it to, likewise.",
             "--to",
-            metavar="CONNECTION",
             callback=not_empty,
             autocompletion=connection_names,
-            help="Where to copy it to, likewise.",
         ),
     ],
     name: NAME_FILTER = None,
     keyvalue: KEYVALUES = None,
     dry_run: Annotated[
-        bool, typer.Option("-n", "--dry-run", help="Only show what is missing at the target.")
+        bool, flag("Only show what is missing at the target.", "-n", "--dry-run")
     ] = False,
     pin_by_cid: Annotated[
         bool | None,
@@ -72,7 +71,7 @@ def copy(
         ),
     ] = None,
     wait: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0, help="How long to wait until it is fetched.")
+        float, option("SECONDS", "How long to wait until it is fetched.", min=0)
     ] = WAIT,
 ) -> None:
     """Copy content to another provider.
@@ -80,6 +79,7 @@ def copy(
     The CIDs stay the same. There is a line for each pin. What the target has is not sent again, so
     the same command continues after an interruption.
     """
+    from holdfast._sync.folder_download import Tally
     from holdfast._sync.providers.foreign import as_provider
 
     wanted: dict[str, Any] = {"name": name, "keyvalues": parse_keyvalues(keyvalue)}
@@ -97,31 +97,19 @@ def copy(
         if dry_run:
             _show_missing(run, client, target, cids, wanted)
             return
-        report = Report(run, f"copied to {to}")
-        with report.told(), run.progress_bar("copy") as show:
-            report.use_bar(show)
+        report = CopyReport(run, f"copied to {to}")
+        with report.shown("copy"):
             if cids:
-                outcomes = _copy_each(client, target, [*dict.fromkeys(cids)], report, options)
-                report.take_all(outcomes)
+                tally = Tally(report.progress)
+                report.work(
+                    lambda cid: client.copy(cid, to=target, progress=tally.of_file(), **options),
+                    dict.fromkeys(cids),
+                )
             else:
                 options |= {"progress": report.progress, **wanted}
                 report.take_all(client.copy_pins(to=target, **options))
     if report.code:
         raise typer.Exit(report.code)
-
-
-def _copy_each(
-    client: "Client", target: "Client", cids: list[str], report: "Report", options: dict[str, Any]
-) -> Any:
-    from holdfast._sync.folder_download import Tally
-    from holdfast._sync.workers import Outcomes, WorkGroup
-
-    tally = Tally(report.progress)
-
-    def copy_one(cid: str) -> Any:
-        return client.copy(cid, to=target, progress=tally.of_file(), **options)
-
-    return Outcomes(WorkGroup(copy_one, cids, AT_ONCE))
 
 
 def _same_place(source: str, to: str) -> UsageError:
@@ -160,83 +148,39 @@ def _show_missing(
             cid, amount = output.cid_column(pin.cid), output.size_text(pin.size)
             run.emit(facts, f"{words:7}  {cid}  {amount:>9}  {pin.name}")
     count = output.count_text(missing, "pin")
-    note(run, f"missing: {count} ({output.size_text(size)}); there already: {there:,}")
+    run.note(f"missing: {count} ({output.size_text(size)}); there already: {there:,}")
 
 
-class Report:
-    """What became of the pins.
+class CopyReport(BatchReport):
+    """What became of the pins that are copied. On a terminal with a bar, only failures have lines.
 
-    Attributes:
-        code: The exit code of the first that failed, or 0.
-        is_over: Whether all were tried.
+    The words `done` say what was done with them.
     """
 
+    has_late_results = False
+
     def __init__(self, run: Run, done: str) -> None:
-        self._run = run
+        super().__init__(run)
         self._words = done
-        self._counts = {"new": 0, "there": 0, "waiting": 0, "failed": 0}
-        self._bytes = 0
-        self._show: Callable[..., None] | None = None
-        self._held: list[tuple[str, dict[str, Any]]] = []
-        self.is_over: bool = False
-        self.code: int = 0
 
-    def use_bar(self, show: Callable[..., None] | None) -> None:
-        """Show progress with `show`; None without a terminal."""
-        self._show = show
+    def state_of(self, result: "Copied") -> str:
+        """Return what became of a pin, for `counts`."""
+        is_new = result.state == "pinned"
+        return "there" if result.duplicate else "new" if is_new else "waiting"
 
-    def progress(self, done: int, _: int | None) -> None:
-        """Show how many bytes were sent."""
-        self._bytes = done
-        if self._show is not None:
-            self._show(done, None, output.count_text(sum(self._counts.values()), "pin"))
+    def write_result(self, item: object, result: "Copied") -> None:  # noqa: ARG002
+        """Write what became of a pin, its CID and its name."""
+        dropped = f"  (without {', '.join(result.dropped)})" if result.dropped else ""
+        done = "there" if result.duplicate else "copied"
+        done = done if result.state == "pinned" else result.state
+        cid = output.cid_column(result.cid)
+        self._run.emit(asdict(result), f"{done:7}  {cid}  {result.name}{dropped}")
 
-    def take_all(self, outcomes: Any) -> None:
-        """Tell all outcomes, unless all others would fail too."""
-        with outcomes:
-            for outcome in outcomes:
-                self._take(outcome)
-                if isinstance(outcome.error, FATAL):
-                    return
-        self.is_over = True
-
-    def _take(self, outcome: "Outcome[Any, Any]") -> None:
-        item = getattr(outcome.item, "cid", outcome.item)
-        if outcome.error is not None:
-            self.code = self.code or exit_codes.family_of(outcome.error).code
-            self._counts["failed"] += 1
-            self._held.append((item, exit_codes.describe(outcome.error)))
-            if self._show is None:
-                self._tell_failures()
-            return
-        copied = outcome.result()
-        is_new = copied.state == "pinned"
-        self._counts["there" if copied.duplicate else "new" if is_new else "waiting"] += 1
-        if self._show is None or not sys.stdout.isatty():
-            dropped = f"  (without {', '.join(copied.dropped)})" if copied.dropped else ""
-            done = "there" if copied.duplicate else "copied"
-            done = done if copied.state == "pinned" else copied.state
-            cid = output.cid_column(copied.cid)
-            self._run.emit(asdict(copied), f"{done:7}  {cid}  {copied.name}{dropped}")
-        if self._show is not None:
-            self.progress(self._bytes, None)
-
-    def _tell_failures(self) -> None:
-        for item, failure in self._held:
-            write_failure(self._run, "cid", item, failure)
-        self._held.clear()
-
-    @contextmanager
-    def told(self) -> Iterator[None]:
-        """Write what is left to say at the end, also of an interrupt."""
-        try:
-            yield
-        finally:
-            self._tell_failures()
-            counts = self._counts
-            parts = [f"{self._words}: {output.count_text(counts['new'], 'pin')}"]
-            parts += [f"there already: {counts['there']:,}"] if counts["there"] else []
-            parts += [f"not fetched yet: {counts['waiting']:,}"] if counts["waiting"] else []
-            parts += [f"failed: {counts['failed']:,}"] if counts["failed"] else []
-            parts += [] if self.is_over else ["to go on, run the same command again"]
-            note(self._run, "; ".join(parts))
+    def summary(self) -> str:
+        """Return how many were copied, and what became of the others."""
+        counts = self.counts
+        others = {"there": "there already", "waiting": "not fetched yet", "failed": "failed"}
+        parts = [f"{self._words}: {output.count_text(counts['new'], 'pin')}"]
+        parts += [f"{words}: {counts[name]:,}" for name, words in others.items() if counts[name]]
+        parts += [] if self.is_over else ["to go on, run the same command again"]
+        return "; ".join(parts)

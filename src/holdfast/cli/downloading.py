@@ -8,10 +8,17 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final
 
-import typer
-
 from holdfast.cli.exit_codes import UsageError
-from holdfast.cli.options import CONNECTED, MAX_SIZE, OUTPUT, PATH_ARGUMENT, not_empty, one_target
+from holdfast.cli.options import (
+    CONNECTED,
+    MAX_SIZE,
+    OUTPUT,
+    PATH_ARGUMENT,
+    argument,
+    flag,
+    not_empty,
+    one_target,
+)
 from holdfast.cli.reports import telling_resumes
 from holdfast.cli.run import Run, command, group
 from holdfast.errors import NotAFileError
@@ -32,19 +39,17 @@ def download(
     cid: PATH_ARGUMENT,
     to: Annotated[
         str | None,
-        typer.Argument(
-            metavar="TO",
+        argument(
+            "TO",
+            'The new file or folder, a folder to put it in, or "-". Default: the name in CID.',
             callback=not_empty,
-            help='The new file or folder, a folder to put it in, or "-". Default: the name in CID.',
         ),
     ] = None,
     *,
     output_file: OUTPUT = None,
-    symlinks: Annotated[
-        bool, typer.Option("--symlinks", help="Write the symbolic links of a folder.")
-    ] = False,
+    symlinks: Annotated[bool, flag("Write the symbolic links of a folder.", "--symlinks")] = False,
     portable: Annotated[
-        bool, typer.Option("--portable", help="Refuse names that other systems cannot have.")
+        bool, flag("Refuse names that other systems cannot have.", "--portable")
     ] = False,
     max_size: MAX_SIZE = None,
 ) -> None:

@@ -5,15 +5,36 @@ import sys
 import warnings
 from typing import Any
 
-from holdfast.cli import exit_codes, output, standard_streams
+from holdfast.cli import exit_codes, output
 from holdfast.errors import ClientError
+
+
+def prepare_streams() -> None:
+    """Make all characters writable, and open closed streams on the null device.
+
+    Otherwise the next file that is opened would get the number of the closed descriptor, and
+    messages would be written into it. `sys.stdin` stays None if it is closed, so that reading from
+    it is an error.
+    """
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            descriptor = os.open(os.devnull, os.O_RDWR)
+            os.set_inheritable(descriptor, True)  # noqa: FBT003 - takes no keyword
+            if name != "stdin":
+                nowhere = open(descriptor, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+                setattr(sys, name, nowhere)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # a caller of `main` may have set another object
+            stream.reconfigure(errors="backslashreplace")
 
 
 def run(arguments: list[str]) -> int:
     """Run the command in `arguments`, and return the exit code."""
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments
     as_json = "--json" in options
-    warnings.showwarning = lambda message, *_, **__: _warn(str(message), as_json=as_json)
+    warnings.showwarning = lambda message, *_, **__: output.write_aside(
+        "warning", str(message), as_json=as_json
+    )
     try:
         from holdfast.cli.app import call
 
@@ -30,25 +51,20 @@ def run(arguments: list[str]) -> int:
             raise
         return _report(error, as_json)
     finally:
-        standard_streams.flush()
-
-
-def _warn(text: str, *, as_json: bool) -> None:
-    if as_json:
-        output.write_error_json({"warning": text})
-    else:
-        output.write_error(f"warning: {text}")
+        _flush_streams()
 
 
 def _report(error: BaseException, as_json: bool) -> int:  # noqa: FBT001
     """Write `error` to standard error, and return its exit code."""
     report = exit_codes.describe(error)
+    notes = [f"note: {note}" for note in report.get("notes", ())]
     if as_json:
         output.write_error_json({"error": report})
     elif isinstance(error, KeyboardInterrupt):
-        output.write_error(report["message"], *_notes(report))
+        output.write_error(report["message"], *notes)
     else:
-        output.write_error(f"error: {_message(report)}", *_notes(report), *_hint(report))
+        hint = [] if report["remedy"] in report["message"] else [f"hint: {report['remedy']}"]
+        output.write_error(f"error: {_message(report)}", *notes, *hint)
     code: int = report["exitCode"]
     return code
 
@@ -59,10 +75,10 @@ def _message(report: dict[str, Any]) -> str:
     return message if details in message else f"{message} ({details})"
 
 
-def _hint(report: dict[str, Any]) -> list[str]:
-    """Return the remedy, unless the message says the same."""
-    return [] if report["remedy"] in report["message"] else [f"hint: {report['remedy']}"]
-
-
-def _notes(report: dict[str, Any]) -> list[str]:
-    return [f"note: {note}" for note in report.get("notes", ())]
+def _flush_streams() -> None:
+    """Flush the streams; discard what cannot be written, so that Python does not try again."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -1,21 +1,82 @@
-"""The command ``info``: what a CID names, and where it is pinned."""
+"""Commands that look at content: `ls`, `info`; and, offline, `cid` and `verify`."""
 
 import sys
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
+import holdfast
 from holdfast.cli import output
-from holdfast.cli.options import CONNECTED, PATH_ARGUMENT
-from holdfast.cli.output import paint
+from holdfast.cli.options import (
+    CONNECTED,
+    INCLUDE_HIDDEN,
+    PATH_ARGUMENT,
+    argument,
+    cid_argument,
+    flag,
+    layout_options,
+    not_empty,
+)
+from holdfast.cli.output import Column, write_table
+from holdfast.cli.pins import list_pins
 from holdfast.cli.run import Run, command, group
-from holdfast.errors import UnsupportedError
+from holdfast.errors import InvalidCIDError, NotFoundError, UnsupportedError, VerificationError
+from holdfast.hints import advise
 
 if TYPE_CHECKING:
     from holdfast import Client, Entry, Pin
     from holdfast.content.unixfs.recognition import FileLayout
 
 commands: Final = group()
+NAME: Final = Column("NAME", "name")
+DETAILS: Final = Column("KIND"), Column("SIZE", "number")
+LS_REMEDY = (
+    "`ls` lists directories, and `holdfast info` tells what a CID or a path names; "
+    "new pins may take a while to reach other gateways"
+)
+
+
+@command(commands, *CONNECTED, name="ls")
+def list_directory(
+    run: Run,
+    cid: Annotated[
+        str | None, cid_argument("A directory; else the pins, as `list` shows them.")
+    ] = None,
+    long: Annotated[  # noqa: FBT002 - an option
+        bool, flag("Also write the kind, the size and the CID of each.", "-l", "--long")
+    ] = False,
+) -> None:
+    """List the names in a directory; without CID, the pins.
+
+    With a CID and --json, each line is an object: name, CID, and kind and size if known.
+    """
+    if cid is None:
+        list_pins(run)
+        return
+    with run.client() as client:
+        entries = client.iter_entries(cid, details=long)
+        try:
+            if sys.stdout.isatty() and not run.as_json:
+                columns = (NAME, *(DETAILS if long else ()), Column("CID", "cid"))
+                write_table(columns, (_cells(entry, long=long) for entry in entries))
+                return
+            for entry in entries:
+                run.emit(asdict(entry), _line(entry) if long else entry.name)
+        except NotFoundError as error:
+            raise advise(error, LS_REMEDY) from None
+
+
+def _cells(entry: "Entry", *, long: bool) -> tuple[str, ...]:
+    details = (entry.kind or "unknown", output.size_text(entry.size)) if long else ()
+    return entry.name, *details, entry.cid
+
+
+def _line(entry: "Entry") -> str:
+    """Return a line for a pipe: the name, which may be any text, comes last."""
+    _, kind, size, cid = _cells(entry, long=True)
+    return f"{kind:<9}  {size:>9}  {output.cid_column(cid)}  {entry.name}"
 
 
 @command(commands, *CONNECTED)
@@ -40,7 +101,7 @@ def info(run: Run, cid: PATH_ARGUMENT) -> None:
     if run.as_json:
         output.say_json(value)
     else:
-        _write(value, pins)
+        output.say_facts(8, _facts(value, pins))
 
 
 def _layout(client: "Client", entry: "Entry") -> "FileLayout":
@@ -63,8 +124,8 @@ def _layout(client: "Client", entry: "Entry") -> "FileLayout":
     reader = CarReader()
     with closing(provider.export_archive(entry.cid)) as archive:  # type: ignore[type-var]
         for piece in archive:
-            for found, block in reader.update(piece):
-                if found == cid:
+            for block_cid, block in reader.update(piece):
+                if block_cid == cid:
                     return recognize(cid, block)
     return FileLayout(None, None)
 
@@ -82,22 +143,22 @@ def _pins(client: "Client", cid: str) -> "list[tuple[str, Pin]] | None":
 
     provider = client.config.provider
     try:
-        found = [(provider, pin) for pin in client.iter_pins(cid=cid, limit=1)]
+        pins = [(provider, pin) for pin in client.iter_pins(cid=cid, limit=1)]
     except UnsupportedError:
         return None
     path = store_folder(client.config.path)
     if not row_of(provider).on_this_machine and is_store(path):
         with Repository(path) as repository:
             pin = repository.find_pin(CID.parse(cid))
-        found += [] if pin is None else [(DEFAULT, pin)]
-    return found
+        pins += [] if pin is None else [(DEFAULT, pin)]
+    return pins
 
 
-def _write(value: dict[str, Any], pins: "list[tuple[str, Pin]] | None") -> None:
-    """Write a line for each fact that is known."""
+def _facts(value: dict[str, Any], pins: "list[tuple[str, Pin]] | None") -> list[tuple[str, str]]:
+    """Return a label and a text for each fact that is known."""
     size, blocks = value["size"], value["blocks"]
     exactly = f" ({size:,} bytes)" if size is not None and size > 1023 else ""
-    rows = [
+    facts = [
         ("CID", value["cid"]),
         ("Kind", value["kind"]),
         ("Size", None if size is None else output.size_text(size) + exactly),
@@ -106,16 +167,65 @@ def _write(value: dict[str, Any], pins: "list[tuple[str, Pin]] | None") -> None:
         *(("Pinned", _pin_text(at, pin)) for at, pin in pins or ()),
         ("Pinned", "no" if pins == [] else None),
     ]
-    for label, text in ((label, text) for label, text in rows if text is not None):
-        sys.stdout.write(f"{paint(f'{label:<8}', 'bold', sys.stdout)}{output.printable(text)}\n")
+    return [(label, text) for label, text in facts if text is not None]
 
 
 def _pin_text(at: str, pin: "Pin") -> str:
     facts = [f"at {at!r}", output.time_text(pin.created)]
     facts += [] if pin.state == "pinned" else [pin.state]
-    facts += (
-        [", ".join(f"{node}: {state}" for node, state in pin.peers.items())] if pin.peers else []
-    )
+    peers = (pin.peers or {}).items()
+    facts += [", ".join(f"{node}: {state}" for node, state in peers)] if peers else []
     facts += [f"stored: {output.size_text(pin.size)}"] if pin.size is not None else []
     facts += [f"name: {pin.name}"] if pin.name else []
     return "  ".join(facts)
+
+
+Source = Annotated[str, argument("FILE", 'A file, a directory, or "-".', callback=not_empty)]
+
+
+@command(commands, layout_options)
+def cid(run: Run, file: Source, *, include_hidden: INCLUDE_HIDDEN = False) -> None:
+    """Compute the CID of a file or directory, offline."""
+    from holdfast.content.profiles import profile_for
+
+    config = run.config()
+    profile = profile_for(config.profile, config.cid_version).name
+    with _source(run, file) as (source, progress):
+        found = holdfast.compute_cid(
+            source, profile=profile, include_hidden=include_hidden, progress=progress
+        )
+    run.emit({"cid": found, "profile": profile}, found)
+
+
+@command(commands)
+def verify(
+    run: Run,
+    file: Source,
+    cid: Annotated[str, argument("CID", "The CID that it should have.")],
+    *,
+    include_hidden: INCLUDE_HIDDEN = False,
+) -> None:
+    """Verify a file or directory against its CID, offline."""
+    from holdfast.content.reference import Reference
+
+    try:
+        bare = Reference.parse_cid(cid)
+    except InvalidCIDError as error:
+        if Path(cid).exists():
+            raise advise(error, "the file comes first: holdfast verify FILE CID") from None
+        raise
+    with _source(run, file) as (source, progress):
+        try:
+            holdfast.verify(source, cid, include_hidden=include_hidden, progress=progress)
+        except VerificationError as error:
+            raise advise(error, f"`holdfast download {bare}` gets what the CID names") from None
+    run.emit({"cid": bare, "verified": True}, f"{file} is {bare}")
+
+
+@contextmanager
+def _source(run: Run, file: str) -> Iterator[Any]:
+    """Yield the source to read, and the progress function of a bar for it."""
+    source: Any = run.standard_input() if file == "-" else file
+    label = "standard input" if file == "-" else Path(file).name
+    with run.progress_bar(label, hidden=file == "-" and source.isatty()) as progress:
+        yield source, progress

@@ -6,19 +6,18 @@ import signal
 import sys
 from typing import NoReturn
 
-SIGNALS = ("SIGTERM", "SIGHUP")
 CLEANUP_SECONDS = 5.0
 
 
 def main() -> NoReturn:
     """Run the command line, and end the process with its exit code."""
     try:
-        for number in (getattr(signal, name) for name in SIGNALS if hasattr(signal, name)):
+        for number in (signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(number) is signal.SIG_DFL:  # not under nohup
                 signal.signal(number, _end)
-        from holdfast.cli import execution, standard_streams
+        from holdfast.cli import execution
 
-        standard_streams.prepare()
+        execution.prepare_streams()
         code = execution.run(sys.argv[1:])
     except KeyboardInterrupt:
         code = 130  # before or after the code that reports an interrupt
@@ -32,9 +31,8 @@ def _end(number: int, _: object) -> NoReturn:
     import, and the command would go on. So the process ends without clean-up a little later.
     """
     code = 128 + number
-    if hasattr(signal, "setitimer"):
-        signal.signal(signal.SIGALRM, lambda *_: os._exit(code))
-        # After the last clean-up Python resets handlers, and the alarm itself would be the end.
-        atexit.register(signal.setitimer, signal.ITIMER_REAL, 0)
-        signal.setitimer(signal.ITIMER_REAL, CLEANUP_SECONDS)
+    signal.signal(signal.SIGALRM, lambda *_: os._exit(code))
+    # After the last clean-up Python resets handlers, and the alarm itself would be the end.
+    atexit.register(signal.setitimer, signal.ITIMER_REAL, 0)
+    signal.setitimer(signal.ITIMER_REAL, CLEANUP_SECONDS)
     sys.exit(code)

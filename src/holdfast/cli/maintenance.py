@@ -1,20 +1,107 @@
-"""Commands that maintain the embedded store: collect garbage, check, and repair."""
+"""Commands for the embedded store and the cache: archives, garbage, checks and repair."""
 
-from typing import TYPE_CHECKING, Annotated, Final
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from holdfast.cli import output
-from holdfast.cli.options import store_options
+from holdfast.cli.exit_codes import UsageError
+from holdfast.cli.options import (
+    OUTPUT,
+    argument,
+    cache_options,
+    cid_argument,
+    flag,
+    not_empty,
+    required_target,
+    store_options,
+)
 from holdfast.cli.run import Run, command, group
-from holdfast.errors import VerificationError
+from holdfast.errors import ConfigError, VerificationError
 from holdfast.hints import advise
 
 if TYPE_CHECKING:
+    from holdfast.disk.block_cache import Amount
     from holdfast.repository import Damage, Repository
+    from holdfast.sources.sources import Progress
 
 commands: Final = group()
 SHOWN = 10
+car_commands: Final = group()
+commands.add_typer(car_commands, name="car")
+
+
+@command(car_commands, is_group=True)
+def car(_: Run) -> None:
+    """Export and import CAR archives of the store."""
+    raise UsageError("name a command: export or import")
+
+
+@command(car_commands, store_options, name="export")
+def export_car(
+    run: Run,
+    cid: Annotated[str, cid_argument("The root to export.")],
+    to: Annotated[
+        str | None, argument("FILE", 'The archive to write, or "-".', callback=not_empty)
+    ] = None,
+    *,
+    output_file: OUTPUT = None,
+) -> None:
+    """Write all blocks under a CID to an archive."""
+    from holdfast.content.cid import CID
+    from holdfast.content.reference import Reference
+    from holdfast.disk.atomic import PendingFile
+
+    to = required_target(to, output_file)
+    out = run.standard_output() if to == "-" else None
+    if out is not None and out.isatty():
+        raise UsageError("an archive cannot be shown on a terminal: name a file, or use > FILE")
+    text = Reference.parse_cid(cid)
+    with run.repository() as repository:
+        pieces = repository.export_car(CID.parse(text))
+        if out is not None:
+            out.writelines(pieces)
+            return
+        size = 0
+        with run.progress_bar(Path(to).name) as progress, PendingFile(to) as pending:
+            for piece in _counted(pieces, None, progress):
+                pending.write(piece)
+                size += len(piece)
+            pending.commit()
+    run.emit({"cid": text, "path": to, "size": size}, to)
+
+
+@command(car_commands, store_options, name="import")
+def import_car(
+    run: Run,
+    file: Annotated[str, argument("FILE", 'The archive to import, or "-".', callback=not_empty)],
+) -> None:
+    """Import an archive and pin its roots; write their CIDs."""
+    from holdfast.sources.sources import open_source
+
+    opened: Any = run.standard_input() if file == "-" else Path(file)
+    with (
+        open_source(opened) as source,  # first, so that a missing file creates no store
+        run.repository(make=True) as repository,
+        run.progress_bar(Path(file).name, hidden=file == "-") as progress,
+    ):
+        pins = repository.import_car(_counted(source.chunks(), source.size, progress))
+    roots = [pin.cid for pin in pins]
+    run.emit({"roots": roots}, *roots)
+
+
+def _counted(
+    pieces: Iterable[bytes], total: int | None, progress: "Progress | None"
+) -> Iterator[bytes]:
+    """Yield `pieces`, and report them to `progress`."""
+    done = 0
+    for piece in pieces:
+        yield piece
+        done += len(piece)
+        if progress is not None:
+            progress(done, total)
 
 
 @command(commands, store_options)
@@ -53,8 +140,7 @@ def repair(
     run: Run,
     *,
     pin_roots: Annotated[
-        bool,
-        typer.Option(help="Pin complete content that has no pin, with the name `recovered`."),
+        bool, typer.Option(help="Pin complete content that has no pin, with the name `recovered`.")
     ] = False,
 ) -> None:
     """Rebuild the database of the store from its blocks.
@@ -114,3 +200,48 @@ def _damage_error(damage: "list[Damage]") -> VerificationError:
         message = f"the store is damaged, and {message}" if blocks else "the store is damaged"
     error = VerificationError(message)
     return advise(error, REMEDY) if has_unlisted or blocks < len(damage) else error
+
+
+@command(commands, cache_options)
+def cache(
+    run: Run,
+    *,
+    clear: Annotated[
+        bool, flag("Remove the blocks and the interrupted downloads.", "--clear")
+    ] = False,
+) -> None:
+    """Show or clear the cache folder.
+
+    It has verified blocks (see --cache-bytes), and the verified parts of interrupted downloads.
+    """
+    from holdfast.config.locations import cache_folder
+    from holdfast.disk.block_cache import cache_content
+
+    config = run.config()
+    chosen = cache_folder() if config.cache_path is None else config.cache_path
+    if chosen is None:
+        raise advise(
+            ConfigError("this user has no home directory for a cache"),
+            "name a folder with --cache-path",
+        )
+    folder = Path(chosen)
+    content = cache_content(folder, clear=clear)
+    limit = config.cache_bytes
+    room = f"of {output.size_text(limit)}" if limit else "(cache_bytes is 0: none are added)"
+    verb = "removed " if clear else ""
+    run.emit(
+        {
+            "folder": str(folder),
+            "cleared": clear,
+            "limit": limit,
+            "blocks": content.blocks._asdict(),
+            "downloads": content.downloads._asdict(),
+        },
+        str(folder),
+        f"{verb}blocks: {_amount_text(content.blocks)}{'' if clear else f' {room}'}",
+        f"{verb}interrupted downloads: {_amount_text(content.downloads)}",
+    )
+
+
+def _amount_text(amount: "Amount") -> str:
+    return f"{output.count_text(amount.files, 'file')}, {output.size_text(amount.size)}"

@@ -4,9 +4,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
-
-from holdfast.cli.options import not_empty, store_options
+from holdfast.cli.options import not_empty, option, store_options
 from holdfast.cli.run import Run, command, group
 from holdfast.errors import ConfigError
 from holdfast.hints import advise
@@ -22,33 +20,23 @@ REMEDY = "give another --port, --host, --token-file or --gateway: `holdfast node
 def node(
     run: Run,
     *,
-    host: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="The address to listen on.")
-    ] = "127.0.0.1",
+    host: Annotated[str, option("ADDRESS", "The address to listen on.")] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option(metavar="NUMBER", min=0, max=65535, help="The port; 0 for any free one.")
+        int, option("NUMBER", "The port; 0 for any free one.", min=0, max=65535)
     ] = 5080,
     token_file: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE",
-            callback=not_empty,
-            help="A file with one token a line, followed by its scopes.",
-        ),
+        option("FILE", "A file with one token a line, followed by its scopes.", callback=not_empty),
     ] = None,
     rate_limit: Annotated[
-        int | None, typer.Option(metavar="NUMBER", min=1, help="Requests a minute for each token.")
+        int | None, option("NUMBER", "Requests a minute for each token.", min=1)
     ] = None,
     gateway: Annotated[
-        list[str] | None,
-        typer.Option(metavar="URL", help="A gateway from which to fetch pins by CID; repeatable."),
+        list[str] | None, option("URL", "A gateway from which to fetch pins by CID; repeatable.")
     ] = None,
     v3_profile: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            help="The layout of files uploaded by the v3 API; default kubo-legacy-cidv1.",
-        ),
+        option("NAME", "The layout of files uploaded by the v3 API; default kubo-legacy-cidv1."),
     ] = None,
 ) -> None:
     """Run a node over the embedded store until interrupted.

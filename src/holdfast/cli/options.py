@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from holdfast import registry
 from holdfast.cli.exit_codes import UsageError
 from holdfast.config import checks
 from holdfast.config.connections import USE
@@ -55,44 +56,42 @@ def pin_names(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
 def _completions(ctx: typer.Context, query: str, incomplete: str) -> list[tuple[str, str]]:
     import sqlite3
 
-    from holdfast.cli.exit_codes import UsageError
     from holdfast.errors import ClientError
 
-    found: dict[str, str] = {}
-    # The command itself will tell what is wrong. What was found before an error is offered.
+    completions: dict[str, str] = {}
+    # The command itself will tell what is wrong. What was read before an error is offered.
     with (
         suppress(ClientError, UsageError, OSError, ValueError, sqlite3.Error),
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("ignore")
-        for text, about in _rows(_store_in_use(ctx.params), query, incomplete):
+        for text, other in _rows(_store_in_use(ctx.params), query, incomplete):
             if _is_plain(text):
-                found.setdefault(text, about if _is_plain(about) else "")
-            if len(found) == MOST:
+                completions.setdefault(text, other if _is_plain(other) else "")
+            if len(completions) == MOST:
                 break
-    return list(found.items())
+    return list(completions.items())
 
 
 def _is_plain(text: Any) -> bool:
     return isinstance(text, str) and PLAIN.fullmatch(text) is not None
 
 
-def _store_in_use(given: dict[str, Any]) -> Path | None:
+def _store_in_use(params: dict[str, Any]) -> Path | None:
     """Return the folder of the store that the command would use; None if it uses another place."""
     from holdfast.config.client_config import ClientConfig
     from holdfast.config.connections import fields_of
     from holdfast.config.locations import store_folder
     from holdfast.config.settings_files import gather
-    from holdfast.registry import row_of
 
     names = ["use", "provider", "path"]
-    flags = {name: given[name] for name in names if name in given}
-    if given.get("source") is not None:  # of `copy`
-        flags["use"] = given["source"]
+    flags = {name: params[name] for name in names if name in params}
+    if params.get("source") is not None:  # of `copy`
+        flags["use"] = params["source"]
     values = {name: (value, f"--{name}") for name, value in flags.items() if value is not None}
     fields = {*names} if "use" in values else {*flags, "path"}
     config = ClientConfig(**fields_of(gather(values, fields)))
-    return store_folder(config.path) if row_of(config.provider).on_this_machine else None
+    return store_folder(config.path) if registry.row_of(config.provider).on_this_machine else None
 
 
 def _rows(folder: Path | None, query: str, incomplete: str) -> Iterator[tuple[Any, Any]]:
@@ -120,6 +119,21 @@ Options = tuple[Parameter, ...]
 """A group of options: parameters, as Typer reads them from the signature of a command."""
 
 
+def option(metavar: str, about: str, *flags: str, **more: Any) -> Any:
+    """Return the declaration of an option with a value."""
+    return typer.Option(*flags, metavar=metavar, help=about, **more)
+
+
+def flag(about: str, *flags: str) -> Any:
+    """Return the declaration of an option without a value."""
+    return typer.Option(*flags, help=about)
+
+
+def argument(metavar: str, about: str, **more: Any) -> Any:
+    """Return the declaration of an argument."""
+    return typer.Argument(metavar=metavar, help=about, **more)
+
+
 def not_empty(value: Any) -> Any:
     """Refuse an empty path, which the system would take for the current folder."""
     if value == "" or (isinstance(value, list | tuple) and "" in value):
@@ -131,12 +145,6 @@ def _check_version(value: Any) -> Any:
     if value not in (None, 0, 1):
         raise typer.BadParameter("it must be 0 or 1")
     return value
-
-
-def _providers() -> list[str]:
-    from holdfast.registry import known_providers
-
-    return known_providers()
 
 
 def _read_size(text: str) -> int:
@@ -164,69 +172,47 @@ def required_target(argument: str | None, option: str | None) -> str:
     return target
 
 
-def parse_keyvalues(given: list[str] | None) -> dict[str, str] | None:
+def parse_keyvalues(texts: list[str] | None) -> dict[str, str] | None:
     """Return the key-values of the options, as texts; None without any."""
     pairs = {}
-    for each in given or ():
-        key, equals, value = each.partition("=")
+    for text in texts or ():
+        key, equals, pairs[key] = text.partition("=")
         if not key or not equals:
-            raise UsageError(f"{each!r} is not a key-value: write --keyvalue KEY=VALUE")
-        pairs[key] = value
+            raise UsageError(f"{text!r} is not a key-value: write --keyvalue KEY=VALUE")
     return pairs or None
 
 
 def cid_argument(about: str) -> Any:
     """Return the declaration of an argument for a CID, which the shell completes."""
-    return typer.Argument(metavar="CID", autocompletion=pinned_cids, help=about)
+    return argument("CID", about, autocompletion=pinned_cids)
 
 
 PATH_ARGUMENT = Annotated[str, cid_argument("A CID, a path under one, or a link.")]
 CID_ARGUMENT = Annotated[str, cid_argument("A CID, or a link to one.")]
-NAME = Annotated[
-    str | None, typer.Option("-n", "--name", metavar="NAME", help="The name of the pin.")
-]
+NAME = Annotated[str | None, option("NAME", "The name of the pin.", "-n", "--name")]
 OUTPUT = Annotated[
     str | None,
-    typer.Option(
-        "-o", "--output", metavar="FILE", callback=not_empty, help="Another way to name the target."
-    ),
+    option("FILE", "Another way to name the target.", "-o", "--output", callback=not_empty),
 ]
 KEYVALUES = Annotated[
     list[str] | None,
-    typer.Option(
-        "--keyvalue",
-        metavar="KEY=VALUE",
-        show_default=False,
-        help="A key-value of the pin. Repeatable.",
-    ),
+    option("KEY=VALUE", "A key-value of the pin. Repeatable.", "--keyvalue", show_default=False),
 ]
 NAME_FILTER = Annotated[
     str | None,
-    typer.Option(
-        "--name",
-        metavar="TEXT",
-        autocompletion=pin_names,
-        help="Only pins with this text in the name.",
-    ),
+    option("TEXT", "Only pins with this text in the name.", "--name", autocompletion=pin_names),
 ]
 MAX_SIZE = Annotated[
     int | None,
-    typer.Option(
-        "--max-size",
-        metavar="SIZE",
-        parser=_read_size,
-        help="Refuse more bytes than this, such as 500M or 2G.",
+    option(
+        "SIZE", "Refuse more bytes than this, such as 500M or 2G.", "--max-size", parser=_read_size
     ),
 ]
 INCLUDE_HIDDEN = Annotated[
-    bool,
-    typer.Option("--include-hidden", help="In folders, take names too that begin with a dot."),
+    bool, flag("In folders, take names too that begin with a dot.", "--include-hidden")
 ]
 TEST_TIMEOUT = Annotated[
-    float,
-    typer.Option(
-        metavar="SECONDS", min=0.1, max=3600.0, help="How long the tests may take in all."
-    ),
+    float, option("SECONDS", "How long the tests may take in all.", min=0.1, max=3600.0)
 ]
 
 
@@ -234,16 +220,18 @@ def connection_names() -> list[str]:
     """Return what ``--use`` takes, for completion."""
     from holdfast.config.settings_files import connections
     from holdfast.errors import ConfigError
-    from holdfast.registry import providers_without_token
 
-    known = set(providers_without_token())
+    names = set(registry.providers_without_token())
     with suppress(ConfigError):  # the command itself will tell
-        known.update(connections())
-    return sorted(known)
+        names.update(connections())
+    return sorted(names)
 
 
 CALLBACKS: Final = {"path": not_empty, "cache_path": not_empty, "cid_version": _check_version}
-COMPLETIONS: Final = {"provider": _providers, "profile": lambda: list(checks.PROFILES)}
+COMPLETIONS: Final = {
+    "provider": registry.known_providers,
+    "profile": lambda: list(checks.PROFILES),
+}
 TYPES: Final[dict[Any, Any]] = {
     read_flag: bool,
     read_number: float,

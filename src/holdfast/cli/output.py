@@ -1,16 +1,20 @@
-"""Write the output of a command as text, tables or JSON, and numbers as people read them."""
+"""What commands write: text, tables or JSON, progress bars, and numbers as people read them."""
 
 import contextlib
 import json
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+import threading
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import chain, islice
-from typing import Any, Final, Literal, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TextIO
 
 from holdfast.disk.readable_size import readable_size
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, Task
 
 # Colours on terminals that show them.
 
@@ -19,7 +23,8 @@ STYLES: Final = {"bold": 1, "dim": 2, "red": 31, "green": 32, "yellow": 33, "blu
 
 def paint(text: str, style: str, stream: TextIO) -> str:
     """Return `text` in a style of `STYLES`; unchanged if `stream` shows no colours."""
-    return f"\x1b[{STYLES[style]}m{text}\x1b[0m" if text and shows_colours(stream) else text
+    is_styled = text and style and shows_colours(stream)
+    return f"\x1b[{STYLES[style]}m{text}\x1b[0m" if is_styled else text
 
 
 def shows_colours(stream: TextIO) -> bool:
@@ -44,6 +49,14 @@ def say(*lines: str) -> None:
     """Write lines, with line breaks and control characters in them escaped."""
     for line in lines:
         sys.stdout.write(f"{printable(line)}\n")
+
+
+def say_facts(width: int, facts: Iterable[tuple[str, str]], **styles: str) -> None:
+    """Write a line for each label, in `width` columns, and its text, in the style of the label."""
+    for label, text in facts:
+        title = paint(f"{label:<{width}}", "bold", sys.stdout)
+        shown = paint(printable(text), styles.get(label, ""), sys.stdout)
+        sys.stdout.write(f"{title}{shown}\n")
 
 
 def say_content(text: str) -> None:
@@ -72,6 +85,14 @@ def write_error(*lines: str) -> None:
 def write_error_json(value: Any) -> None:
     """Write `value` as one line of JSON to standard error."""
     write_error(json.dumps(value))
+
+
+def write_aside(label: str, text: str, *, as_json: bool) -> None:
+    """Write a warning or a line of the log to standard error, with its label."""
+    if as_json:
+        write_error_json({label: text})
+    else:
+        write_error(f"{label}: {text}")
 
 
 def printable(text: str) -> str:
@@ -210,3 +231,119 @@ def short_cid(cid: str, width: int = SHORT_CID) -> str:
     """
     end = width * 2 // 5
     return f"{cid[: width - end - 1]}…{cid[-end:]}"
+
+
+# Progress bars on a terminal, for what takes longer than half a second.
+
+DELAY: Final = 0.5  # seconds; what ends earlier shows no bar
+OTHER_COLUMNS: Final = 50  # of a terminal: the amounts, the rate, the time, and a short bar
+SHORTEST_LABEL: Final = 8
+
+
+@contextlib.contextmanager
+def progress_bar(
+    label: str, *, unit: str | None = None, hidden: bool = False
+) -> "Iterator[ProgressBar | None]":
+    """Show a progress bar, and yield it; yield None without a terminal that can draw one.
+
+    It counts bytes, or things that are called `unit`.
+    """
+    if hidden or not moves_cursor(sys.stderr):
+        yield None
+        return
+    bar = ProgressBar(label, unit)
+    try:
+        yield bar
+    finally:
+        bar.end()
+
+
+class ProgressBar:
+    """A function that shows progress on a bar, which appears after `DELAY`.
+
+    Threads may call it.
+    """
+
+    def __init__(self, label: str, unit: str | None) -> None:
+        self._unit = unit
+        self._state: dict[str, Any] = {"description": printable(label), "completed": 0}
+        self._bar: Progress | None = None
+        self._ended = False
+        self._lock = threading.Lock()
+        self._timer = threading.Timer(DELAY, self._begin)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def __call__(self, done: int, total: int | None, label: str | None = None) -> None:
+        """Show what is done, of how much, and a new label if one is given."""
+        with self._lock:
+            self._state |= {"completed": done, "total": total}
+            if label is not None:
+                self._state["description"] = printable(label)
+            if self._bar is not None:
+                self._bar.update(self._bar.task_ids[0], **self._state)
+
+    def resume(self, position: int) -> None:
+        """Show that the first bytes were there already; they do not count for the rate."""
+        with self._lock:
+            self._state["completed"] = position
+            self._state["description"] += f" (from {size_text(position)} on)"
+            if self._bar is not None:
+                self._bar.reset(self._bar.task_ids[0], **self._state)
+
+    def _begin(self) -> None:
+        with self._lock:
+            if not self._ended:
+                self._bar = _bar(self._unit)
+                self._bar.add_task(**{"total": None, **self._state})
+                self._bar.start()
+
+    def end(self) -> None:
+        """Take the bar away from the cursor; it stays on the screen as it is."""
+        self._timer.cancel()
+        with self._lock:
+            self._ended = True
+            if self._bar is not None:
+                self._bar.stop()
+
+
+def _bar(unit: str | None) -> "Progress":
+    # Importing it takes longer than most commands.
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        ProgressColumn,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+    from rich.table import Column
+    from rich.text import Text
+
+    class BytesColumn(ProgressColumn):
+        """The bytes that are done, of how many, and the rate."""
+
+        def get_table_column(self) -> Column:
+            return Column(no_wrap=True)
+
+        def render(self, task: "Task") -> Text:
+            total = "" if task.total is None else f" of {size_text(int(task.total))}"
+            speed = task.finished_speed or task.speed
+            rate = "" if speed is None else f"  {size_text(int(speed))}/s"
+            return Text(f"{size_text(int(task.completed))}{total}{rate}")
+
+    amounts = (BytesColumn(),) if unit is None else (MofNCompleteColumn(), TextColumn(unit))
+    console = Console(stderr=True)
+    room = max(console.width - OTHER_COLUMNS, SHORTEST_LABEL)
+    return Progress(
+        # A long label first makes the bar shorter; then the label is cut.
+        TextColumn(
+            "{task.description}", markup=False, table_column=Column(no_wrap=True, max_width=room)
+        ),
+        BarColumn(),
+        *amounts,
+        TimeRemainingColumn(),
+        console=console,
+        redirect_stdout=False,  # results go where the user sent them
+    )

@@ -1,4 +1,4 @@
-"""Commands for pins: pin by CID, change, list."""
+"""Commands for pins: pin by CID, change, list, revoke."""
 
 import sys
 from collections import Counter
@@ -17,11 +17,13 @@ from holdfast.cli.options import (
     KEYVALUES,
     NAME,
     NAME_FILTER,
+    cid_argument,
+    option,
     parse_keyvalues,
     pinned_cids,
 )
 from holdfast.cli.output import Column, write_table
-from holdfast.cli.reports import note
+from holdfast.cli.reports import BatchReport
 from holdfast.cli.run import Run, command, group
 
 if TYPE_CHECKING:
@@ -44,8 +46,7 @@ def pin(
     name: NAME = None,
     keyvalue: KEYVALUES = None,
     wait: Annotated[
-        float,
-        typer.Option(metavar="SECONDS", min=0, help="How long to wait until all of it is pinned."),
+        float, option("SECONDS", "How long to wait until all of it is pinned.", min=0)
     ] = 0.0,
 ) -> None:
     """Pin existing content by its CID; write its state."""
@@ -61,8 +62,7 @@ def update(
     name: NAME = None,
     keyvalue: KEYVALUES = None,
     remove: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KEY", show_default=False, help="A key to remove. Repeatable."),
+        list[str] | None, option("KEY", "A key to remove. Repeatable.", show_default=False)
     ] = None,
 ) -> None:
     """Change the name or the key-values of a pin. Other key-values stay."""
@@ -80,35 +80,31 @@ def list_pins(
     *,
     name: NAME_FILTER = None,
     cid: Annotated[
-        str | None,
-        typer.Option(metavar="CID", autocompletion=pinned_cids, help="Only pins of this CID."),
+        str | None, option("CID", "Only pins of this CID.", autocompletion=pinned_cids)
     ] = None,
     keyvalue: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
+            "KEY=VALUE",
+            "Only pins with this key-value. Repeatable: all must match.",
             "--keyvalue",
-            metavar="KEY=VALUE",
             show_default=False,
-            help="Only pins with this key-value. Repeatable: all must match.",
         ),
     ] = None,
     since: Annotated[
         str | None,
-        typer.Option(
-            metavar="DATE",
-            help="Only pins made then or later: 2026-01-31 or 2026-01-31T12:00, in local time "
+        option(
+            "DATE",
+            "Only pins made then or later: 2026-01-31 or 2026-01-31T12:00, in local time "
             "unless it has a zone.",
         ),
     ] = None,
     until: Annotated[
         str | None,
-        typer.Option(
-            metavar="DATE", help="Only pins made then or earlier; a date includes that whole day."
-        ),
+        option("DATE", "Only pins made then or earlier; a date includes that whole day."),
     ] = None,
     limit: Annotated[
-        int | None,
-        typer.Option("-n", "--limit", metavar="NUMBER", min=1, help="The most pins to list."),
+        int | None, option("NUMBER", "The most pins to list.", "-n", "--limit", min=1)
     ] = None,
 ) -> None:
     """List the pins, newest first.
@@ -135,7 +131,7 @@ def list_pins(
             for each in pins:
                 output.say(_line(each))
         elif not write_table(COLUMNS, map(_cells, pins)):
-            note(run, "there are no such pins" if any(wanted.values()) else "there are no pins")
+            run.note("there are no such pins" if any(wanted.values()) else "there are no pins")
 
 
 def _cells(pin: "Pin") -> tuple[str, ...]:
@@ -184,3 +180,44 @@ def _moment(text: str, *, is_end: bool) -> datetime:
 
 def _midnight(day: date) -> datetime:
     return datetime.combine(day, time()).astimezone()
+
+
+@command(commands, *CONNECTED)
+def revoke(
+    run: Run,
+    cids: Annotated[list[str], cid_argument("CIDs, or links to them.")],
+) -> None:
+    """Unpin CIDs. Copies elsewhere may remain.
+
+    There is a line for each. One that fails does not stop the others, unless the token is refused.
+    The exit code is that of the first that failed.
+    """
+    report = _Revocations(run, len(cids))
+    with run.client() as client:
+        if len(cids) == 1:
+            report.write_result(cids[0], client.revoke(cids[0]))
+            return
+        with report.shown("revoke", hidden=True):
+            report.work(client.revoke, cids)
+    if report.code:
+        raise typer.Exit(report.code)
+
+
+class _Revocations(BatchReport):
+    """The CIDs that are unpinned."""
+
+    def __init__(self, run: Run, count: int) -> None:
+        super().__init__(run)
+        self._count = count
+
+    def write_result(self, item: str, result: bool) -> None:  # noqa: FBT001 - of `revoke`
+        """Write the CID."""
+        from holdfast.content.reference import Reference
+
+        cid = Reference.parse_cid(item)
+        self._run.emit({"cid": cid, "revoked": result}, f"revoked {cid}")
+
+    def summary(self) -> str:
+        """Return how many are unpinned, unless all are."""
+        done = self.counts["done"]
+        return "" if done == self._count else f"revoked {done:,} of {self._count:,}"

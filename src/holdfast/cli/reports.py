@@ -1,48 +1,135 @@
-"""Write what is not a result to standard error: notes, and the errors of single items."""
+"""What becomes of many items, and where an interrupted transfer continues."""
 
 import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.cli import output
+from holdfast.cli import exit_codes, output
 from holdfast.cli.run import Run
 from holdfast.errors import AuthenticationError, PermissionDeniedError
 
 if TYPE_CHECKING:
     from holdfast import Client
-    from holdfast.cli.progress import ProgressBar
+    from holdfast.cli.output import ProgressBar
     from holdfast.events import Event
 
 AT_ONCE: Final = 8  # items under way at the same time
 FATAL: Final = (AuthenticationError, PermissionDeniedError)  # no other item would fare better
 
 
-def note(run: Run, text: str) -> None:
-    """Write a sentence that is not a result, after the results so far."""
-    sys.stdout.flush()
-    if run.as_json:
-        output.write_error_json({"warning": text})
-    else:
-        output.write_error(text)
+class BatchReport:
+    """Many items: a line for each, and a summary at the end, also of an interrupt.
 
+    A command overrides `write_result` and `summary`. While a bar is on the same terminal, nothing
+    else can be written there, so lines wait for its end.
 
-def write_failure(run: Run, kind: str, item: str, report: dict[str, Any]) -> None:
-    """Write the error of one item; with --json, `kind` is the name of the field for the item.
-
-    A hint is written once for all items in a row that have it.
-
-    `report` comes from `exit_codes.describe`. Errors that are held for later would hold much more:
-    their tracebacks refer to all that was being read.
+    Attributes:
+        has_late_results: Whether the lines of results that had to wait are written at all.
+        counts: How many items have ended, by what became of them: "failed", or a `state_of`.
+        is_over: Whether all were tried.
+        code: The exit code of the first that failed, or 0.
     """
-    if run.as_json:
-        output.write_error_json({"error": {**report, kind: item}})
-        return
-    message = report["message"]
-    where = "" if item in message else f"{item}: "
-    hint = report["remedy"]
-    output.write_error(
-        f"error: {where}{message}", *([] if hint == run.last_hint else [f"hint: {hint}"])
-    )
-    run.last_hint = hint
+
+    has_late_results = True
+
+    def __init__(self, run: Run, kind: str = "cid") -> None:
+        """Report to `run`; with --json, `kind` is the name of the field for an item."""
+        self._run = run
+        self._kind = kind
+        self._bar: ProgressBar | None = None
+        self._bytes = 0
+        self._unreported: list[tuple[Any, Any]] = []  # ended on threads; some, at an interrupt
+        self._waiting: list[Callable[[], None]] = []
+        self.counts: Counter[str] = Counter()
+        self.is_over = False
+        self.code = 0
+
+    def write_result(self, item: Any, result: Any) -> None:
+        """Write the line of an item that succeeded."""
+        raise NotImplementedError
+
+    def summary(self) -> str:
+        """Return the last sentence; "" for none."""
+        raise NotImplementedError
+
+    def state_of(self, result: Any) -> str:  # noqa: ARG002 - for subclasses
+        """Return what became of an item that succeeded, for `counts`."""
+        return "done"
+
+    def label(self) -> str:
+        """Return the label of the bar."""
+        return output.count_text(self.counts.total(), "pin")
+
+    def total(self) -> int | None:
+        """Return the bytes of all items, if known."""
+        return None
+
+    @contextmanager
+    def shown(self, label: str, *, hidden: bool = False) -> Iterator[None]:
+        """Show a bar, unless `hidden`; then write what is left to say, also after an interrupt."""
+        try:
+            with self._run.progress_bar(label, hidden=hidden) as self._bar:
+                yield
+        finally:
+            self._bar = None
+            for item, result in [*self._unreported]:
+                self._succeed(item, result)
+            for write in self._waiting:
+                write()
+            if summary := self.summary():
+                self._run.note(summary)
+
+    def progress(self, done: int, _: int | None) -> None:
+        """Show how many bytes of all items were sent."""
+        self._bytes = done
+        if (bar := self._bar) is not None:  # another thread may end it
+            bar(done, self.total(), self.label())
+
+    def work(self, function: Callable[[Any], Any], items: Iterable[Any]) -> None:
+        """Call `function` with each item, several at a time, and report what becomes of it."""
+        from holdfast._sync.workers import Outcomes, WorkGroup
+
+        def call(item: Any) -> Any:
+            result = function(item)
+            self._unreported.append((item, result))
+            return result
+
+        self.take_all(Outcomes(WorkGroup(call, items, AT_ONCE)))
+
+    def take_all(self, outcomes: Any) -> None:
+        """Report all outcomes, until one says that all others would fail too."""
+        with outcomes:
+            for outcome in outcomes:
+                if outcome.error is None:
+                    self._succeed(outcome.item, outcome.result())
+                else:
+                    self._fail(outcome.item, outcome.error)
+                if isinstance(outcome.error, FATAL):
+                    return
+                self.progress(self._bytes, None)
+        self.is_over = True
+
+    def _fail(self, item: Any, error: Exception) -> None:
+        self.code = self.code or exit_codes.family_of(error).code
+        self.counts["failed"] += 1
+        name = getattr(item, "cid", item)
+        write = partial(self._run.write_failure, self._kind, name, exit_codes.describe(error))
+        if self._bar is None:
+            write()
+        else:
+            self._waiting.append(write)
+
+    def _succeed(self, item: Any, result: Any) -> None:
+        if self._bar is None or not sys.stdout.isatty():
+            self.write_result(item, result)
+        elif self.has_late_results:
+            self._waiting.append(partial(self.write_result, item, result))
+        with suppress(ValueError):  # at the end: an interrupt may come at any time
+            self._unreported.remove((item, result))
+        self.counts[self.state_of(result)] += 1
 
 
 def telling_resumes(
@@ -52,13 +139,13 @@ def telling_resumes(
 
     It says so once. A folder's next events are for its files.
     """
-    told = False
+    is_said = False
 
     def tell(event: "Event") -> None:
-        nonlocal told
-        if event.kind == "resume" and event.position and not told:
-            told = True
-            note(run, f"{label}: continues after {output.size_text(event.position)}")
+        nonlocal is_said
+        if event.kind == "resume" and event.position and not is_said:
+            is_said = True
+            run.note(f"{label}: continues after {output.size_text(event.position)}")
             if bar is not None:
                 bar.resume(event.position)
 

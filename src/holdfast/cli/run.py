@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import logging
 import re
 import sys
 from collections.abc import Callable, Collection, Mapping
@@ -16,7 +17,6 @@ import holdfast
 from holdfast.cli import output
 from holdfast.cli.exit_codes import UsageError
 from holdfast.cli.options import Options, connection_options, output_options, use_options
-from holdfast.cli.progress import ProgressBar, progress_bar
 from holdfast.cli.unknown_words import CommandGroup, Refused
 from holdfast.config.connections import USE, Setting
 from holdfast.errors import ConfigError
@@ -25,6 +25,7 @@ from holdfast.hints import advise
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
+    from holdfast.cli.output import ProgressBar
     from holdfast.repository import Repository
 
 Command = Callable[..., None]
@@ -39,7 +40,6 @@ class Run:
     Attributes:
         as_json: Whether the result is written as JSON.
         verbose: Whether the log is written too.
-        last_hint: The hint that was written last, for one of several items.
     """
 
     def __init__(
@@ -53,8 +53,8 @@ class Run:
         """Keep the flags. `fields` are the configuration fields that are read; None for all."""
         self.as_json = as_json
         self.verbose = verbose
-        self.last_hint = ""
-        self._flags = _given(flags)
+        self._last_hint = ""  # for one of several items
+        self._flags = _set_flags(flags)
         self._fields = fields
         self._input_taken = False
 
@@ -74,20 +74,14 @@ class Run:
 
         With `is_source`, all its content is wanted: a store that is missing is a ConfigError.
         """
-        config = self.config()
-        if is_source:
-            _check_store(config, "name its folder with --path")
-        return _client(config, self.settings.get(USE))
+        return _client(self.settings, "name its folder with --path" if is_source else None)
 
     def connect(self, name: str, flag: str, *, is_source: bool = False) -> "holdfast.Client":
         """Return a client for the connection `name`, chosen with `flag`, as `client` does."""
         from holdfast.config.settings_files import gather
 
-        settings = gather({USE: (name, flag)})
-        config = config_of(settings)
-        if is_source:
-            _check_store(config, f"change the path of {name!r}, or give another {flag}")
-        return _client(config, settings.get(USE))
+        remedy = f"change the path of {name!r}, or give another {flag}"
+        return _client(gather({USE: (name, flag)}), remedy if is_source else None)
 
     def store_path(self) -> Path:
         """Return the folder of the embedded store."""
@@ -133,7 +127,7 @@ class Run:
     ) -> "AbstractContextManager[ProgressBar | None]":
         """Show a progress bar, in bytes or in `unit`; not with --json or --verbose."""
         hidden = hidden or self.as_json or self.verbose
-        return progress_bar(label, unit=unit, hidden=hidden)
+        return output.progress_bar(label, unit=unit, hidden=hidden)
 
     def emit(self, value: Any, *lines: str) -> None:
         """Write the result: `value` with --json, else `lines`."""
@@ -142,22 +136,46 @@ class Run:
         else:
             output.say(*lines)
 
+    def note(self, text: str) -> None:
+        """Write a sentence that is not a result to standard error, after the results so far."""
+        sys.stdout.flush()
+        if self.as_json:
+            output.write_error_json({"warning": text})
+        else:
+            output.write_error(text)
+
+    def write_failure(self, kind: str, item: str, report: dict[str, Any]) -> None:
+        """Write the error of one item; with --json, `kind` is the name of the field for the item.
+
+        A hint is written once for all items in a row that have it.
+
+        `report` comes from `exit_codes.describe`. Errors that are held for later would hold much
+        more: their tracebacks refer to all that was being read.
+        """
+        if self.as_json:
+            output.write_error_json({"error": {**report, kind: item}})
+            return
+        message, hint = report["message"], report["remedy"]
+        where = "" if item in message else f"{item}: "
+        hints = [] if hint == self._last_hint else [f"hint: {hint}"]
+        output.write_error(f"error: {where}{message}", *hints)
+        self._last_hint = hint
+
     def _flag_values(self) -> "dict[str, tuple[Any, str]]":
         """Return the flags as configuration fields, each with the name of its flag."""
         from holdfast.cli import tokens
 
-        given = {name: (value, _flag(name, value)) for name, value in self._flags.items()}
-        if USE in given and "provider" in given:
-            raise UsageError("--use and --provider cannot be used together")
-        if "token" in given and "token_file" in given:
-            raise UsageError("--token and --token-file cannot be used together")
-        if "token" in given:
-            given["provider_token"] = (tokens.given(given.pop("token")[0]), "--token")
-        if "token_file" in given:
-            name, flag = given.pop("token_file")
-            pipe = self.standard_input() if name == "-" else None
-            given["provider_token"] = (tokens.read(name, pipe), flag)
-        return given
+        values = {name: (value, _flag(name, value)) for name, value in self._flags.items()}
+        for one, other in ((USE, "provider"), ("token", "token_file")):
+            if one in values and other in values:
+                raise UsageError(f"{values[one][1]} and {values[other][1]} cannot be used together")
+        if "token" in values:
+            values["provider_token"] = (tokens.wrap(values.pop("token")[0]), "--token")
+        if "token_file" in values:
+            name, flag = values.pop("token_file")
+            source = self.standard_input() if name == "-" else Path(name)
+            values["provider_token"] = (tokens.read(source, f"{flag}: {name}"), flag)
+        return values
 
 
 def config_of(settings: Mapping[str, Setting]) -> "holdfast.ClientConfig":
@@ -181,29 +199,25 @@ def _as_flag(match: re.Match[str]) -> str:
     return flag if value == "True" else f"{flag} {value.strip(chr(39))}"
 
 
-def _check_store(config: "holdfast.ClientConfig", remedy: str) -> None:
-    """Raise ConfigError if `config` is for an embedded store, and there is none."""
-    from holdfast.config.locations import store_folder
-    from holdfast.registry import row_of
-    from holdfast.repository.database.identity import is_store
-
-    path = store_folder(config.path)
-    if row_of(config.provider).on_this_machine and not is_store(path):
-        raise _no_store(path, remedy)
-
-
 def _no_store(path: Path, remedy: str) -> ConfigError:
     return advise(ConfigError(f"there is no store in {path}"), remedy)
 
 
-def _client(config: "holdfast.ClientConfig", use: Setting | None) -> "holdfast.Client":
+def _client(settings: Mapping[str, Setting], remedy: str | None) -> "holdfast.Client":
+    """Return a client; with a `remedy`, raise ConfigError for an embedded store that is missing."""
     from holdfast.cli import tokens
+    from holdfast.config.locations import store_folder
     from holdfast.registry import row_of
+    from holdfast.repository.database.identity import is_store
 
+    config = config_of(settings)
+    path = store_folder(config.path)
+    if remedy is not None and row_of(config.provider).on_this_machine and not is_store(path):
+        raise _no_store(path, remedy)
     if row_of(config.provider).needs_token and config.provider_token is None:
         ways = tokens.OTHER_WAYS
-        if use is not None:
-            ways = f"set token_file or token_env of the connection {use.value!r}"
+        if USE in settings:
+            ways = f"set token_file or token_env of the connection {settings[USE].value!r}"
         token = tokens.ask(config.provider, config.api_url, ways)
         config = config.with_options(provider_token=token)
     return holdfast.Client.init(config)
@@ -213,13 +227,13 @@ def _flag(name: str, value: Any) -> str:
     return f"--{'no-' if value is False else ''}{name.replace('_', '-')}"
 
 
-def _given(flags: Mapping[str, Any]) -> dict[str, Any]:
+def _set_flags(flags: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in flags.items() if value not in (None, [])}
 
 
 def _refuse_flags(context: typer.Context, flags: Mapping[str, Any]) -> None:
     """Raise UsageError if a flag stands before a command of the group, which does not take it."""
-    for name, value in _given(flags).items():
+    for name, value in _set_flags(flags).items():
         called = f"{context.command_path} {context.invoked_subcommand}"
         wrong = UsageError(f"`{called}` does not take {_flag(name, value)}: leave it out")
         raise advise(wrong, f"`{called} --help` shows the usage")
@@ -230,6 +244,26 @@ def _is_given(context: Any, flag: str) -> bool:
     while context is not None and not context.params.get(flag):
         context = context.parent
     return context is not None
+
+
+class _LogHandler(logging.Handler):
+    """Writes each record of the log to standard error, as a line or as an object."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        super().__init__()
+        self._as_json = as_json
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write the message of `record`. It holds no secret: see `holdfast.events`."""
+        output.write_aside("log", record.getMessage(), as_json=self._as_json)
+
+
+def _show_log(*, as_json: bool) -> None:
+    """Write everything that the library logs from now on."""
+    from holdfast.events import logger
+
+    logger.addHandler(_LogHandler(as_json=as_json))
+    logger.setLevel(logging.DEBUG)
 
 
 def group(**about: Any) -> typer.Typer:
@@ -244,7 +278,7 @@ class PlainCommand(TyperCommand):
         super().__init__(*args, **about)
         for parameter in self.params:
             if parameter.param_type_name == "argument":
-                parameter.display_type_rich = _no_type  # type: ignore[attr-defined]
+                parameter.display_type_rich = lambda **_: None  # type: ignore[attr-defined]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments. An error says to which command they were given."""
@@ -257,10 +291,6 @@ class PlainCommand(TyperCommand):
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Return the words of the usage line; Typer writes ``{FILE}`` for a required argument."""
         return [piece.translate(NO_BRACES) for piece in super().collect_usage_pieces(ctx)]
-
-
-def _no_type(ctx: Any) -> None:
-    """Return no type, in place of Typer's."""
 
 
 def command(
@@ -289,9 +319,7 @@ def command(
                 return
             how = {each.name: _is_given(context, each.name) for each in output_options}
             if how["verbose"]:
-                from holdfast.cli import logs
-
-                logs.show(as_json=how["as_json"])
+                _show_log(as_json=how["as_json"])
             run = Run(flags, fields=fields, **how)
             try:
                 function(run, **{each.name: given[each.name] for each in own})

@@ -3,18 +3,13 @@
 import warnings
 from typing import Annotated, Final
 
-import typer
-
-from holdfast.cli.options import CONNECTED, PATH_ARGUMENT
-from holdfast.cli.reports import note
+from holdfast.cli.options import CONNECTED, PATH_ARGUMENT, flag, option
 from holdfast.cli.run import Run, command, group
 from holdfast.errors import ConfigError, UnsupportedError
 from holdfast.hints import advise
 
 commands: Final = group()
-EXPIRES = Annotated[
-    int, typer.Option("--expires", min=1, metavar="SECONDS", help="For how long it works.")
-]
+EXPIRES = Annotated[int, option("SECONDS", "For how long it works.", "--expires", min=1)]
 REMEDY = "use a gateway: `holdfast node`, then `--gateway-url http://127.0.0.1:5080/ipfs`"
 PUBLIC = "`holdfast url CID` writes the link to public content"
 
@@ -38,14 +33,14 @@ def url(run: Run, cid: PATH_ARGUMENT) -> None:
     _warn_of_gateway(run)
     run.emit({"cid": str(Reference.parse(cid)), "url": address}, address)
     if not address.startswith("http"):
-        note(run, f"browsers cannot open this link: {REMEDY}")
+        run.note(f"browsers cannot open this link: {REMEDY}")
 
 
 @command(commands, *CONNECTED, name="open")
 def open_link(
     run: Run,
     cid: PATH_ARGUMENT,
-    show: Annotated[bool, typer.Option("--show", help="Only write the link.")] = False,  # noqa: FBT002
+    show: Annotated[bool, flag("Only write the link.", "--show")] = False,  # noqa: FBT002
 ) -> None:
     """Open a CID in the browser, and write the link."""
     import webbrowser
@@ -96,15 +91,15 @@ def upload_link(
     run: Run,
     expires: EXPIRES = 3600,
     max_bytes: Annotated[
-        int | None, typer.Option(min=1, metavar="BYTES", help="The largest file that it takes.")
+        int | None, option("BYTES", "The largest file that it takes.", min=1)
     ] = None,
     types: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
+            "TYPE",
+            "A media type that it takes, such as 'image/*'. Repeatable.",
             "--type",
-            metavar="TYPE",
             show_default=False,
-            help="A media type that it takes, such as 'image/*'. Repeatable.",
         ),
     ] = None,
 ) -> None:

@@ -3,9 +3,9 @@
 No variable here holds the plain token: a traceback would show it.
 """
 
-import contextlib
 import sys
 import warnings
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -21,35 +21,23 @@ SEEN: Final = (
 )
 
 
-def given(text: str) -> Secret:
-    """Wrap a token that was given on the command line, and warn."""
+def wrap(text: str) -> Secret:
+    """Wrap a token that is on the command line, and warn."""
     warnings.warn(SEEN, UserWarning, stacklevel=2)
     return Secret(text)
 
 
-def read(name: str, standard_input: BinaryIO | None) -> Secret:
-    """Read the token from `standard_input` if it is given, else from the file `name`."""
+def read(source: BinaryIO | Path, what: str) -> Secret:
+    """Read the token from a stream or a file; errors call it `what`."""
     from holdfast.config.settings_files import read_token, reason_of
 
     try:
-        if standard_input is not None:
-            return read_token(standard_input)
-        with Path(name).open("rb") as file:
+        with source.open("rb") if isinstance(source, Path) else nullcontext(source) as file:
             return read_token(file)
     except (OSError, ConfigError) as error:
         reason = reason_of(error)
-    raise advise(ConfigError(f"--token-file: {name} cannot be read: {reason}"), REMEDY)
-
-
-def read_piped(standard_input: BinaryIO) -> Secret:
-    """Read the token from `standard_input`."""
-    from holdfast.config.settings_files import read_token, reason_of
-
-    try:
-        return read_token(standard_input)
-    except (OSError, ConfigError) as error:
-        reason = reason_of(error)
-    raise ConfigError(f"standard input cannot be read: {reason}")
+    wrong = ConfigError(f"{what} cannot be read: {reason}")
+    raise advise(wrong, REMEDY) if what.startswith("--") else wrong
 
 
 def ask(provider: str, address: str, other_ways: str = OTHER_WAYS) -> Secret:
@@ -82,6 +70,6 @@ def _ask(prompt: str) -> Secret:
             terminal.write(prompt.encode())
             return Secret(terminal.readline().decode(errors="replace"))
         finally:
-            with contextlib.suppress(termios.error, OSError):  # the terminal may be closed
+            with suppress(termios.error, OSError):  # the terminal may be closed
                 termios.tcsetattr(terminal, termios.TCSAFLUSH, before)
                 terminal.write(b"\n")

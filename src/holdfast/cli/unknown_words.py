@@ -1,15 +1,139 @@
-"""Errors for commands and options that do not exist: what the user may have meant."""
+"""What people type out of habit or by mistake: aliases, pointers from other tools, suggestions.
+
+An alias runs our command. What is not ours is an error whose hint names the command to type.
+"""
 
 import os
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
 import typer
 from typer.core import TyperGroup
 
 from holdfast.cli.exit_codes import UsageError
-from holdfast.cli.other_names import EXTRA_ARGUMENT_POINTERS, OPTION_POINTERS, POINTERS
 from holdfast.hints import advise, did_you_mean
+
+ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
+    "add": ("upload",),
+    "put": ("upload",),
+    "get": ("download",),
+    "cat": ("download", "--output", "-"),
+    "rm": ("revoke",),
+    "unpin": ("revoke",),
+    "delete": ("revoke",),
+    "exit-codes": ("help", "exit-codes"),
+}
+"""The words that each alias stands for. They are not in `--help`, and named in the reference."""
+
+
+def _by_word(pointers: Mapping[str, str]) -> dict[str, str]:
+    return {word: pointer for pointer, words in pointers.items() for word in words.split(", ")}
+
+
+POINTERS: Final = _by_word(
+    {
+        "`holdfast upload FILE` stores a file or folder": "push, save, upload-file, up, files add",
+        "`holdfast retrieve CID` writes a JSON value, `holdfast download CID` gets a file": (
+            "pull, fetch, read, show, dag get, block get"
+        ),
+        "`holdfast store JSON` stores a JSON value": "write, json",
+        "`holdfast list` shows what is pinned; with --name, what has a text in its name": (
+            "pins, search, find, pin ls, pin list, files"
+        ),
+        "`holdfast ls CID` lists a folder, `holdfast cat CID` writes a file": (
+            "dir, tree, browse, files ls, files read"
+        ),
+        "`holdfast rm CID` unpins it": "remove, del, pin rm, pin remove, files rm",
+        "`holdfast pin CID` pins by a CID": "pin add, pin-add, pin-by-cid",
+        "`holdfast update CID --name NAME` gives a pin another name": (
+            "pin update, rename, mv, tag, label"
+        ),
+        "`holdfast url CID` writes a link to share, `holdfast link CID` a private one": (
+            "share, sign, publish"
+        ),
+        "there is nothing to set up: `holdfast upload FILE`; for a service, `holdfast login`": (
+            "init, install, setup"
+        ),
+        "`holdfast node` runs a node until Ctrl-C; without one, commands use the store": (
+            "daemon, start, serve, server, run, gateway, node start, node run"
+        ),
+        "Ctrl-C ends `holdfast node`": "stop, shutdown, node stop",
+        "`holdfast node` runs a node, and writes the address of its page": (
+            "web, webui, ui, dashboard, page"
+        ),
+        "`holdfast status` shows the provider; `holdfast login` saves its token": (
+            "whoami, account, auth, key, keys, token, id"
+        ),
+        "`holdfast config unset provider_token` removes the token that `login` saved": "logout",
+        "`holdfast config` shows all settings, `holdfast config set KEY VALUE` changes one": (
+            "configure, settings, env, config show, config list, config get"
+        ),
+        "`holdfast status` tests the connection": "ping, test, doctor",
+        "`holdfast info CID` shows its kind, size, blocks, and where it is pinned": (
+            "stat, size, du, inspect, files stat"
+        ),
+        "`holdfast status` shows the store and the disk": "df, stats, repo stat",
+        "`holdfast cid FILE` computes a CID, offline": "hash, only-hash",
+        "`holdfast copy --from CONNECTION --to CONNECTION` copies pins to another provider": (
+            "sync, migrate, mirror"
+        ),
+        "`holdfast upload FILE`, `holdfast download CID`; `holdfast copy` is between providers": (
+            "cp"
+        ),
+        "`holdfast upload FOLDER` stores a folder with all that is in it": "mkdir",
+        "`holdfast connections` lists your connections; --use NAME chooses one": (
+            "use, switch, remote, profile, providers"
+        ),
+        "Holdfast encrypts nothing: use another tool first": "encrypt, decrypt",
+        "`holdfast car export CID FILE` writes an archive": "export, dag export",
+        "`holdfast car import FILE` reads an archive, `holdfast restore FILE` a backup": (
+            "import, dag import, car add"
+        ),
+        "`holdfast gc` removes what no pin needs": "clean, prune, repo gc",
+        "`holdfast check` checks the store": "fsck, repo verify",
+        "run the same command again: it continues; `holdfast uploads` lists uploads": "resume",
+        "`holdfast send RECIPIENT MESSAGE` stores a message": "message, msg",
+        "`holdfast receive CID` writes the message at a CID": "inbox, messages",
+        "`pip install --upgrade holdfast` installs the newest version": "upgrade, self-update",
+        "`holdfast --install-completion` turns on completion with TAB": "completion, completions",
+        "`holdfast --help` lists all commands": "man, docs, commands, usage",
+    }
+)
+"""What to type in place of a command of another tool, by its first word or its first two."""
+
+_LOGIN: Final = "the token is asked for; in a pipe: holdfast login --provider NAME < FILE"
+_LIST_OPTIONS: Final = ("--name", "--cid", "--keyvalue", "--since", "--until", "--limit", "-n")
+
+OPTION_POINTERS: Final = {
+    **{f"ls {option}": f"`holdfast list` takes {option}" for option in _LIST_OPTIONS},
+    **_by_word(
+        {
+            "write --name NAME; `holdfast cid FILE` computes a CID and sends nothing": "upload -n",
+            "`holdfast cid FILE` computes a CID and sends nothing": "upload --only-hash",
+            "`holdfast upload FOLDER` keeps the names of the files in it": "upload -w",
+            "leave it out: it lists one folder; `holdfast download CID FOLDER` gets all of it": (
+                "ls -r, ls -R, ls --recursive"
+            ),
+            _LOGIN: "login --token, login --token-file",
+            "leave it out: a folder is always taken whole": "-r, -R, --recursive",
+            "leave it out: no command asks": "-f, --force, -y, --yes",
+            "leave it out: only the result is written": "-q, --quiet",
+            "write `> FILE` after the command": "-o, --output",
+        }
+    ),
+}
+"""What to type in place of an option of another tool, by the option, perhaps after a command."""
+
+EXTRA_ARGUMENT_POINTERS: Final = {
+    "store": '`holdfast store \'{"hello": "world"}\'`: JSON in single quotes is one argument',
+    "send": "put the message in quotes",
+    "list": "`holdfast list --name TEXT` lists the pins with a text in the name",
+    "retrieve": "`holdfast download CID FILE` writes to a file",
+    "download": "download one CID at a time",
+    "pin": "pin one CID at a time",
+    "login": _LOGIN,
+}
+"""What to type where a command gets one argument too many, by the command."""
 
 Refused: Any = typer.BadParameter.__base__
 """The error of the parser. Newer versions of Typer have their own class of it."""
@@ -18,37 +142,38 @@ EXTRA_ARGUMENT = "unexpected extra argument"  # in the message of the parser
 
 
 class CommandGroup(TyperGroup):
-    """A group of commands that says what an unknown command may have meant."""
+    """A group of commands that says what an unknown command may have meant.
+
+    Attributes:
+        other_names: Names, beside those of its commands, that a misspelt one is compared with.
+    """
+
+    other_names: Iterable[str] = ()
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command that `args` begin with, its name and the other arguments."""
         if self.get_command(ctx, args[0]) is None and not ctx.resilient_parsing:
-            raise unknown_command(args[0], self.known_names(ctx), ctx.command_path)
+            question = did_you_mean(args[0], [*self.list_commands(ctx), *self.other_names])
+            wrong = _unknown("command", repr(args[0]), question)
+            raise advise(wrong, f"`{ctx.command_path} --help` lists the commands")
         return super().resolve_command(ctx, args)
 
-    def known_names(self, ctx: Any) -> list[str]:
-        """Return the names that a misspelt one is compared with."""
-        return self.list_commands(ctx)
+
+def _unknown(what: str, name: str, question: str = "") -> UsageError:
+    return UsageError(f"unknown {what} {name}" + (f": {question}" if question else ""))
 
 
-def unknown_command(name: str, known: Iterable[str], where: str) -> UsageError:
-    """Return the error for a word that is not a command of `where`."""
-    question = did_you_mean(name, known)
-    error = UsageError(f"unknown command {name!r}" + (f": {question}" if question else ""))
-    return advise(error, f"`{where} --help` lists the commands")
-
-
-def check_habits(words: Sequence[str], *, is_known: bool) -> None:
+def check_habits(words: Sequence[str], *, is_ours: bool) -> None:
     """Raise UsageError with a pointer for a command of another tool, a CID or a file alone.
 
-    `is_known` is whether the first word is a command of ours; with the second, as in ``pin add``,
+    `is_ours` is whether the first word is a command of ours; with the second, as in ``pin add``,
     it may still be one of another tool.
     """
     both, name = " ".join(words[:2]), words[0]
     if len(words) > 1 and both in POINTERS:
-        raise advise(UsageError(f"unknown command {both!r}"), POINTERS[both])
-    if not is_known and (pointer := POINTERS.get(name) or _pointer_of_content(name)):
-        raise advise(UsageError(f"unknown command {name!r}"), pointer)
+        raise advise(_unknown("command", repr(both)), POINTERS[both])
+    if not is_ours and (pointer := POINTERS.get(name) or _pointer_of_content(name)):
+        raise advise(_unknown("command", repr(name)), pointer)
 
 
 def _pointer_of_content(word: str) -> str | None:
@@ -91,9 +216,9 @@ def _is_of_commands(option: str) -> bool:
 
 def _unknown_option(option: str, command: str, similar: Iterable[str]) -> UsageError:
     """Return the error for an option that the command does not have."""
-    pointer = OPTION_POINTERS.get((command, option)) or OPTION_POINTERS.get(("", option))
+    pointer = OPTION_POINTERS.get(f"{command} {option}") or OPTION_POINTERS.get(option)
     if command == "holdfast" and _is_of_commands(option):
         pointer = f"write it after the command: `holdfast COMMAND {option} …`"
     question = "" if pointer else did_you_mean(option, similar)
-    wrong = UsageError(f"unknown option {option}" + (f": {question}" if question else ""))
+    wrong = _unknown("option", option, question)
     return advise(wrong, pointer) if pointer else wrong

@@ -1,28 +1,30 @@
-"""The command `upload`: one file or folder, or several at a time."""
+"""The commands `upload`: one file or folder, or several at a time; and `uploads`."""
 
+import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from holdfast.cli import exit_codes
+from holdfast.cli import output
 from holdfast.cli.exit_codes import UsageError
 from holdfast.cli.options import (
     CONNECTED,
     INCLUDE_HIDDEN,
     KEYVALUES,
+    argument,
+    flag,
     not_empty,
+    option,
     parse_keyvalues,
 )
-from holdfast.cli.reports import AT_ONCE, FATAL, note, telling_resumes, write_failure
+from holdfast.cli.reports import BatchReport, telling_resumes
 from holdfast.cli.run import Run, command, group
 
 if TYPE_CHECKING:
     from holdfast import Client, ClientRecord
-    from holdfast.sources.sources import Progress
+    from holdfast.disk.unfinished_uploads import UnfinishedUpload
 
 commands: Final = group()
 
@@ -33,14 +35,10 @@ STDIN: Final = "-"
 def upload(
     run: Run,
     files: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="FILE", callback=not_empty, help='The files and folders to store, or "-".'
-        ),
+        list[str], argument("FILE", 'The files and folders to store, or "-".', callback=not_empty)
     ],
     name: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="The name of the pin, for one FILE; else its own name."),
+        str | None, option("NAME", "The name of the pin, for one FILE; else its own name.")
     ] = None,
     keyvalue: KEYVALUES = None,
     *,
@@ -60,11 +58,11 @@ def upload(
     elif STDIN in files:
         raise UsageError('"-" cannot be one of several files: upload it alone')
     else:
-        several = _Several(run, files, include_hidden=include_hidden)
-        with run.client() as client, several.told(), run.progress_bar("upload") as show:
-            several.run(client, keyvalues, show)
-        if several.code:
-            raise typer.Exit(several.code)
+        report = _Uploads(run, files, include_hidden=include_hidden)
+        with run.client() as client, report.shown("upload"):
+            report.upload(client, keyvalues)
+        if report.code:
+            raise typer.Exit(report.code)
 
 
 def _upload_one(
@@ -83,135 +81,62 @@ def _upload_one(
             source, name=name, keyvalues=keyvalues, progress=progress
         )
     run.emit(record.to_dict() | ({} if file == STDIN else {"path": file}), record.cid)
-    _tell_hidden(run, getattr(source, "hidden", 0))
+    _note_hidden(run, getattr(source, "hidden", 0))
 
 
-class _Several:
-    """Several uploads, and what became of them.
+class _Uploads(BatchReport):
+    """The uploads of several files and folders.
 
-    Attributes:
-        code: The exit code of the first that failed, or 0.
+    The size of a folder is known when its upload begins; until then the bar has no total.
     """
 
     def __init__(self, run: Run, files: list[str], *, include_hidden: bool) -> None:
-        self._run = run
+        super().__init__(run, "path")
         self._files = files
         self._include_hidden = include_hidden
-        self._done = 0
-        self._hidden = 0
-        self._held: list[tuple[str, Any]] | None = None
-        self._untold: list[tuple[str, Any]] = []  # done on threads; after an interrupt, some remain
-        self.code = 0
-
-    def run(
-        self,
-        client: "Client",
-        keyvalues: dict[str, str] | None,
-        show: Callable[..., None] | None,
-    ) -> None:
-        """Upload the files. One that fails does not stop the others, unless all would fail."""
-        from holdfast._sync.workers import Outcomes, WorkGroup
-
-        bar = None if show is None else _Bar(show, self._files)
-
-        def store(file: str) -> "tuple[ClientRecord[None], int]":
-            source = _source(file, self._include_hidden)
-            progress = None if bar is None else bar.progress_of(source)
-            telling = telling_resumes(self._run, client, file)
-            record = telling.upload(source, keyvalues=keyvalues, progress=progress)
-            found = record, getattr(source, "hidden", 0)
-            self._untold.append((file, found))
-            return found
-
-        if bar is not None:
-            self._held = []  # while there is a bar, nothing else can be written
-        with Outcomes(WorkGroup(store, self._files, AT_ONCE)) as outcomes:
-            for outcome in outcomes:
-                self._tell(outcome.item, outcome.error or outcome.result())
-                if isinstance(outcome.error, FATAL):
-                    break
-                if bar is not None:
-                    bar.count_file()
-
-    def _tell(self, file: str, found: Any) -> None:
-        is_failure = isinstance(found, Exception)
-        if is_failure:
-            self.code = self.code or exit_codes.family_of(found).code
-        told = exit_codes.describe(found) if is_failure else found
-        if self._held is None:
-            self._write(file, told)
-        else:
-            self._held.append((file, told))
-        if not is_failure:
-            self._untold.remove((file, found))  # at the end: an interrupt may come at any time
-            self._done += 1
-            self._hidden += found[1]
-
-    def _write(self, file: str, found: Any) -> None:
-        if isinstance(found, dict):
-            write_failure(self._run, "path", file, found)
-        else:
-            record = found[0]
-            self._run.emit({**record.to_dict(), "path": file}, f"{record.cid} {file}")
-
-    @contextmanager
-    def told(self) -> Iterator[None]:
-        """Write what is left to say at the end, also of an interrupt."""
-        try:
-            yield
-        finally:
-            for file, found in [*self._untold]:
-                self._tell(file, found)
-            for file, found in self._held or ():
-                self._write(file, found)
-            _tell_hidden(self._run, self._hidden)
-            if self._done < len(self._files):
-                counts = f"uploaded {self._done:,} of {len(self._files):,} files"
-                note(self._run, f"{counts}; to upload the others, run the command again")
-
-
-class _Bar:
-    """One bar for several uploads: how many files are done, and the bytes of all of them.
-
-    The size of a folder is known when its upload begins; until then there is no total.
-    """
-
-    def __init__(self, show: Callable[..., None], files: list[str]) -> None:
-        self._show = show
-        self._files_done = 0
-        self._files = len(files)
-        self._done = 0
         self._total = sum(path.stat().st_size for path in map(Path, files) if path.is_file())
         self._folders = sum(Path(file).is_dir() for file in files)
         self._lock = threading.Lock()
-        self._update()
+        self._hidden = 0
 
-    def progress_of(self, source: Any) -> "Progress":
-        """Return the function that counts the bytes of one upload; threads may call them."""
-        seen = 0
-        if not isinstance(source, str):
-            with self._lock:
-                self._folders -= 1
-                self._total += source.size
+    def upload(self, client: "Client", keyvalues: dict[str, str] | None) -> None:
+        """Upload the files. One that fails does not stop the others, unless all would fail."""
+        from holdfast._sync.folder_download import Tally
 
-        def count(done: int, _: int | None) -> None:
-            nonlocal seen
-            with self._lock:
-                self._done += done - seen  # less than zero when it is sent again
-                seen = done
-                self._update()
+        tally = Tally(self.progress)
 
-        return count
+        def store(file: str) -> "tuple[ClientRecord[None], int]":
+            source = _source(file, self._include_hidden)
+            if not isinstance(source, str):
+                with self._lock:
+                    self._folders -= 1
+                    self._total += source.size
+            telling = telling_resumes(self._run, client, file)
+            record = telling.upload(source, keyvalues=keyvalues, progress=tally.of_file())
+            return record, getattr(source, "hidden", 0)
 
-    def count_file(self) -> None:
-        """Count one file or folder that is done, or has failed."""
-        with self._lock:
-            self._files_done += 1
-            self._update()
+        self.work(store, self._files)
 
-    def _update(self) -> None:
-        counts = f"{self._files_done:,}/{self._files:,} files"
-        self._show(self._done, None if self._folders else self._total, counts)
+    def total(self) -> int | None:
+        """Return the bytes of all, if known."""
+        return None if self._folders else self._total
+
+    def label(self) -> str:
+        """Return how many have ended."""
+        return f"{self.counts.total():,}/{len(self._files):,} files"
+
+    def write_result(self, item: str, result: "tuple[ClientRecord[None], int]") -> None:
+        """Write the CID and the path."""
+        record, hidden = result
+        self._hidden += hidden
+        self._run.emit({**record.to_dict(), "path": item}, f"{record.cid} {item}")
+
+    def summary(self) -> str:
+        """Return how many are uploaded, unless all are."""
+        _note_hidden(self._run, self._hidden)
+        done, all_files = self.counts["done"], len(self._files)
+        words = f"uploaded {done:,} of {all_files:,} files; "
+        return "" if done == all_files else f"{words}to upload the others, run the command again"
 
 
 def _source(file: str, include_hidden: bool) -> Any:  # noqa: FBT001
@@ -222,6 +147,49 @@ def _source(file: str, include_hidden: bool) -> Any:  # noqa: FBT001
     return FolderSource.of(file, include_hidden=include_hidden) if is_folder else file
 
 
-def _tell_hidden(run: Run, count: int) -> None:
+def _note_hidden(run: Run, count: int) -> None:
     if count:
-        note(run, f"left out hidden files and folders: {count:,}; --include-hidden uploads them")
+        run.note(f"left out hidden files and folders: {count:,}; --include-hidden uploads them")
+
+
+@command(commands)
+def uploads(
+    run: Run,
+    *,
+    clear: Annotated[bool, flag("Forget them: the same uploads begin anew.", "--clear")] = False,
+) -> None:
+    """List or clear the unfinished uploads.
+
+    A large file is sent to the provider pinata in pieces. After an interruption, the same upload
+    continues. What nobody continues for a week is forgotten, by the service often earlier.
+    """
+    from holdfast.disk.unfinished_uploads import UnfinishedUploads
+
+    unfinished = UnfinishedUploads()
+    rows = []
+    for key, state in unfinished.listed():
+        is_free = unfinished.forget(key) if clear else not unfinished.is_busy(key)
+        rows.append(_row(state, is_busy=not is_free, is_removed=clear and is_free))
+    run.emit(rows, *map(_line, rows))
+    if not rows and not run.as_json and sys.stdout.isatty():
+        run.note("there are no unfinished uploads")
+
+
+def _row(state: "UnfinishedUpload", *, is_busy: bool, is_removed: bool) -> dict[str, Any]:
+    return {
+        "path": (state.source or {}).get("path"),
+        "name": state.name,
+        "size": state.size,
+        "sent": state.offset,
+        "created": round(state.created * 1000),
+        "expires": None if state.expires is None else round(state.expires * 1000),
+        "uploadUrl": state.endpoint,
+        "underWay": is_busy,
+        "removed": is_removed,
+    }
+
+
+def _line(row: dict[str, Any]) -> str:
+    verb = "removed  " if row["removed"] else "under way  " if row["underWay"] else ""
+    done = f"{output.size_text(row['sent'])} of {output.size_text(row['size'])}"
+    return f"{verb}{done}  {output.time_text(row['created'])}  {row['path'] or row['name']}"

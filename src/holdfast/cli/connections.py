@@ -1,0 +1,280 @@
+"""The commands `status` and `connections`: what commands work with, and whether it answers.
+
+Connections are tested in the background, so that no command waits longer than it says.
+"""
+
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Final, Generic, NoReturn, TypeVar
+
+import typer
+
+import holdfast
+from holdfast.cli import exit_codes, output
+from holdfast.cli.options import CONNECTED, TEST_TIMEOUT, argument, connection_names
+from holdfast.cli.run import Run, command, config_of, group
+from holdfast.config.connections import USE, Setting
+from holdfast.errors import ConfigError, RequestTimeoutError
+from holdfast.hints import advise
+
+commands: Final = group()
+METAVAR: Final = "CONNECTION"
+NODE: Final = "127.0.0.1", 5080  # the usual address of `holdfast node`
+TITLE: Final = b"<title>Holdfast</title>"
+MAX_PAGE: Final = 64 << 10
+Value = TypeVar("Value")
+
+
+class Probe(threading.Thread, Generic[Value]):
+    """A function that runs in the background. A process that ends does not wait for it.
+
+    Attributes:
+        value: What the function returned; None before that.
+        error: The error that it raised; before its end, that it takes too long.
+    """
+
+    def __init__(self, function: Callable[[], Value], seconds: float) -> None:
+        super().__init__(name="holdfast-probe", daemon=True)
+        self._function = function
+        self.value: Value | None = None
+        self.error: Exception | None = RequestTimeoutError(f"no answer within {seconds:g} seconds")
+        self.start()
+
+    def run(self) -> None:
+        """Keep the result of the function."""
+        try:
+            self.value = self._function()
+        except Exception as error:  # noqa: BLE001 - also of providers that others wrote
+            self.error = error
+        else:
+            self.error = None
+
+
+def wait_for(probes: Iterable[Probe[Any]], seconds: float) -> None:
+    """Wait until all have ended, for `seconds` at most."""
+    end = time.monotonic() + seconds
+    for probe in probes:
+        probe.join(max(0.0, end - time.monotonic()))
+
+
+def try_connection(settings: Mapping[str, Setting], seconds: float) -> None:
+    """Raise an error unless the provider of these settings answers and accepts the token."""
+    from holdfast.config.client_config import token_source
+    from holdfast.registry import row_of
+    from holdfast.repository.database.identity import is_store
+
+    config = config_of(settings)
+    if row_of(config.provider).needs_token and config.provider_token is None:
+        way = "set token_file" if USE in settings else "`holdfast login` saves one"
+        wrong = ConfigError(f"provider {config.provider!r} needs a token: {way}")
+        raise advise(wrong, token_source(config.api_url))
+    if row_of(config.provider).on_this_machine and not is_store(Path(address_of(settings))):
+        raise advise(ConfigError("there is no store yet"), "the first upload makes it")
+    test_once(config, seconds)
+
+
+def test_once(config: "holdfast.ClientConfig", seconds: float) -> None:
+    """Raise an error unless the provider answers within `seconds`. Nothing is sent twice."""
+    from holdfast.config import Retries, Timeouts
+
+    limits = Timeouts(**dict.fromkeys(("connect", "read", "write", "total"), seconds))
+    once = config.with_options(timeouts=limits, retries=Retries(attempts=1))
+    with holdfast.Client.init(once) as client:
+        client.test_connection()
+
+
+def address_of(settings: Mapping[str, Setting]) -> str:
+    """Return where the content is: a folder or an address."""
+    from holdfast.config.locations import store_folder
+    from holdfast.registry import BUILT_IN, row_of
+
+    provider = value_of(settings, "provider")
+    if row_of(provider).on_this_machine:
+        return str(store_folder(value_of(settings, "path")))
+    usual = row_of(provider).usual_api_url if provider in BUILT_IN else "-"
+    address = value_of(settings, "pin_api_url") or usual
+    return address if isinstance(address, str) else ", ".join(address)
+
+
+def value_of(settings: Mapping[str, Setting], name: str) -> Any:
+    """Return the value of a setting; "" if it is not set."""
+    return settings[name].value if name in settings else ""
+
+
+@command(commands, *CONNECTED)
+def status(
+    run: Run,
+    timeout: TEST_TIMEOUT = 5.0,
+) -> None:
+    """Show the provider, the store, the node and the disk.
+
+    It tests the connection to the provider; if that fails, the exit code says how.
+    """
+    from holdfast.config.locations import store_folder
+    from holdfast.registry import DEFAULT
+
+    settings = {"provider": Setting(DEFAULT, "default"), **run.settings}
+    folder = store_folder(value_of(settings, "path"))
+    connection: Probe[bool | None] = Probe(partial(_connect, settings, folder, timeout), timeout)
+    store: Probe[dict[str, Any]] = Probe(partial(_look_at_store, folder), timeout)
+    node: Probe[bool] = Probe(partial(_is_node_running, timeout), timeout)
+    wait_for([connection, store, node], timeout)
+
+    error = connection.error
+    value = {
+        "version": holdfast.__version__,
+        "provider": settings["provider"].value,
+        "source": settings["provider"].source,
+        "use": settings[USE].value if USE in settings else None,
+        "address": address_of(settings),
+        "connected": connection.value if error is None else False,
+        **({} if error is None else {"error": exit_codes.describe(error)}),
+        "store": {"path": str(folder), **(store.value or _trouble(store.error))},
+        "node": {"url": "http://{}:{}".format(*NODE), "running": bool(node.value)},
+    }
+    if run.as_json:
+        output.say_json(value)
+    else:
+        colour = {True: "green", False: "red", None: ""}[value["connected"]]
+        output.say_facts(12, _facts(value), Connection=colour)
+        if error is not None:
+            run.note(f"hint: {value['error']['remedy']}")
+    if error is not None:
+        raise typer.Exit(exit_codes.family_of(error).code)
+
+
+def _connect(settings: dict[str, Setting], folder: Path, seconds: float) -> bool | None:
+    """Return True if the provider answers; None if it is a store that the first upload makes."""
+    from holdfast.registry import row_of
+    from holdfast.repository.database.identity import is_store
+
+    if row_of(config_of(settings).provider).on_this_machine and not is_store(folder):
+        return None
+    try_connection(settings, seconds)
+    return True
+
+
+def _look_at_store(folder: Path) -> dict[str, Any]:
+    """Return what is in the store, and how much room there is on its disk."""
+    from holdfast.repository import Repository
+    from holdfast.repository.database.identity import is_store
+
+    existing = next(each for each in (folder, *folder.parents) if each.exists())
+    disk = shutil.disk_usage(existing)
+    about = {"exists": is_store(folder), "free": disk.free, "disk": disk.total}
+    if about["exists"]:
+        with Repository(folder) as repository:
+            about |= repository.totals()._asdict()
+    return about
+
+
+def _trouble(error: Exception | None) -> dict[str, Any]:
+    return {"exists": None, "error": None if error is None else exit_codes.describe(error)}
+
+
+def _is_node_running(seconds: float) -> bool:
+    """Return whether a node answers at its usual address."""
+    from http.client import HTTPConnection, HTTPException
+
+    connection = HTTPConnection(*NODE, timeout=seconds)
+    try:
+        connection.request("GET", "/")
+        return TITLE in connection.getresponse().read(MAX_PAGE)
+    except (OSError, HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def _facts(value: dict[str, Any]) -> list[tuple[str, str]]:
+    store, url = value["store"], value["node"]["url"]
+    if store["exists"]:
+        content = f"{output.count_text(store['pins'], 'pin')}, {output.size_text(store['size'])}"
+    elif store["exists"] is None:
+        content = f"error: {store['error']['message']}"
+    else:
+        content = "none yet: the first upload makes it"
+    chosen = f"connection {value['use']!r}, " if value["use"] else ""
+    connection = "not needed" if value["connected"] is None else "connected"
+    if "error" in value:
+        connection = f"error: {value['error']['message']}"
+    free, disk = (output.size_text(store.get(name)) for name in ("free", "disk"))
+    is_elsewhere = value["address"] != store["path"]
+    return [
+        ("Version", value["version"]),
+        ("Provider", f"{value['provider']}  ({chosen}{value['source']})"),
+        *([("Address", value["address"])] if is_elsewhere else []),
+        ("Connection", connection),
+        ("Store", f"{store['path']}  ({content})"),
+        ("Disk", f"{free} free of {disk}"),
+        ("Node", url if value["node"]["running"] else f"not running at {url}"),
+    ]
+
+
+@command(commands)
+def connections(
+    run: Run,
+    names: Annotated[
+        list[str] | None,
+        argument(METAVAR, "Those to test; else all.", autocompletion=connection_names),
+    ] = None,
+    timeout: TEST_TIMEOUT = 10.0,
+) -> None:
+    """List your connections, and test each.
+
+    The exit code is that of the first test that failed.
+    """
+    from holdfast.config import settings_files
+
+    names = names or settings_files.connections()
+    tests = [_begin(name, timeout) for name in names]
+    wait_for([probe for _, probe in tests], timeout)
+    rows: list[dict[str, Any]] = [
+        {
+            "name": name,
+            "provider": value_of(settings, "provider") or "-",
+            "address": address_of(settings),
+            "connected": probe.error is None,
+            **({} if probe.error is None else {"error": exit_codes.describe(probe.error)}),
+        }
+        for name, (settings, probe) in zip(names, tests, strict=True)
+    ]
+    run.emit(rows, *_lines(rows))
+    if not rows:
+        user_file = settings_files.user_file()
+        run.note(f"there are no connections: add [connections.NAME] to {user_file}")
+    if failed := [row["error"]["exitCode"] for row in rows if "error" in row]:
+        raise typer.Exit(failed[0])
+
+
+def _begin(name: str, seconds: float) -> tuple[dict[str, Setting], Probe[None]]:
+    """Return the settings of a connection, and its test, under way."""
+    from holdfast.config.settings_files import gather
+
+    try:
+        settings = gather({USE: (name, METAVAR)})
+    except Exception as error:  # noqa: BLE001 - shown in the row of this connection
+        return {}, Probe(partial(_raise, error), seconds)
+    return settings, Probe(partial(try_connection, settings, seconds), seconds)
+
+
+def _raise(error: Exception) -> NoReturn:
+    raise error
+
+
+def _lines(rows: list[dict[str, Any]]) -> list[str]:
+    columns = ("name", "provider", "address")
+    widths = {column: max((len(row[column]) for row in rows), default=0) for column in columns}
+    return [
+        "  ".join(
+            (
+                *(f"{row[column]:<{width}}" for column, width in widths.items()),
+                f"error: {row['error']['message']}" if "error" in row else "connected",
+            )
+        )
+        for row in rows
+    ]
