@@ -17,7 +17,7 @@ from holdfast.content.unixfs import data
 from holdfast.disk import disk_space
 from holdfast.errors import TooLargeError
 from holdfast.testing import Scripted, ScriptedServer
-from tests._async.test_hardening_02_limits import GATEWAYS, bomb
+from tests._async.test_verified import GATEWAYS, bomb
 from tests.dags import MIB, Dag, block_gateway
 from tests.folder_dags import FolderDag, serving
 from tests.gateways import config_for_all, kinds
