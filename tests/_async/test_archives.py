@@ -1,6 +1,7 @@
 """Content as archives (CAR): out of any provider with a reader, and into the embedded store."""
 
 import os
+from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
@@ -34,18 +35,24 @@ def read(archive):
     return reader.roots, blocks
 
 
+@asynccontextmanager
+async def opened(provider):
+    try:
+        yield provider
+    finally:
+        await provider.aclose()
+
+
 @pytest.fixture
 async def local(tmp_path):
-    provider = AsyncLocalProvider(ClientConfig(path=tmp_path / "store"))
-    yield provider
-    await provider.aclose()
+    async with opened(AsyncLocalProvider(ClientConfig(path=tmp_path / "store"))) as provider:
+        yield provider
 
 
 @pytest.fixture
 async def other(tmp_path):
-    provider = AsyncLocalProvider(ClientConfig(path=tmp_path / "other"))
-    yield provider
-    await provider.aclose()
+    async with opened(AsyncLocalProvider(ClientConfig(path=tmp_path / "other"))) as provider:
+        yield provider
 
 
 async def test_an_archive_of_the_store_has_each_block_once(local):
@@ -72,11 +79,9 @@ async def test_content_inside_the_cid_has_no_blocks(local, other):
 async def test_an_archive_of_a_pinning_service_is_one_request(node, other):
     (pin,) = node.repository.import_car([FOLDER.read_bytes()])
     events = []
-    provider = AsyncPinProvider(node.config.with_options(on_event=events.append))
-    try:
+    config = node.config.with_options(on_event=events.append)
+    async with opened(AsyncPinProvider(config)) as provider:
         archive = await exported(provider, pin.cid)
-    finally:
-        await provider.aclose()
     assert read(archive) == read(node.repository.export_car(CID.parse(pin.cid)))
     assert len([event for event in events if event.kind == "request"]) == 1
     added = await other.import_archive(pin.cid, pieces_of(*archive), PinInfo(name="folder"))
@@ -101,42 +106,36 @@ async def test_an_import_keeps_the_name_and_the_key_values(local, other):
     assert (pin.name, pin.keyvalues) == ("c.bin", {"a": 1, "b": 2})
 
 
-async def refused(provider, cid, *pieces):
-    """Import pieces that must not be pinned, and leave nothing in the store."""
+def with_a_wrong_byte(archive):
+    return archive[:-1] + bytes([archive[-1] ^ 1])
+
+
+def without_a_block(archive):
+    roots, blocks = read([archive])
+    return b"".join(write_car(roots, blocks[:-1]))
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "words"),
+    [
+        (lambda archive: archive[:-10], MalformedError, "CAR: the archive is cut off"),
+        (with_a_wrong_byte, VerificationError, "the block does not match its CID {last}"),
+        (without_a_block, UnprovenError, "block {last} is missing"),
+        (None, MalformedError, "CAR: the root must be {other}, not {cid}"),
+    ],
+    ids=["cut off", "a wrong block", "a missing block", "another root"],
+)
+async def test_a_bad_archive_leaves_nothing(local, other, change, kind, words):
+    cid = (await AsyncClient(local).upload(LARGE)).cid
+    archive = b"".join(await exported(local, cid))
+    unknown, last = str(CID.of_raw(b"x")), read([archive])[1][-1][0]
+    root, archive = (unknown, archive) if change is None else (cid, change(archive))
     with pytest.raises(VerificationError) as caught:
-        await provider.import_archive(str(cid), pieces_of(*pieces), PinInfo())
-    assert await provider.list_pins() == []
-    assert provider.repository.collect_garbage().blocks == 0
-    return caught.value
-
-
-async def test_an_archive_with_another_root_is_refused(local, other):
-    record = await AsyncClient(local).upload(LARGE)
-    archive = await exported(local, record.cid)
-    error = await refused(other, CID.of_raw(b"x"), *archive)
-    assert isinstance(error, MalformedError)
-    assert str(error) == (f"CAR: the root must be {CID.of_raw(b'x')}, not {record.cid}")
-
-
-async def test_an_archive_without_some_block_is_refused(local, other):
-    record = await AsyncClient(local).upload(LARGE)
-    (root,), blocks = read(await exported(local, record.cid))
-    error = await refused(other, root, *write_car([root], blocks[:-1]))
-    assert isinstance(error, UnprovenError)
-    assert str(error) == f"block {blocks[-1][0]} is missing"
-
-
-async def test_an_archive_that_breaks_off_is_refused(local, other):
-    record = await AsyncClient(local).upload(LARGE)
-    archive = b"".join(await exported(local, record.cid))
-    await refused(other, record.cid, archive[:-10])
-
-
-async def test_a_wrong_block_is_refused(local, other):
-    record = await AsyncClient(local).upload(LARGE)
-    archive = bytearray(b"".join(await exported(local, record.cid)))
-    archive[-1] ^= 1
-    await refused(other, record.cid, bytes(archive))
+        await other.import_archive(root, pieces_of(archive), PinInfo())
+    assert type(caught.value) is kind
+    assert str(caught.value) == words.format(cid=cid, last=last, other=unknown)
+    assert await other.list_pins() == []
+    assert other.repository.collect_garbage().blocks == 0
 
 
 async def test_blocks_that_change_in_the_store_are_not_exported(local):
@@ -158,11 +157,8 @@ async def test_blocks_that_change_in_the_store_are_not_exported(local):
 
 async def through(server, node, pin):
     """The archive from a gateway, and the kinds of requests that it took."""
-    provider = AsyncPinProvider(config_for_all(server))
-    try:
+    async with opened(AsyncPinProvider(config_for_all(server))) as provider:
         archive = await exported(provider, pin.cid)
-    finally:
-        await provider.aclose()
     assert read(archive) == read(node.repository.export_car(CID.parse(pin.cid)))
     return kinds(server)
 
@@ -205,9 +201,6 @@ async def test_a_gateway_that_sends_wrong_blocks_is_found_out(node):
         return replace(reply, body=reply.body[:-1] + b"?")
 
     with gateway(node, change) as server:
-        provider = AsyncPinProvider(config_for_all(server))
-        try:
+        async with opened(AsyncPinProvider(config_for_all(server))) as provider:
             with pytest.raises(VerificationError):
                 await exported(provider, pin.cid)
-        finally:
-            await provider.aclose()

@@ -3,6 +3,7 @@
 """Content as archives (CAR): out of any provider with a reader, and into the embedded store."""
 
 import os
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -36,18 +37,24 @@ def read(archive):
     return reader.roots, blocks
 
 
+@contextmanager
+def opened(provider):
+    try:
+        yield provider
+    finally:
+        provider.close()
+
+
 @pytest.fixture
 def local(tmp_path):
-    provider = LocalProvider(ClientConfig(path=tmp_path / "store"))
-    yield provider
-    provider.close()
+    with opened(LocalProvider(ClientConfig(path=tmp_path / "store"))) as provider:
+        yield provider
 
 
 @pytest.fixture
 def other(tmp_path):
-    provider = LocalProvider(ClientConfig(path=tmp_path / "other"))
-    yield provider
-    provider.close()
+    with opened(LocalProvider(ClientConfig(path=tmp_path / "other"))) as provider:
+        yield provider
 
 
 def test_an_archive_of_the_store_has_each_block_once(local):
@@ -74,11 +81,9 @@ def test_content_inside_the_cid_has_no_blocks(local, other):
 def test_an_archive_of_a_pinning_service_is_one_request(node, other):
     (pin,) = node.repository.import_car([FOLDER.read_bytes()])
     events = []
-    provider = PinProvider(node.config.with_options(on_event=events.append))
-    try:
+    config = node.config.with_options(on_event=events.append)
+    with opened(PinProvider(config)) as provider:
         archive = exported(provider, pin.cid)
-    finally:
-        provider.close()
     assert read(archive) == read(node.repository.export_car(CID.parse(pin.cid)))
     assert len([event for event in events if event.kind == "request"]) == 1
     added = other.import_archive(pin.cid, pieces_of(*archive), PinInfo(name="folder"))
@@ -103,42 +108,36 @@ def test_an_import_keeps_the_name_and_the_key_values(local, other):
     assert (pin.name, pin.keyvalues) == ("c.bin", {"a": 1, "b": 2})
 
 
-def refused(provider, cid, *pieces):
-    """Import pieces that must not be pinned, and leave nothing in the store."""
+def with_a_wrong_byte(archive):
+    return archive[:-1] + bytes([archive[-1] ^ 1])
+
+
+def without_a_block(archive):
+    roots, blocks = read([archive])
+    return b"".join(write_car(roots, blocks[:-1]))
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "words"),
+    [
+        (lambda archive: archive[:-10], MalformedError, "CAR: the archive is cut off"),
+        (with_a_wrong_byte, VerificationError, "the block does not match its CID {last}"),
+        (without_a_block, UnprovenError, "block {last} is missing"),
+        (None, MalformedError, "CAR: the root must be {other}, not {cid}"),
+    ],
+    ids=["cut off", "a wrong block", "a missing block", "another root"],
+)
+def test_a_bad_archive_leaves_nothing(local, other, change, kind, words):
+    cid = (Client(local).upload(LARGE)).cid
+    archive = b"".join(exported(local, cid))
+    unknown, last = str(CID.of_raw(b"x")), read([archive])[1][-1][0]
+    root, archive = (unknown, archive) if change is None else (cid, change(archive))
     with pytest.raises(VerificationError) as caught:
-        provider.import_archive(str(cid), pieces_of(*pieces), PinInfo())
-    assert provider.list_pins() == []
-    assert provider.repository.collect_garbage().blocks == 0
-    return caught.value
-
-
-def test_an_archive_with_another_root_is_refused(local, other):
-    record = Client(local).upload(LARGE)
-    archive = exported(local, record.cid)
-    error = refused(other, CID.of_raw(b"x"), *archive)
-    assert isinstance(error, MalformedError)
-    assert str(error) == (f"CAR: the root must be {CID.of_raw(b'x')}, not {record.cid}")
-
-
-def test_an_archive_without_some_block_is_refused(local, other):
-    record = Client(local).upload(LARGE)
-    (root,), blocks = read(exported(local, record.cid))
-    error = refused(other, root, *write_car([root], blocks[:-1]))
-    assert isinstance(error, UnprovenError)
-    assert str(error) == f"block {blocks[-1][0]} is missing"
-
-
-def test_an_archive_that_breaks_off_is_refused(local, other):
-    record = Client(local).upload(LARGE)
-    archive = b"".join(exported(local, record.cid))
-    refused(other, record.cid, archive[:-10])
-
-
-def test_a_wrong_block_is_refused(local, other):
-    record = Client(local).upload(LARGE)
-    archive = bytearray(b"".join(exported(local, record.cid)))
-    archive[-1] ^= 1
-    refused(other, record.cid, bytes(archive))
+        other.import_archive(root, pieces_of(archive), PinInfo())
+    assert type(caught.value) is kind
+    assert str(caught.value) == words.format(cid=cid, last=last, other=unknown)
+    assert other.list_pins() == []
+    assert other.repository.collect_garbage().blocks == 0
 
 
 def test_blocks_that_change_in_the_store_are_not_exported(local):
@@ -160,11 +159,8 @@ def test_blocks_that_change_in_the_store_are_not_exported(local):
 
 def through(server, node, pin):
     """The archive from a gateway, and the kinds of requests that it took."""
-    provider = PinProvider(config_for_all(server))
-    try:
+    with opened(PinProvider(config_for_all(server))) as provider:
         archive = exported(provider, pin.cid)
-    finally:
-        provider.close()
     assert read(archive) == read(node.repository.export_car(CID.parse(pin.cid)))
     return kinds(server)
 
@@ -207,9 +203,6 @@ def test_a_gateway_that_sends_wrong_blocks_is_found_out(node):
         return replace(reply, body=reply.body[:-1] + b"?")
 
     with gateway(node, change) as server:
-        provider = PinProvider(config_for_all(server))
-        try:
+        with opened(PinProvider(config_for_all(server))) as provider:
             with pytest.raises(VerificationError):
                 exported(provider, pin.cid)
-        finally:
-            provider.close()

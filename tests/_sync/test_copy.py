@@ -10,16 +10,20 @@ from dataclasses import replace
 import pytest
 
 from holdfast import Client, ClientConfig, LocalProvider, PinProvider, compute_cid
+from holdfast._sync.copying.copier import Copier
+from holdfast._sync.providers.base import ignore
 from holdfast.content.cid import CID
 from holdfast.content.profiles import KUBO_LEGACY_CIDV1, UNIXFS_V0_2015
 from holdfast.errors import (
     ClientClosedError,
     ConfigError,
+    InvalidCIDError,
     NotFoundError,
     UnsupportedError,
     VerificationError,
 )
-from holdfast.records import Copied
+from holdfast.providers import PinataProvider
+from holdfast.records import Copied, Pin
 from holdfast.testing import running_node
 from tests.content import stream
 from tests.gateways import ODD_LAYOUT, gateway
@@ -243,6 +247,10 @@ def fill(client, count=12):
     return {pin.cid: (pin.name, pin.keyvalues) for pin in client.pins()}
 
 
+def outcomes_of(source, to, journal=None):
+    return [outcome for outcome in source.copy_pins(to=to, journal=journal)]
+
+
 def copied(outcomes):
     return {outcome.item.cid: outcome.result() for outcome in outcomes}
 
@@ -315,11 +323,6 @@ def test_a_journal_of_another_copy_is_an_error(here, there, service, tmp_path):
     assert str(path) in str(caught.value)
     with pytest.raises(ConfigError, match="is of another copy"):
         copied(there.copy_pins(to=here, journal=path))
-    other = tmp_path / "other"
-    other.write_text("notes of mine\n")
-    with pytest.raises(ConfigError, match="is not the journal of a copy"):
-        copied(here.copy_pins(to=there, journal=other))
-    assert other.read_text() == "notes of mine\n"
 
 
 def test_a_journal_tells_two_accounts_apart_without_their_tokens(here, node, tmp_path):
@@ -333,10 +336,6 @@ def test_a_journal_tells_two_accounts_apart_without_their_tokens(here, node, tmp
     with Client.init(node.config.with_options(provider_token=second)) as to:
         with pytest.raises(ConfigError, match="with the same tokens"):
             outcomes_of(here, to, path)
-
-
-def outcomes_of(source, to, path):
-    return [outcome for outcome in source.copy_pins(to=to, journal=path)]
 
 
 def test_a_journal_is_for_one_copy_at_a_time(here, there, tmp_path):
@@ -479,3 +478,205 @@ def test_compute_cid_agrees_with_what_was_copied(here, there):
     here.copy(record.cid, to=there)
     assert record.cid == compute_cid(LARGE)
     assert there.provider.repository.file_size(CID.parse(record.cid)) == len(LARGE)
+
+
+# Providers that are hostile, slow or not complete
+
+
+@pytest.mark.parametrize("content", ["my notes", "my notes\n", '{"kind":"other"', "{"])
+def test_a_file_of_the_user_is_not_taken_for_a_journal(here, there, tmp_path, content):
+    here.store([1])
+    path = tmp_path / "notes.txt"
+    path.write_text(content)  # without a line break at its end
+    if content == "{":
+        assert len(outcomes_of(here, there, path)) == 1
+        return
+    with pytest.raises(ConfigError, match="is not the journal of a copy: give another path"):
+        outcomes_of(here, there, path)
+    assert path.read_text() == content
+
+
+class Renaming(LocalProvider):
+    """A store whose list says other things about its pins than it has."""
+
+    def find_pins(self, wanted, *, limit=None):
+        for pin in super().find_pins(wanted, limit=limit):
+            yield replace(pin, **self.says)  # set by the test
+
+
+def test_a_name_of_any_length_is_noted_in_a_journal(here, there, tmp_path):
+    provider = Renaming(ClientConfig(path=tmp_path / "here"))
+    provider.says = {"name": "\x01" * 400_000}
+    with Client(provider) as source:
+        source.store([1])
+        path = tmp_path / "journal"
+        (first,) = outcomes_of(source, there, path)
+        assert first.result().earlier is False
+        (second,) = outcomes_of(source, there, path)
+        assert second.result().earlier is True
+    assert path.stat().st_size < 1_000
+
+
+@pytest.mark.parametrize("text", ["../../id?x=", "bafkqaaa/../x", ""])
+def test_a_cid_that_is_none_is_not_sent_to_the_target(here, tmp_path, text):
+    asked = []
+
+    class Target(LocalProvider):
+        def find_pins(self, wanted, *, limit=None):
+            asked.append(wanted)
+            for pin in super().find_pins(wanted, limit=limit):
+                yield pin
+
+    source = Renaming(ClientConfig(path=tmp_path / "here"))
+    source.says = {"cid": text}
+    with (
+        Client(source) as client,
+        Client(Target(ClientConfig(path=tmp_path / "there"))) as to,
+    ):
+        client.store([1])
+        (outcome,) = outcomes_of(client, to)
+    assert isinstance(outcome.error, InvalidCIDError)
+    assert asked == []
+
+
+class Waiting(LocalProvider):
+    """A store that accepts pins of content that it does not have, as a cluster does."""
+
+    waiting: tuple = ()
+    peers = None
+
+    def find_pins(self, wanted, *, limit=None):
+        found = [pin for pin in super().find_pins(wanted, limit=limit)]
+        for cid in self.waiting:
+            if not found and wanted.cid == cid:
+                yield Pin(id=cid, cid=cid, size=None, state="pinning", peers=self.peers)
+        for pin in found:
+            yield pin
+
+
+def test_a_pin_without_its_content_is_not_taken_for_a_copy(here, tmp_path):
+    record = here.store([1], name="one")
+    target = Waiting(ClientConfig(path=tmp_path / "there"))
+    target.waiting = (record.cid,)
+    with Client(target) as there:
+        (outcome,) = outcomes_of(here, there, tmp_path / "journal")
+        assert (outcome.result().how, outcome.result().state) == ("archive", "pinned")
+        assert there.retrieve(record.cid) == [1]
+
+
+def test_a_pin_that_some_peers_have_is_not_noted_as_done(here, tmp_path):
+    pin, _ = here.provider.repository.add(b"x", KUBO_LEGACY_CIDV1)
+    target = Waiting(ClientConfig(path=tmp_path / "there"))
+    target.waiting, target.peers = (pin.cid,), {"one": "pinned", "two": "pin_queued"}
+    path = tmp_path / "journal"
+    with Client(target) as there:
+        for _ in range(2):
+            (outcome,) = outcomes_of(here, there, path)
+            copied = outcome.result()
+            assert (copied.duplicate, copied.state, copied.earlier) == (True, "pinning", False)
+    assert len(path.read_text().splitlines()) == 1
+
+
+def test_what_another_copy_may_need_is_not_removed(here, service):
+    """The service stores one pin under the CID of the other, which is copied at the same time."""
+    other = (here.upload(LARGE, name="other")).cid
+    cid = add(here, LARGE, KUBO_LEGACY_CIDV1, "x")
+    with pytest.raises(UnsupportedError):
+        here.copy(cid, to=service)
+    assert [pin.cid for pin in service.pins()] == [other]
+    assert (here.copy(other, to=service)).duplicate
+    assert [pin.name for pin in service.pins()] == ["other"]
+
+
+def test_two_accounts_of_a_provider_of_somebody_have_two_journals(here, tmp_path):
+    class Other(LocalProvider):
+        """A provider that is not one of ours: its address and token tell its accounts apart."""
+
+    def config(number):
+        return ClientConfig(
+            provider="pinning",
+            provider_token=f"account-number-{number}",
+            pin_api_url="https://api.example.com",
+            path=tmp_path / "there",
+        )
+
+    here.store([1])
+    path = tmp_path / "journal"
+    with Client(Other(config(1))) as to:
+        outcomes_of(here, to, path)
+    assert "account-number" not in path.read_text()
+    assert "https://api.example.com" in json.loads(path.read_text().splitlines()[0])["target"]
+    with Client(Other(config(2))) as to:
+        with pytest.raises(ConfigError, match="is of another copy"):
+            outcomes_of(here, to, path)
+
+
+def pinata(network, account="account-number-one"):
+    return PinataProvider(
+        ClientConfig(
+            provider="pinata",
+            provider_token=account,
+            gateway_url="https://example.mypinata.cloud",
+            provider_options={"network": network},
+        )
+    )
+
+
+def test_the_networks_of_a_service_are_two_places():
+    places = [pinata(network).place() for network in ("public", "private", "private")]
+    assert len({place.name for place in places}) == 1
+    marks = [place.fingerprint("salt") for place in places]
+    assert marks[0] != marks[1] == marks[2]
+    assert marks[1] != pinata("private", "account-number-two").place().fingerprint("salt")
+
+
+def test_nobody_is_asked_to_fetch_private_files():
+    assert pinata("public").is_on_network()
+    assert not pinata("private").is_on_network()
+
+
+class Modest(LocalProvider):
+    """A store that keeps no key-values and no long names, as Kubo does."""
+
+    def import_archive(self, cid, pieces, info):
+        if info.keyvalues or len(info.name) > 255:
+            raise UnsupportedError("leave that out")
+        return super().import_archive(cid, pieces, info)
+
+    def update_pin(self, cid, *, name, keyvalues):
+        if keyvalues or len(name or "") > 255:
+            raise UnsupportedError("leave that out")
+        return super().update_pin(cid, name=name, keyvalues=keyvalues)
+
+
+def test_a_name_that_is_too_long_is_left_out_and_reported(here, tmp_path):
+    records = [
+        here.store(1, name="x" * 300, keyvalues={"a": 1}),
+        here.store(2, name="x" * 300),
+        here.store(3, name="short", keyvalues={"a": 1}),
+    ]
+    dropped = [("keyvalues", "name"), ("name",), ("keyvalues",)]
+    with Client(Modest(ClientConfig(path=tmp_path / "there"))) as there:
+        for record, expected in zip(records * 2, dropped * 2, strict=True):
+            assert (here.copy(record.cid, to=there)).dropped == expected
+        assert {pin.name for pin in there.pins()} == {"", "short"}
+        assert [each.error for each in outcomes_of(here, there)] == [None] * 3
+
+
+def test_a_pin_that_the_source_cannot_give_takes_no_key_values_from_others(there, tmp_path):
+    class Source(LocalProvider):
+        def export_archive(self, cid):
+            if cid == first.cid:
+                raise UnsupportedError("this one has no blocks")
+            for piece in super().export_archive(cid):
+                yield piece
+
+    with Client(Source(ClientConfig(path=tmp_path / "here"))) as here:
+        first = here.store(1, keyvalues={"a": 1})
+        second = here.store(2, keyvalues={"a": 1})
+        copier = Copier(here.provider, there.provider)
+        with pytest.raises(UnsupportedError, match="this one has no blocks"):
+            copier.copy((here.pins(cid=first.cid))[0], ignore)
+        copied = copier.copy((here.pins(cid=second.cid))[0], ignore)
+    assert copied.dropped == ()
+    assert [pin.keyvalues for pin in there.pins()] == [{"a": 1}]

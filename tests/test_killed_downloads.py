@@ -1,4 +1,4 @@
-"""Downloads with a finish that are killed or interrupted: the next one fetches only the rest."""
+"""Downloads that are killed or interrupted: the next one fetches only the rest."""
 
 import hashlib
 import signal
@@ -17,10 +17,7 @@ from tests.folder_dags import FolderDag, on_disk, serving
 from tests.masks import masked
 from tests.support import TOKEN, config_for, wait_until
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(sys.platform == "win32", reason="needs signals"),
-]
+pytestmark = pytest.mark.slow
 
 CONTENT = hashlib.shake_128(b"killed").digest(9_000_000)
 STORED = masked(CONTENT)
@@ -36,14 +33,14 @@ from tests._async.masking import unmasking as async_unmasking
 from tests._sync.masking import unmasking
 from tests.masks import unmask, unmasked_size
 
-url, token, cid, cache, target, colour, method, waits = sys.argv[1:]
+url, token, cid, cache, target, colour, method, option = sys.argv[1:]
 fields = {"provider_token": token, "pin_api_url": url, "gateway_url": url + "/ipfs"}
 fields |= {"cache_path": cache, "provider": "pinning"}
 
 def slowly(file):
     for number, piece in enumerate(unmask(file)):
         yield piece
-        if waits == "waits" and number == 5:
+        if option == "waits" and number == 5:
             pathlib.Path(cache, "waiting").touch()
             time.sleep(3 if colour == "async" else 60)
 
@@ -58,15 +55,16 @@ if colour == "async":
     asyncio.run(main())
 else:
     with Client.init(**fields) as client:
-        unmasking(client, finish)
+        if option != "plain":
+            unmasking(client, finish)
         getattr(client, method)(cid, to=target)
 """
 
 
-def started(server, cid, tmp_path, *, colour="sync", method="download", waits=False):
+def started(server, cid, tmp_path, *, colour="sync", method="download", option="-"):
     (tmp_path / "cache").mkdir(exist_ok=True)
     arguments = [server.url, TOKEN, cid, tmp_path / "cache", tmp_path / "copy", colour, method]
-    command = [sys.executable, "-c", PROGRAM, *map(str, arguments), "waits" if waits else "-"]
+    command = [sys.executable, "-c", PROGRAM, *map(str, arguments), option]
     return subprocess.Popen(command, stderr=subprocess.DEVNULL)  # noqa: S603
 
 
@@ -85,12 +83,12 @@ def file_answer(request):
     return Scripted(status=206 if start else 200, body=STORED[start:], headers=headers)
 
 
-def next_download(answer, cid, tmp_path, method):
+def next_download(answer, cid, tmp_path, method, wrap=unmasking):
     """Download the rest; return the requests, without those for single blocks."""
     with ScriptedServer(answer) as server:
         config = config_for(server, cache_path=tmp_path / "cache")
         with Client.init(config) as client:
-            getattr(unmasking(client), method)(cid, to=tmp_path / "copy")
+            getattr(wrap(client), method)(cid, to=tmp_path / "copy")
         return server.requests
 
 
@@ -123,7 +121,7 @@ def test_a_file_that_is_stopped_while_it_is_fetched(tmp_path, colour, number):
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT], ids=["kill", "ctrl-c"])
 def test_a_file_that_is_stopped_while_it_is_finished_is_not_fetched_again(tmp_path, colour, number):
     with ScriptedServer(file_answer) as server:
-        process = started(server, ROOT, tmp_path, colour=colour, waits=True)
+        process = started(server, ROOT, tmp_path, colour=colour, option="waits")
         wait_until((tmp_path / "cache" / "waiting").exists)
         ended_by(process, number)
     assert [path.name for path in tmp_path.iterdir()] == ["cache"]
@@ -132,20 +130,22 @@ def test_a_file_that_is_stopped_while_it_is_finished_is_not_fetched_again(tmp_pa
 
 
 @pytest.mark.parametrize("kinds", [("raw", "plain"), ("raw", "car", "plain")])
-def test_a_folder_that_is_killed_keeps_what_is_finished(tmp_path, kinds):
+@pytest.mark.parametrize("option", ["plain", "masked"])
+def test_a_folder_that_is_killed_keeps_what_is_finished(tmp_path, kinds, option):
+    mask, wrap = (masked, unmasking) if option == "masked" else (bytes, lambda client: client)
     dag = FolderDag()
     content = {f"{n}.txt": b"%d" % n * 2_000 for n in range(COUNT)}
-    files = {name: dag.file(masked(plain)) for name, plain in content.items()}
+    files = {name: dag.file(mask(plain)) for name, plain in content.items()}
     halves = [list(files.items())[: COUNT // 2], list(files.items())[COUNT // 2 :]]
     root = dag.folder(*((f"{n}", dag.folder(*half)) for n, half in enumerate(halves)))
     answer = serving(dag, kinds=kinds)
     with ScriptedServer(answer) as server:
-        process = started(server, root, tmp_path, method="download_folder")
+        process = started(server, root, tmp_path, method="download_folder", option=option)
         wait_until(lambda: sum(1 for _ in tmp_path.glob(".copy.*/files/*/*")) > COUNT // 4)
         ended_by(process, signal.SIGKILL)
     finished = {path.name for path in tmp_path.glob(".copy.*/files/*/*")}
     assert COUNT // 4 < len(finished) < COUNT
-    requests = next_download(answer, str(root), tmp_path, "download_folder")
+    requests = next_download(answer, str(root), tmp_path, "download_folder", wrap)
     asked = {request.target[6:].partition("?")[0] for request in requests}
     assert not asked & {str(files[name]) for name in finished}
     assert len(requests) <= COUNT - len(finished) + 4  # directories, and an archive
@@ -159,7 +159,7 @@ def test_a_large_file_of_a_folder_that_is_killed_in_its_finish_is_not_fetched_ag
     root = dag.folder(("large", large))
     answer = serving(dag, kinds=("raw", "plain"))
     with ScriptedServer(answer) as server:
-        process = started(server, root, tmp_path, method="download_folder", waits=True)
+        process = started(server, root, tmp_path, method="download_folder", option="waits")
         wait_until((tmp_path / "cache" / "waiting").exists)
         ended_by(process, signal.SIGKILL)
     requests = next_download(answer, str(root), tmp_path, "download_folder")
