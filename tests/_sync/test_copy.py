@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from holdfast import Client, ClientConfig, LocalProvider, PinProvider, compute_cid
-from holdfast._sync.copying.copier import Copier
+from holdfast._sync.copying import Copier
 from holdfast._sync.providers.base import ignore
 from holdfast.content.cid import CID
 from holdfast.content.profiles import KUBO_LEGACY_CIDV1, UNIXFS_V0_2015
