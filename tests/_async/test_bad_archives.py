@@ -28,8 +28,8 @@ from holdfast.errors import (
 from holdfast.protocol.gateway import CAR_TYPE, RAW_TYPE
 from holdfast.testing import Scripted, ScriptedServer
 from tests.attackers import Attacker
-from tests.dags import MIB, Dag, archive_gateway, section
 from tests.content import Blocks
+from tests.dags import MIB, Dag, archive_gateway, section
 from tests.faulty import assert_shows_no_token, patient_config
 from tests.folder_dags import FolderDag, on_disk, serving
 from tests.support import GATEWAY_TOKEN, config_for

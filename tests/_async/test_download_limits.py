@@ -22,8 +22,8 @@ from holdfast.errors import TooLargeError, UnprovenError, VerificationError
 from holdfast.testing import Scripted, ScriptedServer
 from tests._async.test_verified import GATEWAYS, bomb
 from tests.attackers import Attacker
-from tests.dags import MIB, Dag, block_gateway
 from tests.content import Blocks
+from tests.dags import MIB, Dag, block_gateway
 from tests.faulty import gateway_of
 from tests.folder_dags import FolderDag, serving
 from tests.gateways import config_for_all, kinds

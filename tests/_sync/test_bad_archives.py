@@ -30,8 +30,8 @@ from holdfast.errors import (
 from holdfast.protocol.gateway import CAR_TYPE, RAW_TYPE
 from holdfast.testing import Scripted, ScriptedServer
 from tests.attackers import Attacker
-from tests.bombs import MIB, Dag, archive_gateway, section
 from tests.content import Blocks
+from tests.dags import MIB, Dag, archive_gateway, section
 from tests.faulty import assert_shows_no_token, patient_config
 from tests.folder_dags import FolderDag, on_disk, serving
 from tests.support import GATEWAY_TOKEN, config_for
@@ -293,7 +293,7 @@ def refused():
 def small_file():
     dag = Dag()
     leaf = dag.raw(b"x")
-    return dag, leaf, dag.node([(leaf, 1)])
+    return dag, leaf, dag.inner((leaf, 1))
 
 
 def unrelated(size):
@@ -342,7 +342,7 @@ def test_a_drip_of_unrelated_blocks_ends_after_the_time_for_a_read():
 def test_an_archive_that_comes_slowly_is_read_to_its_end():
     """The bytes of a block that is wanted count, also before it is whole."""
     dag = Dag()
-    root = dag.node([(dag.raw(bytes(100_000)), 100_000)])
+    root = dag.inner((dag.raw(bytes(100_000)), 100_000))
     archive = dag.archive()
 
     def slow():
@@ -378,7 +378,7 @@ def test_blocks_that_an_archive_repeats_are_not_unrelated():
     dag = Dag()
     zeros, end = dag.raw(bytes(MIB)), dag.raw(b"end")
     count = MAX_UNRELATED // MIB + 4
-    root = dag.node([(zeros, MIB)] * count + [(end, 3)])
+    root = dag.inner(*[(zeros, MIB)] * count, (end, 3))
     order = [root, *[zeros] * count, end]
     archive = b"".join(write_car([], [(cid, dag.blocks[cid]) for cid in order]))
     with ScriptedServer(archive_gateway(archive)) as server:
