@@ -22,7 +22,7 @@ from holdfast.content.unixfs import data
 from holdfast.disk import disk_space
 from holdfast.errors import TooLargeError, UnprovenError, VerificationError
 from holdfast.testing import Scripted, ScriptedServer
-from tests._sync.test_hardening_02_limits import GATEWAYS, bomb
+from tests._sync.test_verified import GATEWAYS, bomb
 from tests.attackers import Attacker
 from tests.content import Blocks
 from tests.dags import MIB, Dag, block_gateway
