@@ -17,8 +17,8 @@ from holdfast.disk.folders import Folder, create
 from holdfast.node.http_server import http_connection
 from holdfast.node.http_server.request_parser import RequestParser
 from holdfast.repository import Repository, block_files
+from holdfast.repository.adding import FileAdding
 from holdfast.repository.block_files import SharedFolder
-from holdfast.repository.file_adding import FileAdding
 
 MIB = 1 << 20
 PROFILES = [UNIXFS_V1_2025, UNIXFS_V0_2015, KUBO_LEGACY_CIDV1]

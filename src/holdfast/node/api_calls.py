@@ -22,7 +22,7 @@ from holdfast.node.http_server.request_bodies import RequestBody
 from holdfast.node.memory import HeldMemory, MemoryShare
 from holdfast.node.settings import NodeSettings, NodeToken
 from holdfast.repository.block_files import FILE_SIZE
-from holdfast.repository.pin_queries import QueryStoppedError, Stopped
+from holdfast.repository.pins import QueryStoppedError, Stopped
 
 # Check the credentials, the scopes and the rate limit of a request.
 

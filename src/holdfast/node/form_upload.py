@@ -27,8 +27,7 @@ from holdfast.node.api_calls import ApiCalls
 from holdfast.node.http_server.refusals import Refusal, bad_request
 from holdfast.node.http_server.request_bodies import RequestBody
 from holdfast.node.service import Network, Service
-from holdfast.repository.adding import Adding
-from holdfast.repository.file_adding import FileAdding
+from holdfast.repository.adding import Adding, FileAdding
 
 # The files of an upload by path, and the directories that the paths form.
 #

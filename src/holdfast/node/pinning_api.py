@@ -46,7 +46,7 @@ from holdfast.node.settings import NodeSettings
 from holdfast.node.tables import Details
 from holdfast.records import Pin, same_value
 from holdfast.repository import PinQuery
-from holdfast.repository.pin_queries import Stopped
+from holdfast.repository.pins import Stopped
 
 # The metadata and the options of a pin, and the content in the body of ``pinJSONToIPFS``.
 

@@ -29,7 +29,7 @@ from holdfast.node.service import Service
 from holdfast.node.tables import PinRequest, Status
 from holdfast.records import PinFilter, value_text
 from holdfast.repository import PinQuery
-from holdfast.repository.pin_queries import NAME_MATCHES, Moment, Stopped
+from holdfast.repository.pins import NAME_MATCHES, Moment, Stopped
 
 # The object ``Pin`` of the specification, which the body of a call has.
 

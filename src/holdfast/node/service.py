@@ -33,7 +33,7 @@ from holdfast.protocol.pinning import FAILURES
 from holdfast.records import Pin, now_ms
 from holdfast.repository import PinQuery, Repository
 from holdfast.repository.adding import NewPin, pin_together
-from holdfast.repository.pin_queries import FETCHED_AT_ONCE, Stopped
+from holdfast.repository.pins import FETCHED_AT_ONCE, Stopped
 from holdfast.sources.importing import import_content
 
 PUBLIC: Final = "public"

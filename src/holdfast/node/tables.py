@@ -21,8 +21,7 @@ from holdfast.records import Pin, now_ms
 from holdfast.repository import PinQuery
 from holdfast.repository.database.errors import read_only_error, typed_errors
 from holdfast.repository.database.opening import connect
-from holdfast.repository.pin_queries import Moment
-from holdfast.repository.pins import parse_keyvalues, parse_time
+from holdfast.repository.pins import Moment, parse_keyvalues, parse_time
 from holdfast.repository.rows import cid_text, nanoseconds, natural, text
 
 DATABASE: Final = "holdfast.node.sqlite3"

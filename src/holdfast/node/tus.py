@@ -45,8 +45,7 @@ from holdfast.node.v3_uploads import (
     read_upload_options,
     size_limit,
 )
-from holdfast.repository.adding import Adding
-from holdfast.repository.file_adding import FileAdding
+from holdfast.repository.adding import Adding, FileAdding
 
 # One resumable upload, which survives the end of the process.
 #

@@ -53,7 +53,7 @@ from holdfast.node.v3_uploads import (
 )
 from holdfast.records import Pin, PinFilter
 from holdfast.repository import PinQuery
-from holdfast.repository.pin_queries import Stopped
+from holdfast.repository.pins import Stopped
 
 T = TypeVar("T")
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Final, NamedTuple, ParamSpec, TypeAlias, TypeVar
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from holdfast.content.blocks import MAX_BLOCK
 from holdfast.content.cid import CID
@@ -28,20 +28,13 @@ from holdfast.forks import ForkAware
 from holdfast.repository.database.errors import closed_error
 from holdfast.repository.database.identity import FOLDER
 from holdfast.repository.owners import Owner
-from holdfast.repository.rows import (
-    BadRowError,
-    cid_of,
-    insert_rows,
-    is_key,
-    rows_of_keys,
-)
+from holdfast.repository.rows import BadRowError, cid_of, insert_rows, is_key, rows_of_keys
 
 # Threads that hash, write and synchronise blocks.
 
 THREADS: Final = 8  # most of the time they wait for the disk
 AT_ONCE: Final = THREADS + 4  # jobs that run or wait
 
-Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 
@@ -58,13 +51,7 @@ class BlockThreads(ForkAware):
         self._is_closed = False
         self.watch_forks()
 
-    def submit(
-        self,
-        function: Callable[Arguments, Result],
-        /,
-        *args: Arguments.args,
-        **kwargs: Arguments.kwargs,
-    ) -> "Future[Result]":
+    def submit(self, function: Callable[..., Result], *args: object) -> "Future[Result]":
         """Run `function` on a thread.
 
         Wait while `AT_ONCE` jobs are not done: the blocks that they hold take memory.
@@ -72,7 +59,7 @@ class BlockThreads(ForkAware):
         places = self._places
         places.acquire()
         try:
-            future = self._started().submit(function, *args, **kwargs)
+            future = self._started().submit(function, *args)
         except BaseException:
             places.release()
             raise

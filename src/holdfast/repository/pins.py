@@ -1,16 +1,19 @@
-"""Pins: rows that say which content the store keeps, and under which name."""
+"""Pins: rows that say which content the store keeps, and under which name; how they are found."""
 
 import json
 import sqlite3
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from holdfast.content.cid import CID
 from holdfast.errors import InvalidCIDError
 from holdfast.records import Pin, now_ms
-from holdfast.repository.rows import BadRowError, insert_rows, natural, rows_of_keys
+from holdfast.repository.database import schema
+from holdfast.repository.rows import BadRowError, insert_rows, natural, placeholders, rows_of_keys
 
 LATEST: Final = 253_402_300_799_999  # milliseconds: the end of the year 9999
 _ENCODER: Final = json.JSONEncoder(allow_nan=False)  # `json.dumps` would make a new one each time
@@ -140,3 +143,245 @@ def parse_time(value: object) -> int:
     if natural(value) > LATEST:
         raise BadRowError("a time in it is later than the year 9999")
     return natural(value)
+
+
+# Finding pins: which pins a caller asks for, in which order, and how many there are.
+
+# The orders of pins, as SQLite spells them.
+SORTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "created": ("created",),
+    "moment": ("created", "nanoseconds(uuid)"),
+    "name": ("name COLLATE NOCASE",),
+    "size": ("size",),
+    "type": ("type COLLATE NOCASE",),
+}
+# How a name can be compared with a text.
+NAME_MATCHES: Final[Mapping[str, str]] = {
+    "exact": "name = ?",
+    "iexact": "fold(name) = fold(?)",
+    "partial": "instr(name, ?) > 0",
+    "ipartial": "instr(fold(name), fold(?)) > 0",
+}
+FETCHED_AT_ONCE: Final = 500  # every SQLite takes at least 999 parameters
+PAGE: Final = 1000  # pins in one of `pin_pages`
+STEPS: Final = 50  # of SQLite's virtual machine between two calls of `Stopped`: a few rows
+
+Moment: TypeAlias = tuple[int, int]
+"""When a pin was made: milliseconds, and nanoseconds of the last one."""
+
+Stopped: TypeAlias = Callable[[], bool]
+"""Returns whether a query must end early. It is called often, in the thread of the query."""
+
+
+class QueryStoppedError(Exception):
+    """A query ended early because its `Stopped` returned True."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PinQuery:
+    """Which pins to return, and in which order. A field that is None selects all pins.
+
+    `contains` searches the name and the CID; `sort` is one of `SORTS`. `type` is the beginning of
+    the media type. `ids` and `other_ids` are JSON arrays of the ids that are wanted or not wanted.
+    `after` is the time and the id of the pin after which the result begins, in the order of time.
+    `name_match` is one of `NAME_MATCHES` and a text. The pins were made before the moment `earlier`
+    and after the moment `later`: milliseconds and `holdfast.repository.rows.nanoseconds`.
+    """
+
+    held: bool | None = True
+    id: str | None = None
+    ids: str | None = None
+    other_ids: str | None = None
+    type: str | None = None
+    after: tuple[int, str] | None = None
+    cid: str | None = None
+    cids: tuple[str, ...] | None = None
+    cid_contains: str | None = None
+    name_contains: str | None = None
+    name_match: tuple[str, str] | None = None
+    earlier: Moment | None = None
+    later: Moment | None = None
+    contains: str | None = None
+    created_from: int | None = None
+    created_to: int | None = None
+    removed_from: int | None = None
+    removed_to: int | None = None
+    size_min: int | None = None
+    size_max: int | None = None
+    matches: Callable[[Mapping[str, Any]], bool] | None = None
+    sort: str = "created"
+    descending: bool = True
+    limit: int | None = None
+    offset: int = 0
+
+    def where(self) -> tuple[str, list[Any]]:
+        """Return the conditions that SQLite checks, and their values."""
+        conditions: list[str] = []
+        values: list[Any] = []
+        if self.held is not None:
+            conditions.append("removed IS NULL" if self.held else "removed IS NOT NULL")
+        for condition, value in (
+            ("uuid = ?", self.id),
+            ("uuid IN (SELECT value FROM json_each(?))", self.ids),
+            ("uuid NOT IN (SELECT value FROM json_each(?))", self.other_ids),
+            ("instr(fold(type), fold(?)) = 1", self.type),
+            ("key = ?", None if self.cid is None else _key_of_text(self.cid)),
+            ("instr(cid, ?) > 0", self.cid_contains),
+            ("instr(fold(name), fold(?)) > 0", self.name_contains),
+            ("instr(fold(name || char(10) || cid), fold(?)) > 0", self.contains),
+            ("created >= ?", self.created_from),
+            ("created <= ?", self.created_to),
+            ("removed >= ?", self.removed_from),
+            ("removed <= ?", self.removed_to),
+            ("size >= ?", self.size_min),
+            ("size <= ?", self.size_max),
+        ):
+            if value is not None:
+                conditions.append(condition)
+                values.append(value)
+        if self.cids is not None:
+            conditions.append(f"key IN ({placeholders(self.cids)})")
+            values += map(_key_of_text, self.cids)
+        if self.name_match is not None:
+            match, text = self.name_match
+            conditions.append(NAME_MATCHES[match])
+            values.append(text)
+        for sign, moment in (("<", self.earlier), (">", self.later)):
+            if moment is not None:
+                is_other = f"(created {sign} ? OR nanoseconds(uuid) {sign} ?)"
+                conditions.append(f"created {sign}= ? AND {is_other}")
+                values += (moment[0], *moment)
+        if self.after is not None:
+            sign = "<" if self.descending else ">"
+            last = "(SELECT max(id) FROM pins AS last WHERE last.created = ? AND last.uuid = ?)"
+            conditions.append(f"(created, id) {sign} (?, {last})")
+            values += (self.after[0], *self.after)
+        return " AND ".join(conditions) or "1", values
+
+    def order(self) -> str:
+        """Return the order for SQLite. Pins that are equal in it are sorted as they were pinned."""
+        direction = "DESC" if self.descending else "ASC"
+        return ", ".join(f"{each} {direction}" for each in (*SORTS[self.sort], "id"))
+
+
+ALL_PINS: Final = PinQuery()
+
+
+@contextmanager
+def _ended_by(connection: sqlite3.Connection, stopped: Stopped | None) -> Iterator[None]:
+    """Raise `QueryStoppedError` when `stopped` returns True during a query of the block."""
+    if stopped is None:
+        yield
+        return
+    if stopped():
+        raise QueryStoppedError
+    connection.set_progress_handler(stopped, STEPS)
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorname == "SQLITE_INTERRUPT":
+            raise QueryStoppedError from None
+        raise
+    finally:
+        connection.set_progress_handler(None, 0)
+
+
+def list_pins(
+    connection: sqlite3.Connection, query: PinQuery, stopped: Stopped | None = None
+) -> list[Pin]:
+    """Return the pins that `query` selects, in its order."""
+    ids = list_pin_ids(connection, query, stopped)
+    batches = (ids[at : at + FETCHED_AT_ONCE] for at in range(0, len(ids), FETCHED_AT_ONCE))
+    return [pin for batch in batches for pin in pins_by_id(connection, batch)]
+
+
+def pin_pages(find: Callable[[PinQuery], list[Pin]], query: PinQuery) -> Iterator[list[Pin]]:
+    """Yield what `find` returns for `query`, in pages from the newest to the oldest pin.
+
+    The next page begins at the time of the last pin, so pins that are made or removed meanwhile do
+    not move it. Of the pins of that time, those that were yielded are left out. `query` has the
+    default order, and no offset.
+    """
+    left, latest, yielded = query.limit, query.created_to, set[str]()
+    while left is None or left > 0:
+        count = PAGE if left is None else min(PAGE, left)
+        asked = count + len(yielded)
+        pins = find(replace(query, created_to=latest, limit=asked))
+        page = [pin for pin in pins if pin.id not in yielded][:count]
+        if page:
+            yield page
+        if len(pins) < asked or not page:
+            return
+        left = None if left is None else left - len(page)
+        if page[-1].created != latest:
+            latest, yielded = page[-1].created, set()
+        yielded.update(pin.id for pin in page if pin.created == latest)
+
+
+def list_pin_ids(
+    connection: sqlite3.Connection, query: PinQuery, stopped: Stopped | None = None
+) -> list[int]:
+    """Return the ids of the pins that `query` selects, in its order.
+
+    SQLite then sorts numbers instead of whole rows, and a caller can hold many of them.
+    """
+    where, values = query.where()
+    chosen = f"FROM pins WHERE {where} ORDER BY {query.order()} LIMIT ? OFFSET ?"
+    with _ended_by(connection, stopped):
+        if query.matches is None:
+            limit = -1 if query.limit is None else query.limit
+            sql = f"SELECT id {chosen}"
+            rows = connection.execute(sql, (*values, limit, query.offset))
+            return [number for (number,) in rows]
+        sql = f"SELECT id, keyvalues {chosen}"
+        rows = connection.execute(sql, (*values, -1, 0))
+        matching = (number for number, text in rows if query.matches(parse_keyvalues(text)))
+        end = None if query.limit is None else query.offset + query.limit
+        return list(islice(matching, query.offset, end))
+
+
+def pins_by_id(connection: sqlite3.Connection, ids: Sequence[int]) -> list[Pin]:
+    """Return the pins with these ids. There may be at most `FETCHED_AT_ONCE`."""
+    sql = f"SELECT id, {COLUMNS} FROM pins WHERE id IN ({placeholders(ids)})"  # noqa: S608
+    found = {row[0]: row[1:] for row in connection.execute(sql, ids)}
+    return [pin_of(found[number]) for number in ids if number in found]
+
+
+def count_pins(
+    connection: sqlite3.Connection, query: PinQuery, stopped: Stopped | None = None
+) -> int:
+    """Return how many pins `query` selects without its limit and offset."""
+    where, values = query.where()
+    with _ended_by(connection, stopped):
+        if query.matches is None:
+            if not values:
+                pinned, unpinned, _ = schema.counts(connection)
+                counts = {True: pinned, False: unpinned, None: pinned + unpinned}
+                return natural(counts[query.held])
+            sql = f"SELECT count(*) FROM pins WHERE {where}"  # noqa: S608 - conditions of ours
+            return int(connection.execute(sql, values).fetchone()[0])
+        sql = f"SELECT keyvalues FROM pins WHERE {where}"  # noqa: S608 - conditions of ours
+        rows: Iterable[tuple[str]] = connection.execute(sql, values)
+        return sum(query.matches(parse_keyvalues(text)) for (text,) in rows)
+
+
+class Totals(NamedTuple):
+    """The number of pins, and the bytes of their blocks."""
+
+    pins: int
+    size: int
+
+
+def total_pins(connection: sqlite3.Connection, stopped: Stopped | None = None) -> Totals:
+    """Return how much is pinned."""
+    with _ended_by(connection, stopped):
+        pinned, _, size = schema.counts(connection)
+    return Totals(natural(pinned), natural(size))
+
+
+def _key_of_text(text: str) -> bytes:
+    """Return the key of a CID in any of its forms; for other texts, a key that no block has."""
+    try:
+        return CID.parse(text).key
+    except InvalidCIDError:
+        return b""

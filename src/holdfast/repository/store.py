@@ -29,16 +29,18 @@ from holdfast.repository.database.errors import read_only_error
 from holdfast.repository.database.identity import mark_of
 from holdfast.repository.database.opening import check_version, is_read_only
 from holdfast.repository.owners import OWNERS, Owner
-from holdfast.repository.pin_queries import (
+from holdfast.repository.pins import (
     ALL_PINS,
     PinQuery,
     Stopped,
     Totals,
     count_pins,
+    find_pin,
     list_pins,
+    remove_pin,
     total_pins,
+    update_pin,
 )
-from holdfast.repository.pins import find_pin, remove_pin, update_pin
 from holdfast.repository.upkeep.checking import Damage, check
 from holdfast.repository.upkeep.garbage import Collected, collect
 from holdfast.repository.upkeep.repair import Repaired, repair

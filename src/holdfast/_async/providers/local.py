@@ -24,7 +24,7 @@ from holdfast.errors import ConfigError, NotFoundError, UnprovenError
 from holdfast.hints import advise
 from holdfast.records import Added, Pin, PinFilter, PinInfo, merged_keyvalues
 from holdfast.repository import PinQuery, Repository
-from holdfast.repository.pin_queries import pin_pages
+from holdfast.repository.pins import pin_pages
 from holdfast.sources.archive_sources import ArchiveSource
 from holdfast.sources.folder_source import FolderSource
 from holdfast.sources.sources import Progress, Source

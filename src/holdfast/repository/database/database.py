@@ -10,6 +10,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -24,7 +25,6 @@ from holdfast.repository.database.errors import (
     is_full,
     is_of_content,
     read_only_error,
-    typed,
     typed_error,
     typed_errors,
 )
@@ -46,6 +46,8 @@ from holdfast.repository.database.opening import (
     unchanged,
 )
 from holdfast.repository.database.trust import check_tables
+
+Result = TypeVar("Result")
 
 # Space on the disk, and a reserve that lets a user free space on a full disk.
 #
@@ -87,6 +89,22 @@ class Space:
             yield
         finally:
             self._grow()
+
+    def run(
+        self, function: Callable[[], Result], afterwards: Callable[[], None] = lambda: None
+    ) -> Result:
+        """Run `function`; on a full disk with the space of the reserve, then also `afterwards`."""
+        if not self.is_short():
+            try:
+                return function()
+            except OSError as error:
+                if not is_full(error):
+                    raise
+        with self.released():
+            try:
+                return function()
+            finally:
+                afterwards()
 
     def fill(self) -> None:
         """Make the reserve, or the missing part of it, where enough space is free."""
@@ -158,14 +176,10 @@ class ReaderPool(ForkAware):
         self.watch_forks()
 
     @contextmanager
-    def reading(self, fault: str | None) -> Iterator[sqlite3.Connection]:
-        """Yield a connection in a transaction, so that all it reads is of one moment.
-
-        `fault` is what is known to be wrong with the store. It explains a database that cannot be
-        used.
-        """
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """Yield a connection in a transaction, so that all it reads is of one moment."""
         with typed_errors(self._folder):
-            connection = self._take(fault)
+            connection = self._take()
             try:
                 with self._unchanged():
                     connection.execute("BEGIN")
@@ -178,14 +192,14 @@ class ReaderPool(ForkAware):
                 self._give_back(connection)
 
     @contextmanager
-    def surveying(self, fault: str | None, *, on_disk: bool) -> Iterator[sqlite3.Connection]:
+    def surveying(self, *, on_disk: bool) -> Iterator[sqlite3.Connection]:
         """Yield a connection of its own, whose temporary tables may be large.
 
         They are in a temporary file with `on_disk`, else in memory. The caller begins and ends the
         transactions.
         """
         with typed_errors(self._folder), self._unchanged():
-            connection = self._connect(fault)
+            connection = self._connect()
             try:
                 connection.execute(f"PRAGMA temp_store = {'FILE' if on_disk else 'MEMORY'}")
                 connection.execute("PRAGMA temp.journal_mode = OFF")
@@ -197,7 +211,7 @@ class ReaderPool(ForkAware):
         """Raise an error if a read-only database is changed while the block runs."""
         return unchanged(self._path) if self._read_only else nullcontext()
 
-    def _take(self, fault: str | None) -> sqlite3.Connection:
+    def _take(self) -> sqlite3.Connection:
         with self._lock:
             if self._closed:
                 raise closed_error()
@@ -209,12 +223,12 @@ class ReaderPool(ForkAware):
                 return self._idle.pop()
         if file is None:
             raise damaged(self._folder, f"{DATABASE} is missing")
-        return self._connect(fault)
+        return self._connect()
 
-    def _connect(self, fault: str | None) -> sqlite3.Connection:
+    def _connect(self) -> sqlite3.Connection:
         connection = connect(self._path, "ro" if self._read_only else "rw")
         try:
-            self._check_version(connection, fault)
+            check_tables(connection)
         except BaseException:
             connection.close()
             raise
@@ -226,11 +240,6 @@ class ReaderPool(ForkAware):
                 connection.close()
             else:
                 self._idle.append(connection)
-
-    def _check_version(self, connection: sqlite3.Connection, fault: str | None) -> None:
-        if schema.version_of(connection) != schema.VERSION:
-            raise UnsoundError(fault or f"{DATABASE} is of another version, or was replaced")
-        check_tables(connection)
 
     def _current_file(self) -> object:
         """Return a value that changes when open connections are out of date; None without a file.
@@ -271,8 +280,6 @@ CHECKPOINT_MS: Final = 200  # how long a checkpoint waits for readers
 ATTEMPTS: Final = 5
 FORK_SECONDS: Final = 10.0
 
-Result = TypeVar("Result")
-
 
 class Database(ForkAware):
     """The database in `folder`, which is made if there is no store yet.
@@ -305,14 +312,14 @@ class Database(ForkAware):
 
     def reading(self) -> AbstractContextManager[sqlite3.Connection]:
         """Yield a connection in a transaction, so that all it reads is of one moment."""
-        return self._readers.reading(self._fault)
+        return self._readers.reading()
 
     def surveying(self, *, on_disk: bool) -> AbstractContextManager[sqlite3.Connection]:
         """Yield a connection of its own with large temporary tables, in a file or in memory.
 
         The caller begins and ends the transactions.
         """
-        return self._readers.surveying(self._fault, on_disk=on_disk)
+        return self._readers.surveying(on_disk=on_disk)
 
     @contextmanager
     def frozen(self) -> Iterator[sqlite3.Connection]:
@@ -351,19 +358,12 @@ class Database(ForkAware):
 
         `change` may run twice. Then the first transaction was rolled back.
         """
-        if not self._space.is_short():
-            try:
-                with self._changing() as connection:
-                    return change(connection)
-            except OSError as error:
-                if not is_full(error):
-                    raise
-        with self._space.released():
-            try:
-                with self._changing() as connection:
-                    return change(connection)
-            finally:
-                self._checkpoint()
+
+        def run() -> Result:
+            with self._changing() as connection:
+                return change(connection)
+
+        return self._space.run(run, self._checkpoint)
 
     @contextmanager
     def _changing(self) -> Iterator[sqlite3.Connection]:
@@ -443,22 +443,12 @@ class Database(ForkAware):
     def _open(self) -> None:
         """Open the connection that writes, or set the fault."""
         try:
-            self._connection, self._fault = self._open_on_full_disk(), None
+            self._connection = self._space.run(partial(open_database, self._folder))
+            self._fault = None
         except UnsoundError as error:
             self._fault = str(error)
         self._files = self._current_files()
         self._space.fill()
-
-    def _open_on_full_disk(self) -> sqlite3.Connection:
-        """Open the database; on a full disk, use the reserve for it."""
-        if not self._space.is_short():
-            try:
-                return open_database(self._folder)
-            except OSError as error:
-                if not is_full(error):
-                    raise
-        with self._space.released():
-            return open_database(self._folder)
 
     def _current_files(self) -> list[tuple[int, int] | None]:
         return [file_id(self._folder / name) for name in (DATABASE, ID_FILE)]
@@ -512,7 +502,7 @@ class Database(ForkAware):
         except sqlite3.Error as error:
             if is_of_content(error):
                 return f"{DATABASE} cannot be read: {error}"
-            raise typed(error, self._folder) from None
+            raise typed_error(error, self._folder) from None
 
     def check_sound(self) -> None:
         """Raise `VerificationError` if the database is not known to be that of these blocks.

@@ -29,35 +29,29 @@ def typed_errors(folder: Path) -> Iterator[None]:
 
 
 def typed_error(error: Exception, folder: Path) -> Exception:
-    """Return the error that callers know for one that happened in the store in `folder`."""
+    """Return the error that callers know: it says what happened and what to do about it."""
     if isinstance(error, UnsoundError):
         return damaged(folder, str(error))
-    return typed(error, folder) if isinstance(error, sqlite3.Error) else error
-
-
-def typed(error: sqlite3.Error, folder: Path) -> Exception:
-    """Return the error that callers know: it says what happened and what to do about it."""
     code = code_of(error)
-    if code == sqlite3.SQLITE_INTERRUPT:
-        return error  # the caller asked for it
+    if not isinstance(error, sqlite3.Error) or code == sqlite3.SQLITE_INTERRUPT:
+        return error  # an interrupt is what the caller asked for
     if is_full(error) or (code in UNREADABLE and _finds_no_space(folder)):
         return full_disk(folder)
     if code == sqlite3.SQLITE_READONLY:
         return read_only_error(folder)
-    if code in IN_USE:
-        return ProviderError(
-            f"the store in {folder} is in use: another process has been writing to it for too "
-            "long; try again when it is done"
-        )
-    if code in UNREADABLE:
-        return ProviderError(
-            f"the database of the store in {folder} cannot be read or written ({error}): check the "
-            "disk and the permissions, then run `holdfast check`"
-        )
-    return damaged(folder, f"its database cannot be used ({error})")
+    if code not in IN_USE | UNREADABLE:
+        return damaged(folder, f"its database cannot be used ({error})")
+    what = (
+        f"the store in {folder} is in use: another process has been writing to it for too long; "
+        "try again when it is done"
+        if code in IN_USE
+        else f"the database of the store in {folder} cannot be read or written ({error}): check "
+        "the disk and the permissions, then run `holdfast check`"
+    )
+    return ProviderError(what)
 
 
-def code_of(error: sqlite3.Error) -> int:
+def code_of(error: Exception) -> int:
     """Return the primary result code of SQLite; 0 if Python itself raised the error."""
     return int(getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF
 

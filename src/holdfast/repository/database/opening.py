@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, ParamSpec, TypeVar
 
 from holdfast.errors import ConfigError, ProviderError
 from holdfast.repository.database import schema
-from holdfast.repository.database.errors import code_of, is_damage, is_of_content, typed
+from holdfast.repository.database.errors import code_of, is_damage, is_of_content, typed_error
 from holdfast.repository.database.identity import (
     DATABASE,
     FOLDER,
@@ -227,7 +227,7 @@ def open_database(folder: Path) -> sqlite3.Connection:
         if is_damage(error) and has_traces(folder):
             raise UnsoundError(f"{DATABASE} cannot be read: {error}") from None
         if not is_of_content(error):
-            raise typed(error, folder) from None
+            raise typed_error(error, folder) from None
         raise ConfigError(f"path {folder} holds no sound repository: {error}") from None
 
 

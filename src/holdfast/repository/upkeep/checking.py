@@ -1,9 +1,10 @@
 """Checking a store: its database, every block, and that no pin misses a block."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from holdfast.content.blocks import check_block
 from holdfast.content.cid import CID
@@ -16,43 +17,11 @@ from holdfast.repository.rows import SMALLEST_ID, BadRowError, cid_of, is_sound_
 from holdfast.repository.upkeep.garbage import BATCH, find_live
 from holdfast.sources.sources import Progress
 
-# Reporting the progress of a check, which looks at each block several times.
-
-LOOKS: Final = 2  # at each block: by itself, and below the pins
-
-
-class CheckProgress:
-    """Calls `progress` with the number of blocks that are done, and of all, if it is known.
-
-    A step is one look at one block, and `total` is the number of steps. Without `progress` nothing
-    is called.
-    """
-
-    def __init__(self, progress: Progress | None) -> None:
-        self._progress = progress
-        self._done = self._found = 0
-        self.total: int | None = None
-
-    def advance(self, count: int) -> None:
-        """Report `count` more steps. Blocks that others add meanwhile do not count."""
-        self._done += count
-        if self._progress is not None:
-            total = self._done if self.total is None else self.total
-            done = min(self._done, total) // LOOKS
-            self._progress(done, None if self.total is None else total // LOOKS)
-
-    def found(self, done: int, _: int | None) -> None:
-        """Report the progress of `find_live`, which counts from the first block."""
-        self.advance(done - self._found)
-        self._found = done
-
-    def finish(self) -> None:
-        """Report that everything is done."""
-        self.total = self._done if self.total is None else self.total
-        self.advance(self.total - self._done)
-
-
 UNLISTED: Final = "its file is not in the database; `holdfast repair` adds it"
+
+
+Report: TypeAlias = Callable[[int], None]
+"""Is called with the number of blocks that were verified."""
 
 
 class Damage(NamedTuple):
@@ -65,23 +34,33 @@ class Damage(NamedTuple):
 def check(
     database: Database, files: BlockFiles, progress: Progress | None = None
 ) -> Iterator[Damage]:
-    """Yield what is wrong with the database, then with blocks, then which blocks are missing."""
-    steps = CheckProgress(progress)
-    faults = list(_find_faults(database, steps))
+    """Yield what is wrong with the database, then with blocks, then which blocks are missing.
+
+    Each block is looked at twice, by itself and below the pins: two halves of the progress.
+    """
+    faults = list(_find_faults(database))
     yield from (Damage("", fault) for fault in faults)
     try:
-        yield from _damaged(database, files, steps)
+        with database.reading() as connection:
+            (total,) = connection.execute("SELECT count(*) FROM blocks").fetchone()
+
+        def report(done: int, _: int | None = None, *, before: int = 0) -> None:
+            if progress is not None:
+                progress((before + min(done, total)) // 2, total)
+
+        yield from _damaged(database, files, report)
         yield from _unlisted(database, files)
-        with find_live(database, steps.found) as live:
+        with find_live(database, partial(report, before=total)) as live:
             missing = [cid_of(key) for key in live.missing()]
         yield from (Damage(str(cid), "a pin needs it, and it is missing") for cid in missing)
     except VerificationError as error:
         if not faults:
             yield Damage("", str(error))
-    steps.finish()
+    else:
+        report(total, before=total)
 
 
-def _find_faults(database: Database, steps: CheckProgress) -> Iterator[str]:
+def _find_faults(database: Database) -> Iterator[str]:
     """Yield what is wrong with the id of the store and its database."""
     fault = database.find_fault()
     if fault is not None:
@@ -89,8 +68,6 @@ def _find_faults(database: Database, steps: CheckProgress) -> Iterator[str]:
     try:
         with database.reading() as connection:
             rows = connection.execute("PRAGMA quick_check(3)").fetchall()
-            (blocks,) = connection.execute("SELECT count(*) FROM blocks").fetchone()
-            steps.total = LOOKS * blocks
             if schema.counts(connection) != connection.execute(schema.COUNT).fetchone():
                 rows.append(("its number of pins, or their size, is wrong",))
     except VerificationError as error:
@@ -100,13 +77,13 @@ def _find_faults(database: Database, steps: CheckProgress) -> Iterator[str]:
     yield from (f"{DATABASE}: {text}" for (text,) in rows if text != "ok")
 
 
-def _damaged(database: Database, files: BlockFiles, steps: CheckProgress) -> Iterator[Damage]:
+def _damaged(database: Database, files: BlockFiles, report: Report) -> Iterator[Damage]:
     """Verify every block, while others may write to the store.
 
     An add or a collection of garbage may replace or remove a file after the reader's transaction
     began. So a block that seems damaged is checked again while nobody can write.
     """
-    last = SMALLEST_ID
+    last, done = SMALLEST_ID, 0
     while True:
         with database.reading() as connection:
             numbers, suspects = _verify_some(connection, files, last)
@@ -118,7 +95,8 @@ def _damaged(database: Database, files: BlockFiles, steps: CheckProgress) -> Ite
         if not numbers:
             break
         last = numbers[-1]
-        steps.advance(len(numbers))
+        done += len(numbers)
+        report(done)
 
 
 def _unlisted(database: Database, files: BlockFiles) -> Iterator[Damage]:

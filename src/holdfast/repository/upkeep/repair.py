@@ -5,7 +5,6 @@ changed, so a repair that was killed can be run again. Block files are never cha
 """
 
 import contextlib
-import errno
 import os
 import secrets
 import sqlite3
@@ -22,7 +21,7 @@ from holdfast.disk.folders import Folder, no_regular_file
 from holdfast.errors import ClientError, ProviderError, VerificationError
 from holdfast.repository.block_files import FILE_SIZE, BlockFiles, WrittenBlock
 from holdfast.repository.database import schema
-from holdfast.repository.database.errors import is_full
+from holdfast.repository.database.errors import typed_errors
 from holdfast.repository.database.identity import (
     DATABASE,
     ID,
@@ -235,7 +234,7 @@ class Repaired(NamedTuple):
 
 def repair(folder: Path, files: BlockFiles, owner: Owner) -> Repaired:
     """Rebuild the database in `folder`. Raise `ProviderError` if anybody else has it open."""
-    with alone(owner) as is_alone, _full_disk_as_oserror():
+    with alone(owner) as is_alone, typed_errors(folder):
         if not is_alone:
             raise ProviderError(
                 f"the store in {folder} is in use: stop the node and other programs that have it "
@@ -282,7 +281,6 @@ class _Rebuild:
         connection.execute("BEGIN")
         schema.create(connection, self._id)
         schema.count_changes(connection)
-        connection.execute("CREATE TEMP TABLE uuids (uuid TEXT PRIMARY KEY)")
         connection.execute("CREATE TEMP TABLE missing (key BLOB PRIMARY KEY)")
         for _, key, data in self._old.rows("blocks", "id, key, data"):
             if isinstance(key, bytes) and isinstance(data, bytes):
@@ -326,13 +324,10 @@ class _Rebuild:
         if not _is_sound_pin(key, (uuid, cid, *others, removed)):
             self._lost.append(Damage("", f"a pin whose entry is damaged: {cid!r:.100}"))
             return
-        execute = self._connection.execute
-        again = not execute("INSERT OR IGNORE INTO uuids VALUES (?)", (uuid,)).rowcount
-        pinned = "SELECT 1 FROM pins WHERE key = ? AND removed IS NULL"
-        if again or (removed is None and execute(pinned, (key,)).fetchone() is not None):
+        if removed is None and self._has("pins", key, "AND removed IS NULL"):
             return
         sql = f"INSERT INTO pins ({schema.PIN_COLUMNS}) VALUES ({placeholders(values)})"  # noqa: S608
-        execute(sql, (None, *values[1:]))
+        self._connection.execute(sql, (None, *values[1:]))
 
     def _report(self) -> Repaired:
         execute = self._connection.execute
@@ -379,8 +374,8 @@ class _Rebuild:
         except sqlite3.Error:
             yield Damage("", f"{SMALL}: the database could not be read completely")
 
-    def _has(self, table: str, key: bytes) -> bool:
-        sql = f"SELECT 1 FROM {table} WHERE key = ?"  # noqa: S608 - ours
+    def _has(self, table: str, key: bytes, condition: str = "") -> bool:
+        sql = f"SELECT 1 FROM {table} WHERE key = ? {condition}"  # noqa: S608 - ours
         return self._connection.execute(sql, (key,)).fetchone() is not None
 
     def replace(self) -> None:
@@ -427,14 +422,3 @@ def _is_key(key: object) -> bool:
 
 def _is_inline(key: bytes) -> bool:
     return inline_block(cid_of(key)) is not None
-
-
-@contextlib.contextmanager
-def _full_disk_as_oserror() -> Iterator[None]:
-    try:
-        yield
-    except sqlite3.OperationalError as error:
-        if is_full(error):
-            message = "the disk of the repository is full: nothing was changed"
-            raise OSError(errno.ENOSPC, message) from None
-        raise
