@@ -1,6 +1,5 @@
 """Replies of a cluster's API that are no success, fail-over between peers, and what is sent."""
 
-import base64
 import json
 import re
 from urllib.parse import parse_qs, urlsplit
@@ -48,6 +47,7 @@ def line(value):
     return json.dumps(value).encode() + b"\n"
 
 
+READY = {"cluster_peers": ["12D3"]}
 ADDED = [{"name": "x", "cid": HELLO_CID, "allocations": ["12D3one"]}]
 DONE = states("pinned", "remote", "pinned")
 
@@ -66,6 +66,18 @@ def cluster_at(*servers, **changes):
 async def client(server):
     async with await AsyncClient.init(cluster_at(server)) as client:
         yield client
+
+
+@pytest.fixture
+async def both(server, other_server):
+    """A client of two peers."""
+    async with await AsyncClient.init(cluster_at(server, other_server)) as client:
+        yield client
+
+
+def reply(server, *bodies):
+    for body in bodies:
+        server.reply(200, body, headers=JSON)
 
 
 def script_upload(server, *replies, known=None):
@@ -118,24 +130,6 @@ async def test_an_error_of_the_cluster_has_its_words(client, server):
     assert len(server.requests) == 2  # a 500 is not sent again
 
 
-@pytest.mark.parametrize("status", [200, 404, 405])
-async def test_an_api_that_answers_html_is_an_error_with_the_remedy(status):
-    script = lambda _: Scripted(status=status, headers=HTML, body=b"<html>Sign in</html>")  # noqa: E731
-    with ScriptedServer(script) as portal:
-        async with await AsyncClient.init(cluster_at(portal)) as client:
-            for call in (
-                client.test_connection,
-                client.pins,
-                lambda: client.store([1]),
-                lambda: client.pins(cid=HELLO_CID),
-                lambda: client.pin(HELLO_CID),
-                lambda: client.update(HELLO_CID, name="x"),
-                lambda: client.revoke(HELLO_CID),
-            ):
-                with pytest.raises(ProviderError, match=r"pin_api_url is its address \(port 9094"):
-                    await call()
-
-
 @pytest.mark.parametrize(
     "value",
     [
@@ -154,29 +148,9 @@ async def test_what_is_no_pin_is_an_error(client, server, value):
 
 @pytest.mark.parametrize("value", [{}, {"peer_map": 1}, {"peer_map": {"a": 1}}, []])
 async def test_states_of_another_shape_are_an_error(client, server, value):
-    server.reply(200, PIN, headers=JSON)
-    server.reply(200, line(value), headers=JSON)
+    reply(server, PIN, line(value))
     with pytest.raises(ProviderError, match="not that of the REST API"):
         await client.pins(cid=HELLO_CID)
-
-
-async def test_a_list_that_ends_within_a_line_is_an_error(client, server):
-    server.reply(200, line(PIN) + b'{"cid":"bafk', headers=JSON)
-    with pytest.raises(ProviderError, match="not that of the REST API"):
-        await client.pins()
-
-
-async def test_a_list_whose_connection_breaks_is_an_error(client, server):
-    body = line(PIN) * 20
-    server.reply(200, body, headers=JSON, chunked=True, cut=len(body) // 2)
-    with pytest.raises(NetworkError):
-        await client.pins()
-
-
-async def test_a_line_without_end_is_an_error(client, server):
-    server.reply(200, b'{"cid":"' + b"x" * 2_000_000, headers=JSON)
-    with pytest.raises(ProviderError, match="not that of the REST API"):
-        await client.pins()
 
 
 async def test_an_empty_list_is_204(client, server):
@@ -217,8 +191,7 @@ async def test_peers_of_one_name_are_told_apart_by_their_ids(client, server):
     twins = states("pinned", "pinned")
     for about in twins["peer_map"].values():
         about["peername"] = "node"
-    server.reply(200, PIN, headers=JSON)
-    server.reply(200, line(twins), headers=JSON)
+    reply(server, PIN, line(twins))
     (pin,) = await client.pins(cid=HELLO_CID)
     assert pin.peers == {"12D30": "pinned", "12D31": "pinned"}
 
@@ -234,8 +207,7 @@ async def test_peers_of_one_name_are_told_apart_by_their_ids(client, server):
 )
 async def test_the_state_of_a_pin_is_that_of_its_peers(client, server, statuses, state):
     """The name comes from the list: a peer that was away may not know it."""
-    server.reply(200, PIN, headers=JSON)
-    server.reply(200, line(states(*statuses, name="old")), headers=JSON)
+    reply(server, PIN, line(states(*statuses, name="old")))
     (pin,) = await client.pins(cid=HELLO_CID)
     assert (pin.name, pin.keyvalues, pin.state) == ("hello", {"a": "1"}, state)
     assert pin.created == 1_794_795_001_000  # whole seconds, as the cluster keeps them
@@ -245,8 +217,7 @@ async def test_the_state_of_a_pin_is_that_of_its_peers(client, server, statuses,
 async def test_a_pin_that_the_peers_gave_up_is_an_error(client, server):
     lost = states("pin_error", "pinned")
     lost["peer_map"]["12D30"]["error"] = "context deadline exceeded"
-    for body in (PIN, states("pin_queued", "pin_queued"), PIN, lost):
-        server.reply(200, body, headers=JSON)
+    reply(server, PIN, states("pin_queued", "pin_queued"), PIN, lost)
     with pytest.raises(ProviderError, match=r"peer0 pin_error \(context deadline exceeded\)"):
         await client.pin(HELLO_CID, wait=5)
 
@@ -255,8 +226,7 @@ async def test_errors_of_many_peers_are_told_in_one_short_line(client, server):
     lost = states(*["pin_error"] * 500)
     for about in lost["peer_map"].values():
         about["error"] = "no space\n\x1b[2Jleft " * 20
-    for body in (PIN, states("pin_queued", "pin_queued"), PIN, lost):
-        server.reply(200, body, headers=JSON)
+    reply(server, PIN, states("pin_queued", "pin_queued"), PIN, lost)
     with pytest.raises(ProviderError, match=r"peer0 pin_error \(no space") as caught:
         await client.pin(HELLO_CID, wait=5)
     assert len(str(caught.value)) < 1_000
@@ -287,9 +257,7 @@ async def test_a_repeated_upload_repeats_all_that_is_known(client, server):
 
 
 async def test_an_update_repeats_all_that_is_known(client, server):
-    server.reply(200, PIN, headers=JSON)
-    server.reply(200, {**PIN, "name": "new"}, headers=JSON)
-    server.reply(200, DONE, headers=JSON)
+    reply(server, PIN, {**PIN, "name": "new"}, DONE)
     pin = await client.update(HELLO_CID, name="new", keyvalues={"a": None, "b": 1})
     assert (pin.name, pin.peers) == ("new", {"peer0": "pinned", "peer2": "pinned"})
     assert query_of(server.requests[1]) == {
@@ -302,43 +270,16 @@ async def test_an_update_repeats_all_that_is_known(client, server):
     }
 
 
-@pytest.mark.parametrize(
-    ("token", "header"),
-    [
-        (TOKEN, f"Bearer {TOKEN}"),
-        ("alice:secret", f"Basic {base64.b64encode(b'alice:secret').decode()}"),
-        (None, None),
-    ],
-)
-async def test_every_peer_gets_the_token_and_no_gateway(server, other_server, token, header):
-    server.reply(503)
-    other_server.reply(200, {"cluster_peers": ["12D3"]}, headers=JSON)
-    with ScriptedServer(lambda _: Scripted(status=404)) as gateway:
-        config = cluster_at(server, other_server, provider_token=token, gateway_url=gateway.url)
-        async with await AsyncClient.init(config) as client:
-            assert await client.test_connection() is True
-            with pytest.raises(ProviderError):
-                await client.download(HELLO_CID)
-        assert gateway.requests
-        assert all("authorization" not in each.headers for each in gateway.requests)
-    for each in (server, other_server):
-        (request,) = each.requests
-        assert request.headers.get("authorization") == header
-
-
 # Fail-over
 
 
-async def test_after_a_failure_the_next_peer_is_asked_and_then_first(server, other_server):
+async def test_after_a_failure_the_next_peer_is_asked_and_then_first(both, server, other_server):
     server.reply(hang_up=True)
+    reply(other_server, *[READY] * 4)
     for _ in range(3):
-        other_server.reply(200, {"cluster_peers": ["12D3"]}, headers=JSON)
-    async with await AsyncClient.init(cluster_at(server, other_server)) as client:
-        for _ in range(3):
-            assert await client.test_connection() is True
-        copy = client.with_options(verify=False)
-        other_server.reply(200, {"cluster_peers": ["12D3"]}, headers=JSON)
-        assert await copy.test_connection() is True
+        assert await both.test_connection() is True
+    copy = both.with_options(verify=False)
+    assert await copy.test_connection() is True
     assert len(server.requests) == 1
     assert len(other_server.requests) == 4
 
@@ -346,11 +287,13 @@ async def test_after_a_failure_the_next_peer_is_asked_and_then_first(server, oth
 async def test_when_all_peers_fail_they_are_asked_again(server, other_server):
     server.reply(503)
     other_server.reply(hang_up=True)
-    server.reply(200, {"cluster_peers": ["12D3"]}, headers=JSON)
-    config = cluster_at(server, other_server, retries=AGAIN)
+    reply(server, READY)
+    config = cluster_at(server, other_server, retries=AGAIN, provider_token=TOKEN)
     async with await AsyncClient.init(config) as client:
         assert await client.test_connection() is True
     assert (len(server.requests), len(other_server.requests)) == (2, 1)
+    for request in server.requests + other_server.requests:
+        assert request.headers["authorization"] == f"Bearer {TOKEN}"
 
 
 async def test_the_error_tells_what_each_peer_did(server):
@@ -362,15 +305,14 @@ async def test_the_error_tells_what_each_peer_did(server):
     assert "another peer: HTTP error 503" in caught.value.__notes__
 
 
-async def test_an_unpin_whose_reply_was_lost_may_find_nothing(server, other_server):
+async def test_an_unpin_whose_reply_was_lost_may_find_nothing(both, server, other_server):
     server.reply(200, PIN, headers=JSON, cut_head=5)
     other_server.reply(404, NOT_PINNED, headers=JSON)
-    async with await AsyncClient.init(cluster_at(server, other_server)) as client:
-        assert await client.revoke(HELLO_CID) is True
-        for each in (server, other_server):
-            each.reply(404, NOT_PINNED, headers=JSON)
-        with pytest.raises(NotFoundError, match="has not pinned the cid"):
-            await client.revoke(HELLO_CID)
+    assert await both.revoke(HELLO_CID) is True
+    for each in (server, other_server):
+        each.reply(404, NOT_PINNED, headers=JSON)
+    with pytest.raises(NotFoundError, match="has not pinned the cid"):
+        await both.revoke(HELLO_CID)
 
 
 async def test_a_wrong_token_is_not_tried_elsewhere(server, other_server):
@@ -385,12 +327,10 @@ async def test_a_wrong_token_is_not_tried_elsewhere(server, other_server):
 TROUBLE = {"code": 500, "message": "dial tcp 127.0.0.1:5001: connect: connection refused"}
 
 
-async def test_a_write_that_fails_at_one_peer_is_tried_at_the_next(server, other_server):
+async def test_a_write_that_fails_at_one_peer_is_tried_at_the_next(both, server, other_server):
     script_upload(server, (500, TROUBLE))
-    for body in (ADDED, PIN, DONE):
-        other_server.reply(200, body, headers=JSON)
-    async with await AsyncClient.init(cluster_at(server, other_server)) as client:
-        assert (await client.upload(b"hello")).cid == HELLO_CID
+    reply(other_server, ADDED, PIN, DONE)
+    assert (await both.upload(b"hello")).cid == HELLO_CID
     assert sent_to(server) == [f"GET /allocations/{HELLO_CID}", "POST /add"]
     assert sent_to(other_server)[0] == "POST /add"
 
@@ -415,11 +355,10 @@ async def test_a_pin_that_fails_at_all_peers_is_tried_once_at_each(server, other
         "mismatch in content integrity, expected: a got: b",
     ],
 )
-async def test_what_no_peer_would_do_is_not_tried_elsewhere(server, other_server, words):
+async def test_what_no_peer_would_do_is_not_tried_elsewhere(both, server, other_server, words):
     script_upload(server, (500, {"code": 500, "message": words}))
-    async with await AsyncClient.init(cluster_at(server, other_server)) as client:
-        with pytest.raises(ProviderError, match=re.escape(words)):
-            await client.upload(b"hello")
+    with pytest.raises(ProviderError, match=re.escape(words)):
+        await both.upload(b"hello")
     assert other_server.requests == []
 
 
@@ -431,14 +370,13 @@ def impatient(monkeypatch):
 
 
 @pytest.mark.usefixtures("impatient")
-async def test_a_write_that_died_with_its_peer_is_repeated_at_another(server, other_server):
+async def test_a_write_that_died_with_its_peer_is_repeated_at_another(both, server, other_server):
     """The first peer has accepted the content, and told nobody."""
     script_upload(server, (200, ADDED))
     server.reply(hang_up=True)
     script_upload(other_server, (200, states("unpinned", "unpinned")))
     script_upload(other_server, (200, ADDED), (200, PIN), (200, DONE))
-    async with await AsyncClient.init(cluster_at(server, other_server)) as client:
-        assert (await client.upload(b"hello", name="tides")).cid == HELLO_CID
+    assert (await both.upload(b"hello", name="tides")).cid == HELLO_CID
     assert sent_to(server)[1] == "POST /add"
     assert sent_to(other_server).count("POST /add") == 1
     again = next(each for each in other_server.requests if each.method == "POST")
@@ -447,13 +385,12 @@ async def test_a_write_that_died_with_its_peer_is_repeated_at_another(server, ot
 
 
 @pytest.mark.usefixtures("impatient")
-async def test_a_write_at_a_dead_peer_is_repeated_at_those_that_live(server, other_server):
+async def test_a_write_at_a_dead_peer_is_repeated_at_those_that_live(both, server, other_server):
     """The cluster has not noticed yet, and the other peer may not hear of the pin."""
     dead = states("cluster_error", "pinned", "remote")
     script_upload(server, (200, ADDED), (200, PIN), (200, dead))
     script_upload(other_server, (200, ADDED), (200, states("remote", "pinned", "pinned")))
-    async with await AsyncClient.init(cluster_at(server, other_server)) as client:
-        assert (await client.upload(b"hello")).cid == HELLO_CID
+    assert (await both.upload(b"hello")).cid == HELLO_CID
     assert sent_to(other_server) == [
         f"GET /allocations/{HELLO_CID}",
         "POST /add",
@@ -464,35 +401,16 @@ async def test_a_write_at_a_dead_peer_is_repeated_at_those_that_live(server, oth
 
 
 @pytest.mark.usefixtures("impatient")
-async def test_large_content_is_not_sent_again(server, other_server, monkeypatch):
+async def test_large_content_is_not_sent_again(both, server, other_server, monkeypatch):
     monkeypatch.setattr("holdfast._async.providers.cluster.MAX_REPEATED", 4)
     dead = states("cluster_error", "pinned", "remote")
     script_upload(server, (200, ADDED), (200, PIN), (200, dead))
-    for body in (PIN, states("remote", "pinned", "pinned")):
-        other_server.reply(200, body, headers=JSON)
-    async with await AsyncClient.init(cluster_at(server, other_server)) as client:
-        assert (await client.upload(b"hello")).cid == HELLO_CID
+    reply(other_server, PIN, states("remote", "pinned", "pinned"))
+    assert (await both.upload(b"hello")).cid == HELLO_CID
     assert sent_to(other_server) == [f"POST /pins/{HELLO_CID}", f"GET /pins/{HELLO_CID}"]
 
 
 # Configuration
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"replicas": 2}, "cluster takes replication_min, replication_max, wait, not 'replicas'"),
-        ({"wait": 1}, "wait must be True or False"),
-        ({"replication_min": 0}, "replication_min must be a whole number of at least 1"),
-        ({"replication_max": "2"}, "replication_max must be a whole number"),
-        ({"replication_min": True}, "replication_min must be a whole number"),
-        ({"replication_min": 3, "replication_max": 2}, "must not be larger than replication_max"),
-        ({"replication_min": -1, "replication_max": 2}, "must both be -1"),
-    ],
-)
-async def test_wrong_options_are_refused(options, words):
-    with pytest.raises(ConfigError, match=words):
-        await AsyncClient.init(provider="cluster", provider_options=options)
 
 
 async def test_the_gateways_of_another_machine_must_be_named():

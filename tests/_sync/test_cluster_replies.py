@@ -2,7 +2,6 @@
 # by scripts/generate_sync.py. Change the original instead.
 """Replies of a cluster's API that are no success, fail-over between peers, and what is sent."""
 
-import base64
 import json
 import re
 from urllib.parse import parse_qs, urlsplit
@@ -50,6 +49,7 @@ def line(value):
     return json.dumps(value).encode() + b"\n"
 
 
+READY = {"cluster_peers": ["12D3"]}
 ADDED = [{"name": "x", "cid": HELLO_CID, "allocations": ["12D3one"]}]
 DONE = states("pinned", "remote", "pinned")
 
@@ -68,6 +68,18 @@ def cluster_at(*servers, **changes):
 def client(server):
     with Client.init(cluster_at(server)) as client:
         yield client
+
+
+@pytest.fixture
+def both(server, other_server):
+    """A client of two peers."""
+    with Client.init(cluster_at(server, other_server)) as client:
+        yield client
+
+
+def reply(server, *bodies):
+    for body in bodies:
+        server.reply(200, body, headers=JSON)
 
 
 def script_upload(server, *replies, known=None):
@@ -120,24 +132,6 @@ def test_an_error_of_the_cluster_has_its_words(client, server):
     assert len(server.requests) == 2  # a 500 is not sent again
 
 
-@pytest.mark.parametrize("status", [200, 404, 405])
-def test_an_api_that_answers_html_is_an_error_with_the_remedy(status):
-    script = lambda _: Scripted(status=status, headers=HTML, body=b"<html>Sign in</html>")  # noqa: E731
-    with ScriptedServer(script) as portal:
-        with Client.init(cluster_at(portal)) as client:
-            for call in (
-                client.test_connection,
-                client.pins,
-                lambda: client.store([1]),
-                lambda: client.pins(cid=HELLO_CID),
-                lambda: client.pin(HELLO_CID),
-                lambda: client.update(HELLO_CID, name="x"),
-                lambda: client.revoke(HELLO_CID),
-            ):
-                with pytest.raises(ProviderError, match=r"pin_api_url is its address \(port 9094"):
-                    call()
-
-
 @pytest.mark.parametrize(
     "value",
     [
@@ -156,29 +150,9 @@ def test_what_is_no_pin_is_an_error(client, server, value):
 
 @pytest.mark.parametrize("value", [{}, {"peer_map": 1}, {"peer_map": {"a": 1}}, []])
 def test_states_of_another_shape_are_an_error(client, server, value):
-    server.reply(200, PIN, headers=JSON)
-    server.reply(200, line(value), headers=JSON)
+    reply(server, PIN, line(value))
     with pytest.raises(ProviderError, match="not that of the REST API"):
         client.pins(cid=HELLO_CID)
-
-
-def test_a_list_that_ends_within_a_line_is_an_error(client, server):
-    server.reply(200, line(PIN) + b'{"cid":"bafk', headers=JSON)
-    with pytest.raises(ProviderError, match="not that of the REST API"):
-        client.pins()
-
-
-def test_a_list_whose_connection_breaks_is_an_error(client, server):
-    body = line(PIN) * 20
-    server.reply(200, body, headers=JSON, chunked=True, cut=len(body) // 2)
-    with pytest.raises(NetworkError):
-        client.pins()
-
-
-def test_a_line_without_end_is_an_error(client, server):
-    server.reply(200, b'{"cid":"' + b"x" * 2_000_000, headers=JSON)
-    with pytest.raises(ProviderError, match="not that of the REST API"):
-        client.pins()
 
 
 def test_an_empty_list_is_204(client, server):
@@ -219,8 +193,7 @@ def test_peers_of_one_name_are_told_apart_by_their_ids(client, server):
     twins = states("pinned", "pinned")
     for about in twins["peer_map"].values():
         about["peername"] = "node"
-    server.reply(200, PIN, headers=JSON)
-    server.reply(200, line(twins), headers=JSON)
+    reply(server, PIN, line(twins))
     (pin,) = client.pins(cid=HELLO_CID)
     assert pin.peers == {"12D30": "pinned", "12D31": "pinned"}
 
@@ -236,8 +209,7 @@ def test_peers_of_one_name_are_told_apart_by_their_ids(client, server):
 )
 def test_the_state_of_a_pin_is_that_of_its_peers(client, server, statuses, state):
     """The name comes from the list: a peer that was away may not know it."""
-    server.reply(200, PIN, headers=JSON)
-    server.reply(200, line(states(*statuses, name="old")), headers=JSON)
+    reply(server, PIN, line(states(*statuses, name="old")))
     (pin,) = client.pins(cid=HELLO_CID)
     assert (pin.name, pin.keyvalues, pin.state) == ("hello", {"a": "1"}, state)
     assert pin.created == 1_794_795_001_000  # whole seconds, as the cluster keeps them
@@ -247,8 +219,7 @@ def test_the_state_of_a_pin_is_that_of_its_peers(client, server, statuses, state
 def test_a_pin_that_the_peers_gave_up_is_an_error(client, server):
     lost = states("pin_error", "pinned")
     lost["peer_map"]["12D30"]["error"] = "context deadline exceeded"
-    for body in (PIN, states("pin_queued", "pin_queued"), PIN, lost):
-        server.reply(200, body, headers=JSON)
+    reply(server, PIN, states("pin_queued", "pin_queued"), PIN, lost)
     with pytest.raises(ProviderError, match=r"peer0 pin_error \(context deadline exceeded\)"):
         client.pin(HELLO_CID, wait=5)
 
@@ -257,8 +228,7 @@ def test_errors_of_many_peers_are_told_in_one_short_line(client, server):
     lost = states(*["pin_error"] * 500)
     for about in lost["peer_map"].values():
         about["error"] = "no space\n\x1b[2Jleft " * 20
-    for body in (PIN, states("pin_queued", "pin_queued"), PIN, lost):
-        server.reply(200, body, headers=JSON)
+    reply(server, PIN, states("pin_queued", "pin_queued"), PIN, lost)
     with pytest.raises(ProviderError, match=r"peer0 pin_error \(no space") as caught:
         client.pin(HELLO_CID, wait=5)
     assert len(str(caught.value)) < 1_000
@@ -289,9 +259,7 @@ def test_a_repeated_upload_repeats_all_that_is_known(client, server):
 
 
 def test_an_update_repeats_all_that_is_known(client, server):
-    server.reply(200, PIN, headers=JSON)
-    server.reply(200, {**PIN, "name": "new"}, headers=JSON)
-    server.reply(200, DONE, headers=JSON)
+    reply(server, PIN, {**PIN, "name": "new"}, DONE)
     pin = client.update(HELLO_CID, name="new", keyvalues={"a": None, "b": 1})
     assert (pin.name, pin.peers) == ("new", {"peer0": "pinned", "peer2": "pinned"})
     assert query_of(server.requests[1]) == {
@@ -304,43 +272,16 @@ def test_an_update_repeats_all_that_is_known(client, server):
     }
 
 
-@pytest.mark.parametrize(
-    ("token", "header"),
-    [
-        (TOKEN, f"Bearer {TOKEN}"),
-        ("alice:secret", f"Basic {base64.b64encode(b'alice:secret').decode()}"),
-        (None, None),
-    ],
-)
-def test_every_peer_gets_the_token_and_no_gateway(server, other_server, token, header):
-    server.reply(503)
-    other_server.reply(200, {"cluster_peers": ["12D3"]}, headers=JSON)
-    with ScriptedServer(lambda _: Scripted(status=404)) as gateway:
-        config = cluster_at(server, other_server, provider_token=token, gateway_url=gateway.url)
-        with Client.init(config) as client:
-            assert client.test_connection() is True
-            with pytest.raises(ProviderError):
-                client.download(HELLO_CID)
-        assert gateway.requests
-        assert all("authorization" not in each.headers for each in gateway.requests)
-    for each in (server, other_server):
-        (request,) = each.requests
-        assert request.headers.get("authorization") == header
-
-
 # Fail-over
 
 
-def test_after_a_failure_the_next_peer_is_asked_and_then_first(server, other_server):
+def test_after_a_failure_the_next_peer_is_asked_and_then_first(both, server, other_server):
     server.reply(hang_up=True)
+    reply(other_server, *[READY] * 4)
     for _ in range(3):
-        other_server.reply(200, {"cluster_peers": ["12D3"]}, headers=JSON)
-    with Client.init(cluster_at(server, other_server)) as client:
-        for _ in range(3):
-            assert client.test_connection() is True
-        copy = client.with_options(verify=False)
-        other_server.reply(200, {"cluster_peers": ["12D3"]}, headers=JSON)
-        assert copy.test_connection() is True
+        assert both.test_connection() is True
+    copy = both.with_options(verify=False)
+    assert copy.test_connection() is True
     assert len(server.requests) == 1
     assert len(other_server.requests) == 4
 
@@ -348,11 +289,13 @@ def test_after_a_failure_the_next_peer_is_asked_and_then_first(server, other_ser
 def test_when_all_peers_fail_they_are_asked_again(server, other_server):
     server.reply(503)
     other_server.reply(hang_up=True)
-    server.reply(200, {"cluster_peers": ["12D3"]}, headers=JSON)
-    config = cluster_at(server, other_server, retries=AGAIN)
+    reply(server, READY)
+    config = cluster_at(server, other_server, retries=AGAIN, provider_token=TOKEN)
     with Client.init(config) as client:
         assert client.test_connection() is True
     assert (len(server.requests), len(other_server.requests)) == (2, 1)
+    for request in server.requests + other_server.requests:
+        assert request.headers["authorization"] == f"Bearer {TOKEN}"
 
 
 def test_the_error_tells_what_each_peer_did(server):
@@ -364,15 +307,14 @@ def test_the_error_tells_what_each_peer_did(server):
     assert "another peer: HTTP error 503" in caught.value.__notes__
 
 
-def test_an_unpin_whose_reply_was_lost_may_find_nothing(server, other_server):
+def test_an_unpin_whose_reply_was_lost_may_find_nothing(both, server, other_server):
     server.reply(200, PIN, headers=JSON, cut_head=5)
     other_server.reply(404, NOT_PINNED, headers=JSON)
-    with Client.init(cluster_at(server, other_server)) as client:
-        assert client.revoke(HELLO_CID) is True
-        for each in (server, other_server):
-            each.reply(404, NOT_PINNED, headers=JSON)
-        with pytest.raises(NotFoundError, match="has not pinned the cid"):
-            client.revoke(HELLO_CID)
+    assert both.revoke(HELLO_CID) is True
+    for each in (server, other_server):
+        each.reply(404, NOT_PINNED, headers=JSON)
+    with pytest.raises(NotFoundError, match="has not pinned the cid"):
+        both.revoke(HELLO_CID)
 
 
 def test_a_wrong_token_is_not_tried_elsewhere(server, other_server):
@@ -387,12 +329,10 @@ def test_a_wrong_token_is_not_tried_elsewhere(server, other_server):
 TROUBLE = {"code": 500, "message": "dial tcp 127.0.0.1:5001: connect: connection refused"}
 
 
-def test_a_write_that_fails_at_one_peer_is_tried_at_the_next(server, other_server):
+def test_a_write_that_fails_at_one_peer_is_tried_at_the_next(both, server, other_server):
     script_upload(server, (500, TROUBLE))
-    for body in (ADDED, PIN, DONE):
-        other_server.reply(200, body, headers=JSON)
-    with Client.init(cluster_at(server, other_server)) as client:
-        assert (client.upload(b"hello")).cid == HELLO_CID
+    reply(other_server, ADDED, PIN, DONE)
+    assert (both.upload(b"hello")).cid == HELLO_CID
     assert sent_to(server) == [f"GET /allocations/{HELLO_CID}", "POST /add"]
     assert sent_to(other_server)[0] == "POST /add"
 
@@ -417,11 +357,10 @@ def test_a_pin_that_fails_at_all_peers_is_tried_once_at_each(server, other_serve
         "mismatch in content integrity, expected: a got: b",
     ],
 )
-def test_what_no_peer_would_do_is_not_tried_elsewhere(server, other_server, words):
+def test_what_no_peer_would_do_is_not_tried_elsewhere(both, server, other_server, words):
     script_upload(server, (500, {"code": 500, "message": words}))
-    with Client.init(cluster_at(server, other_server)) as client:
-        with pytest.raises(ProviderError, match=re.escape(words)):
-            client.upload(b"hello")
+    with pytest.raises(ProviderError, match=re.escape(words)):
+        both.upload(b"hello")
     assert other_server.requests == []
 
 
@@ -433,14 +372,13 @@ def impatient(monkeypatch):
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_write_that_died_with_its_peer_is_repeated_at_another(server, other_server):
+def test_a_write_that_died_with_its_peer_is_repeated_at_another(both, server, other_server):
     """The first peer has accepted the content, and told nobody."""
     script_upload(server, (200, ADDED))
     server.reply(hang_up=True)
     script_upload(other_server, (200, states("unpinned", "unpinned")))
     script_upload(other_server, (200, ADDED), (200, PIN), (200, DONE))
-    with Client.init(cluster_at(server, other_server)) as client:
-        assert (client.upload(b"hello", name="tides")).cid == HELLO_CID
+    assert (both.upload(b"hello", name="tides")).cid == HELLO_CID
     assert sent_to(server)[1] == "POST /add"
     assert sent_to(other_server).count("POST /add") == 1
     again = next(each for each in other_server.requests if each.method == "POST")
@@ -449,13 +387,12 @@ def test_a_write_that_died_with_its_peer_is_repeated_at_another(server, other_se
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_write_at_a_dead_peer_is_repeated_at_those_that_live(server, other_server):
+def test_a_write_at_a_dead_peer_is_repeated_at_those_that_live(both, server, other_server):
     """The cluster has not noticed yet, and the other peer may not hear of the pin."""
     dead = states("cluster_error", "pinned", "remote")
     script_upload(server, (200, ADDED), (200, PIN), (200, dead))
     script_upload(other_server, (200, ADDED), (200, states("remote", "pinned", "pinned")))
-    with Client.init(cluster_at(server, other_server)) as client:
-        assert (client.upload(b"hello")).cid == HELLO_CID
+    assert (both.upload(b"hello")).cid == HELLO_CID
     assert sent_to(other_server) == [
         f"GET /allocations/{HELLO_CID}",
         "POST /add",
@@ -466,35 +403,16 @@ def test_a_write_at_a_dead_peer_is_repeated_at_those_that_live(server, other_ser
 
 
 @pytest.mark.usefixtures("impatient")
-def test_large_content_is_not_sent_again(server, other_server, monkeypatch):
+def test_large_content_is_not_sent_again(both, server, other_server, monkeypatch):
     monkeypatch.setattr("holdfast._sync.providers.cluster.MAX_REPEATED", 4)
     dead = states("cluster_error", "pinned", "remote")
     script_upload(server, (200, ADDED), (200, PIN), (200, dead))
-    for body in (PIN, states("remote", "pinned", "pinned")):
-        other_server.reply(200, body, headers=JSON)
-    with Client.init(cluster_at(server, other_server)) as client:
-        assert (client.upload(b"hello")).cid == HELLO_CID
+    reply(other_server, PIN, states("remote", "pinned", "pinned"))
+    assert (both.upload(b"hello")).cid == HELLO_CID
     assert sent_to(other_server) == [f"POST /pins/{HELLO_CID}", f"GET /pins/{HELLO_CID}"]
 
 
 # Configuration
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"replicas": 2}, "cluster takes replication_min, replication_max, wait, not 'replicas'"),
-        ({"wait": 1}, "wait must be True or False"),
-        ({"replication_min": 0}, "replication_min must be a whole number of at least 1"),
-        ({"replication_max": "2"}, "replication_max must be a whole number"),
-        ({"replication_min": True}, "replication_min must be a whole number"),
-        ({"replication_min": 3, "replication_max": 2}, "must not be larger than replication_max"),
-        ({"replication_min": -1, "replication_max": 2}, "must both be -1"),
-    ],
-)
-def test_wrong_options_are_refused(options, words):
-    with pytest.raises(ConfigError, match=words):
-        Client.init(provider="cluster", provider_options=options)
 
 
 def test_the_gateways_of_another_machine_must_be_named():

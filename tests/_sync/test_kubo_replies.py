@@ -2,7 +2,6 @@
 # by scripts/generate_sync.py. Change the original instead.
 """Replies of Kubo's API that are no success, several of them with status 200, and what is sent."""
 
-import base64
 import json
 
 import pytest
@@ -12,14 +11,12 @@ from holdfast.content.cid import CID
 from holdfast.errors import (
     AuthenticationError,
     ConfigError,
-    NetworkError,
     NotFoundError,
     PermissionDeniedError,
     ProviderError,
     RequestTimeoutError,
     VerificationError,
 )
-from holdfast.testing import Scripted, ScriptedServer
 from tests.support import HELLO_CID, TOKEN
 
 NOT_PINNED = {"Message": f"path '{HELLO_CID}' is not pinned", "Code": 0, "Type": "error"}
@@ -43,9 +40,8 @@ def client(server):
 
 
 def commands_of(server):
-    return [
-        request.target.partition("?")[0].removeprefix("/api/v0/") for request in server.requests
-    ]
+    targets = [request.target.partition("?")[0] for request in server.requests]
+    return [target.removeprefix("/api/v0/") for target in targets]
 
 
 # Replies that mean failure
@@ -75,14 +71,8 @@ def test_an_upload_without_a_hash_at_its_end_is_no_success(client, server, body)
         ([], "does not say"),
         ([{"Stats": {"BlockCount": 1}}], "does not say"),
         ([{"Root": {"Cid": {"/": HELLO_CID}, "PinErrorMsg": ""}}], "does not say"),
-        (
-            [{"Root": {"Cid": {"/": HELLO_CID}, "PinErrorMsg": "not whole"}}, {"Stats": {}}],
-            "could not pin it: not whole",
-        ),
-        (
-            [{"Root": {"Cid": {"/": HELLO_CID}, "PinErrorMsg": ""}}, {"Stats": {}}],
-            "does not say",  # another root than ours
-        ),
+        ([{"Root": {"Cid": {"/": HELLO_CID}, "PinErrorMsg": "bad"}}, {"Stats": {}}], "it: bad"),
+        ([{"Root": {"Cid": {"/": HELLO_CID}}}, {"Stats": {}}], "does not say"),  # not our root
     ],
 )
 def test_a_folder_that_is_not_wholly_imported_and_pinned_is_no_success(
@@ -103,115 +93,66 @@ def test_a_pin_that_ends_with_progress_is_no_success(client, server):
         client.pin(HELLO_CID)
 
 
-def test_a_list_that_ends_within_a_line_is_an_error(client, server):
-    server.reply(200, lines({"Cid": HELLO_CID}) + b'{"Cid":"bafk', headers=JSON)
-    with pytest.raises(ProviderError, match="does not say"):
-        client.pins()
-
-
-def test_a_list_whose_connection_breaks_is_an_error(client, server):
-    body = lines(*[{"Cid": HELLO_CID, "Name": "x" * 200}] * 1000)
-    server.reply(200, body, headers=JSON, chunked=True, cut=len(body) // 2)
-    with pytest.raises(NetworkError):
-        client.pins()
-
-
-def test_a_line_without_end_is_an_error(client, server):
-    server.reply(200, b'{"Cid":"' + b"x" * 1_000_000, headers=JSON)
-    with pytest.raises(ProviderError, match="not that of Kubo's RPC API"):
-        client.pins()
-
-
 def test_a_wrong_block_is_an_error(client, server):
     server.reply(200, b"not hello")
     with pytest.raises(VerificationError):
         client.download(HELLO_CID)
 
 
-HTML = {"Content-Type": "text/html"}
+DENIED = "Kubo RPC Access Denied: Please provide a valid authorization token"
+PLAIN = {"Content-Type": "text/plain"}
+HTML = {"Content-Type": "text/html", "WWW-Authenticate": "Basic"}
 
 
-@pytest.mark.parametrize("status", [200, 404])
-def test_an_api_that_answers_html_is_an_error_with_the_remedy(server, status):
-    script = lambda _: Scripted(status=status, headers=HTML, body=b"<html>Sign in</html>")  # noqa: E731
-    with ScriptedServer(script) as portal:
-        with Client.init(kubo_at(portal)) as client:
-            for call in (
-                client.test_connection,
-                lambda: client.store([1]),
-                lambda: client.upload(iter([b"x"])),
-                client.pins,
-                lambda: client.pin(HELLO_CID),
-                lambda: client.revoke(HELLO_CID),
-            ):
-                with pytest.raises(ProviderError, match="check that pin_api_url") as caught:
-                    call()
-                assert caught.value.status == status
-
-
-def test_the_words_of_an_error_are_kubos(client, server):
-    server.reply(500, {"Message": "no space left on device", "Code": 0, "Type": "error"})
-    with pytest.raises(ProviderError, match=r"^no space left on device$") as caught:
+@pytest.mark.parametrize(
+    ("reply", "kind", "words"),
+    [
+        ((500, {"Message": "no space left on device"}, JSON), ProviderError, "^no space left on"),
+        ((403, DENIED.encode(), PLAIN), AuthenticationError, DENIED),
+        ((401, b"<html>401</html>", HTML), AuthenticationError, "^HTTP error 401$"),  # of a proxy
+        ((307, b"", {"Location": "http://127.0.0.1:9"}), ProviderError, "^HTTP error 307$"),
+    ],
+)
+def test_an_error_has_the_words_of_kubo(client, server, reply, kind, words):
+    status, body, headers = reply
+    server.reply(status, body, headers=headers)
+    with pytest.raises(kind, match=words) as caught:
         client.test_connection()
-    assert caught.value.status == 500
-    assert len(server.requests) == 1  # it is not sent again
+    assert caught.value.status == status
+    assert len(server.requests) == 1  # it is not sent again, and no redirect is followed
 
 
-def test_denied_access_is_an_authentication_error(client, server):
-    words = "Kubo RPC Access Denied: Please provide a valid authorization token"
-    server.reply(403, words.encode(), headers={"Content-Type": "text/plain"})
-    with pytest.raises(AuthenticationError, match=words) as caught:
-        client.test_connection()
-    assert caught.value.status == 403
-
-
-def test_a_proxy_that_asks_for_credentials_is_an_authentication_error(client, server):
-    headers = {"Content-Type": "text/html", "WWW-Authenticate": "Basic"}
-    server.reply(401, b"<html>401 Authorization Required</html>", headers=headers)
-    with pytest.raises(AuthenticationError, match=r"^HTTP error 401$") as caught:
-        client.test_connection()
-    assert caught.value.status == 401
-
-
-def test_content_that_is_not_found_in_time_is_a_timeout(client, server):
-    error = {"Message": "context deadline exceeded", "Code": 0, "Type": "error"}
-    server.reply(500, error)
-    with pytest.raises(RequestTimeoutError, match=HELLO_CID):
-        client.download(HELLO_CID)
-    assert "timeout=54.000s" in server.requests[0].target
-
-
-def test_offline_asks_no_other_node(server):
-    words = f"block was not found locally (offline): ipld: could not find {HELLO_CID}"
+@pytest.mark.parametrize(
+    ("offline", "words", "kind", "option"),
+    [
+        (False, "context deadline exceeded", RequestTimeoutError, "timeout=54.000s"),
+        (True, "block was not found locally (offline): ipld: x", NotFoundError, "offline=true"),
+        (True, "ipld: could not find bafk", NotFoundError, "offline=true"),
+    ],
+)
+def test_content_that_kubo_does_not_find(server, offline, words, kind, option):
     server.reply(500, {"Message": words})
-    config = kubo_at(server, provider_options={"offline": True})
+    config = kubo_at(server, provider_options={"offline": offline})
     with Client.init(config) as client:
-        with pytest.raises(NotFoundError, match=HELLO_CID):
+        with pytest.raises(kind, match=HELLO_CID):
             client.download(HELLO_CID)
-    assert "offline=true" in server.requests[0].target
-
-
-@pytest.mark.parametrize("options", [{"ofline": True}, {"offline": "yes"}])
-def test_wrong_options_are_refused(options):
-    with pytest.raises(ConfigError, match="provider_options"):
-        Client.init(provider="kubo", provider_options=options)
+    assert option in server.requests[0].target
 
 
 # Versions
 
 
-@pytest.mark.parametrize("server_name", ["kubo/0.36.0", "kubo/0.34.1/abc"])
-def test_an_older_kubo_is_named(client, server, server_name):
-    headers = {"Content-Type": "application/json", "Server": server_name}
-    server.reply(500, NOT_PINNED, headers=headers)
+@pytest.mark.parametrize("name", ["kubo/0.36.0", "kubo/0.34.1/abc"])
+def test_an_older_kubo_is_named(client, server, name):
+    server.reply(500, NOT_PINNED, headers=JSON | {"Server": name})
     with pytest.raises(ProviderError, match=r"too old.*0\.37 or newer"):
         client.store([1])
     assert commands_of(server) == ["pin/ls"]
-
-
-def test_an_older_kubo_behind_a_proxy_is_named_by_its_version(client, server):
-    server.reply(200, {"Version": "0.30.0"})
+    server.reply(200, {"Version": "0.30.0"})  # as it is behind a proxy
     with pytest.raises(ProviderError, match=r"Kubo 0\.30 is too old"):
+        client.test_connection()
+    server.reply(200, {"Version": "new"})
+    with pytest.raises(ProviderError, match="not that of Kubo's RPC API"):
         client.test_connection()
 
 
@@ -224,31 +165,12 @@ def test_newer_kubos_are_never_refused(client, server, version):
 # What is sent
 
 
-@pytest.mark.parametrize(
-    ("token", "header"),
-    [
-        (None, None),
-        (TOKEN, f"Bearer {TOKEN}"),
-        ("bob:pass:word", "Basic " + base64.b64encode(b"bob:pass:word").decode()),
-    ],
-)
-def test_the_token_is_a_bearer_token_or_a_user_with_a_password(server, token, header):
-    server.reply(200, {"Version": "0.43.0"})
-    with Client.init(kubo_at(server, provider_token=token)) as client:
-        client.test_connection()
-    first, *others = server.requests
-    assert {request.headers.get("authorization") for request in server.requests} == {header}
-    assert (first.method, first.target) == ("POST", "/api/v0/version")
-    assert len(others) == (0 if token is None else 8)  # whether the token may do all that is needed
-
-
 def test_a_token_is_tried_with_calls_that_change_nothing(server):
     server.reply(200, {"Version": "0.43.0"})
-    server.reply(400, b'file argument "path" is required')
-    server.reply(403, b"Kubo RPC Access Denied: no", headers={"Content-Type": "text/plain"})
-    server.reply(400, b'argument "ipfs-path" is required')
+    for status in (400, 403, 400):
+        server.reply(status, b"Kubo RPC Access Denied: no", headers=PLAIN)
     server.reply(500, NOT_PINNED, headers=JSON)
-    server.reply(403, b"Kubo RPC Access Denied: no", headers={"Content-Type": "text/plain"})
+    server.reply(403, b"Kubo RPC Access Denied: no", headers=PLAIN)
     config = kubo_at(server, provider_token=TOKEN, gateway_url=server.url)
     with Client.init(config) as client:
         with pytest.raises(PermissionDeniedError, match="not for dag/import, pin/rm\n") as caught:
@@ -281,46 +203,17 @@ def test_a_password_that_is_sent_back_is_masked(server, echoed):
     assert "password" not in str(caught.value)
 
 
-def test_the_token_never_goes_to_the_gateway(server, other_server):
-    other_server.reply(200, b"hello")
-    config = kubo_at(server, provider_token=TOKEN, gateway_url=other_server.url)
-    with Client.init(config) as client:
-        assert (client.download(HELLO_CID)).read() == b"hello"
-        assert client.url(HELLO_CID) == f"{other_server.url}/ipfs/{HELLO_CID}"
-    assert server.requests == []
-    assert all(TOKEN not in str(dict(each.headers)) for each in other_server.requests)
-
-
-def test_redirects_are_not_followed(server, other_server):
-    server.reply(307, headers={"Location": other_server.url})
-    with Client.init(kubo_at(server, provider_token=TOKEN)) as client:
-        with pytest.raises(ProviderError, match="HTTP error 307"):
-            client.test_connection()
-    assert other_server.requests == []
-
-
 def test_every_option_of_the_layout_is_sent(client, server):
     server.reply(500, NOT_PINNED, headers=JSON)
     server.reply(200, lines({"Name": "file", "Hash": HELLO_CID, "Size": "5"}), headers=JSON)
     client.upload(b"hello", name="b c.txt")
     _, query = server.requests[1].target.split("?")
-    assert sorted(query.split("&")) == [
-        "chunker=size-1048576",
-        "cid-version=1",
-        "fscache=false",
-        "hash=sha2-256",
-        "inline=false",
-        "max-file-links=1024",
-        "nocopy=false",
-        "pin-name=b+c.txt",
-        "pin=true",
-        "preserve-mode=false",
-        "preserve-mtime=false",
-        "progress=false",
-        "raw-leaves=true",
-        "trickle=false",
-        "wrap-with-directory=false",
-    ]
+    assert " ".join(sorted(query.split("&"))) == (
+        "chunker=size-1048576 cid-version=1 fscache=false hash=sha2-256 inline=false "
+        "max-file-links=1024 nocopy=false pin-name=b+c.txt pin=true preserve-mode=false "
+        "preserve-mtime=false progress=false raw-leaves=true trickle=false "
+        "wrap-with-directory=false"
+    )
     assert b'filename="file"' in server.requests[1].body
 
 
@@ -368,8 +261,3 @@ def test_plain_http_to_another_machine_is_refused_only_with_a_token():
     with pytest.raises(ConfigError, match="plain HTTP"):
         ClientConfig(provider="kubo", pin_api_url=address, provider_token=TOKEN)
     ClientConfig(provider="kubo", pin_api_url=address, provider_token=TOKEN, allow_insecure=True)
-
-
-def test_each_provider_has_an_address_of_its_own():
-    assert ClientConfig(provider="kubo").api_url == "http://127.0.0.1:5001"
-    assert ClientConfig(provider="pinning").api_url == "https://api.pinata.cloud"
