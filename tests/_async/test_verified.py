@@ -1,6 +1,6 @@
 """Reads are verified, whichever gateway answers, in whichever way it can.
 
-The tests against Kubo's own gateway are in `test_hardening_16_kubo.py`.
+The tests against Kubo's own gateway are in `test_kubo_gateways.py`.
 """
 
 import errno

@@ -2,7 +2,7 @@
 # by scripts/generate_sync.py. Change the original instead.
 """Reads are verified, whichever gateway answers, in whichever way it can.
 
-The tests against Kubo's own gateway are in `test_hardening_16_kubo.py`.
+The tests against Kubo's own gateway are in `test_kubo_gateways.py`.
 """
 
 import errno
