@@ -38,6 +38,11 @@ class Between:
         """Apply the faults to the next requests with this method; None is for no fault."""
         self._faults.setdefault(method, deque()).extend(faults)
 
+    def apply(self, faults):
+        """Apply faults by method."""
+        for method, each in faults.items():
+            self.on(method, *each)
+
     def _reply(self, request):
         waiting = self._faults.get(request.method)
         fault = waiting.popleft() if waiting else None
@@ -54,6 +59,12 @@ class Between:
     @property
     def methods(self):
         return [request.method for request in self.server.requests]
+
+    @property
+    def requests(self):
+        """All requests: b is one that begins an upload, p a piece, h a question, g a look."""
+        letters = {"POST": "b", "PATCH": "p", "HEAD": "h", "GET": "g"}
+        return "".join(letters[method] for method in self.methods)
 
     @property
     def pieces(self):
