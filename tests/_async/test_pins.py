@@ -1,41 +1,73 @@
-"""What is pinned, as the client lists it: at the node, in the embedded store, and page by page."""
+"""Pins by all filters: in the embedded store, at the node, and as the service is asked for them."""
 
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
 from holdfast import AsyncClient, Pin
 from holdfast.content.cid import CID
-from holdfast.errors import AuthenticationError, ClientClosedError, ConfigError, ProviderError
+from holdfast.errors import (
+    ClientClosedError,
+    ConfigError,
+    InvalidCIDError,
+    ProviderError,
+    UnsupportedError,
+)
+from holdfast.repository import PinQuery, pin_queries
 from holdfast.testing import Scripted, ScriptedServer
-from tests.support import HELLO_CID, TOKEN, config_for
+from tests._async.spec_only import AsyncSpecOnly
+from tests.support import HELLO_CID, config_for
+
+EMPTY_FILE_V1 = "bafybeif7ztnhq65lumvvtr4ekcwd2ifwgm3awq4zfr3srh462rwyinlb4y"
 
 
-def row(number):
-    """A row as the service writes it, of the pin with this number."""
-    return {
-        "id": f"id-{number}",
-        "ipfs_pin_hash": str(CID.of_raw(str(number).encode())),
-        "size": number,
-        "user_id": "user",
-        "date_pinned": "2024-07-11T23:33:27.665Z",
-        "date_unpinned": None,
-        "metadata": {"name": f"name {number}", "keyvalues": {"n": number}},
-        "regions": [],
-        "mime_type": "text/plain",
-        "number_of_files": 2,
-    }
+@pytest.fixture
+def client(store_client):
+    return store_client
 
 
-def pages_of(rows):
-    """A script that gives `rows` as the service does, at most 1000 at a time."""
+async def names(pins):
+    return [pin.name async for pin in pins]
 
-    def script(request):
-        query = parse_qs(urlsplit(request.target).query)
-        start, count = int(query["pageOffset"][0]), int(query["pageLimit"][0])
-        return Scripted(body={"rows": rows[start : start + min(count, 1000)]})
 
-    return script
+async def three(client):
+    """Three pins, the newest last, with times that differ."""
+    for name, keyvalues in (
+        ("one", {"kind": "a", "n": 1}),
+        ("two", {"kind": "b", "n": 2}),
+        ("three", {"kind": "a", "n": 3, "done": True}),
+    ):
+        await client.store(name, name=name, keyvalues=keyvalues)
+        made = (await client.pins(limit=1))[0].created
+        while int(datetime.now(UTC).timestamp() * 1000) <= made:
+            pass
+
+
+async def test_pins_are_found_by_each_filter(client):
+    await three(client)
+    three_, two, one = await client.pins()
+    assert await names(client.iter_pins()) == ["three", "two", "one"]
+    assert await names(client.iter_pins(name="T")) == ["three", "two"]
+    assert await names(client.iter_pins(cid=two.cid)) == ["two"]
+    assert await names(client.iter_pins(cid=f"https://ipfs.io/ipfs/{two.cid}?x=1")) == ["two"]
+    assert await names(client.iter_pins(cid=HELLO_CID)) == []
+    assert await names(client.iter_pins(keyvalues={"kind": "a"})) == ["three", "one"]
+    assert await names(client.iter_pins(keyvalues={"kind": "a", "n": 3})) == ["three"]
+    assert await names(client.iter_pins(keyvalues={"kind": "a", "n": "3"})) == ["three"]
+    assert await names(client.iter_pins(keyvalues={"done": True})) == ["three"]
+    assert await names(client.iter_pins(keyvalues={"done": 1})) == []
+    assert await names(client.iter_pins(keyvalues={"missing": "x"})) == []
+    assert await names(client.iter_pins(keyvalues={})) == ["three", "two", "one"]
+    assert await names(client.iter_pins(since=two.created)) == ["three", "two"]
+    assert await names(client.iter_pins(until=two.created)) == ["two", "one"]
+    assert await names(client.iter_pins(since=two.created, until=two.created)) == ["two"]
+    assert await names(client.iter_pins(since=three_.created + 1)) == []
+    assert await names(client.iter_pins(limit=2)) == ["three", "two"]
+    assert await names(client.iter_pins(keyvalues={"kind": "a"}, limit=1)) == ["three"]
+    assert await names(client.iter_pins(name="o", keyvalues={"n": 1})) == ["one"]
+    assert await client.pins(cid=one.cid, keyvalues={"n": 1}) == [one]
 
 
 async def test_pins_of_the_node(node):
@@ -53,178 +85,204 @@ async def test_pins_of_the_node(node):
         assert (left.cid, left.name, left.size) == (first.cid, "One.txt", 1)
 
 
-async def test_pins_of_the_embedded_store(tmp_path):
-    async with await AsyncClient.init(path=tmp_path) as client:
-        record = await client.upload(b"1", name="one.txt")
-        await client.upload(b"2", name="two.txt")
-        (pin,) = await client.pins(name="ONE")
-        assert (pin.cid, pin.name) == (record.cid, "one.txt")
-        assert len(await client.pins(limit=1)) == 1
+async def test_a_time_may_be_a_datetime_in_any_zone(client):
+    await three(client)
+    _, two, _ = await client.pins()
+    moment = datetime.fromtimestamp(two.created / 1000, timezone(timedelta(hours=5)))
+    assert await names(client.iter_pins(since=moment)) == ["three", "two"]
+    assert await names(client.iter_pins(until=moment)) == ["two", "one"]
+    later = moment + timedelta(milliseconds=1)
+    assert await names(client.iter_pins(since=later)) == ["three"]
 
 
-async def test_a_row_becomes_a_pin(server, client):
-    server.reply(200, {"rows": [row(7)]})
-    assert await client.pins(name="a b") == [
-        Pin(
-            id="id-7",
-            cid=str(CID.of_raw(b"7")),
-            name="name 7",
-            keyvalues={"n": 7},
-            size=7,
-            files=2,
-            type="text/plain",
-            created=1720740807665,
-        )
-    ]
-    (request,) = server.requests
-    assert (request.method, urlsplit(request.target).path) == ("GET", "/data/pinList")
-    assert parse_qs(urlsplit(request.target).query) == {
-        "status": ["pinned"],
-        "includeCount": ["false"],
-        "pageLimit": ["1000"],
-        "pageOffset": ["0"],
-        "metadata[name]": ["a b"],
-    }
-    assert request.headers["authorization"] == f"Bearer {TOKEN}"
+async def test_a_cid_is_found_in_both_versions(client):
+    old = client.with_options(cid_version=0)
+    record = await old.upload(b"in version 0")
+    parsed = CID.parse(record.cid)
+    as_v1 = str(CID(1, parsed.codec, parsed.hash_code, parsed.digest))
+    assert [pin.cid for pin in await client.pins(cid=record.cid)] == [record.cid]
+    assert [pin.cid for pin in await client.pins(cid=as_v1)] == [record.cid]
 
 
-async def test_what_the_service_leaves_out_is_empty(server, client):
-    server.reply(
-        200,
-        {"rows": [{**row(1), "metadata": None, "mime_type": None, "number_of_files": None}]},
-    )
-    (pin,) = await client.pins()
-    assert (pin.name, pin.keyvalues, pin.type, pin.files) == ("", {}, "", 1)
+async def test_unpinned_content_is_not_found(client):
+    record = await client.store([1], name="gone", keyvalues={"a": "b"})
+    await client.revoke(record.cid)
+    assert await client.pins(cid=record.cid) == []
+    assert await client.pins(keyvalues={"a": "b"}) == []
 
 
 @pytest.mark.parametrize(
-    ("there", "limit", "wanted", "asked"),
+    ("arguments", "kind", "words"),
     [
-        (2500, None, 2500, [1000, 1000, 1000]),
-        (2000, None, 2000, [1000, 1000, 1000]),
-        (2500, 1700, 1700, [1000, 701]),
-        (2500, 20, 20, [20]),
-        (0, None, 0, [1000]),
+        ({"name": 5}, TypeError, "name must be a string"),
+        ({"cid": "x"}, InvalidCIDError, "Invalid CID"),
+        ({"cid": f"{HELLO_CID}/a"}, InvalidCIDError, "Invalid CID"),
+        ({"keyvalues": [1]}, TypeError, "keyvalues must be a mapping"),
+        ({"keyvalues": {"a": None}}, TypeError, "must be a string, a number or a bool"),
+        ({"keyvalues": {"a": float("nan")}}, ValueError, "must be a finite number"),
+        ({"since": datetime(2026, 1, 1)}, ValueError, r"since has no time zone: write since\."),  # noqa: DTZ001
+        ({"until": datetime(2026, 1, 1)}, ValueError, "until has no time zone"),  # noqa: DTZ001
+        ({"since": 1.5}, TypeError, "since must be a datetime or a whole number of milliseconds"),
+        ({"since": True}, TypeError, "since must be a datetime"),
+        ({"since": "2026-01-01"}, TypeError, "not str"),
+        ({"since": -1}, ValueError, "between the years 1970 and 9999"),
+        ({"until": 10**15}, ValueError, "between the years 1970 and 9999"),
+        ({"limit": 0}, ValueError, "limit must be at least 1"),
+        ({"limit": -1}, ValueError, "limit must be at least 1"),
+        ({"limit": "1"}, TypeError, "limit must be a whole number"),
+        ({"limit": 1.5}, TypeError, "limit must be a whole number"),
+        ({"limit": True}, TypeError, "limit must be a whole number"),
     ],
 )
-async def test_pages_are_fetched_until_there_are_enough(there, limit, wanted, asked):
-    rows = [row(number) for number in range(there)]
-    with ScriptedServer(pages_of(rows)) as server:
-        async with await AsyncClient.init(config_for(server)) as client:
-            pins = await client.pins(limit=limit)
-    assert [pin.id for pin in pins] == [each["id"] for each in rows[:wanted]]
-    limits = [
-        int(parse_qs(urlsplit(each.target).query)["pageLimit"][0]) for each in server.requests
-    ]
-    assert limits == asked
-
-
-async def test_a_pin_that_moves_to_the_next_page_is_given_once():
-    rows = [row(number) for number in range(1500)]
-
-    def script(request):
-        reply = pages_of(rows)(request)
-        rows.insert(0, row(9999))  # somebody pins meanwhile
-        return reply
-
-    with ScriptedServer(script) as server:
-        async with await AsyncClient.init(config_for(server)) as client:
-            pins = await client.pins()
-    assert [pin.id for pin in pins] == [f"id-{number}" for number in range(1500)]
-
-
-@pytest.mark.parametrize("there", [900, 1000, 1500, 2000, 3500])
-@pytest.mark.parametrize("kept", [0, 1, 3])
-@pytest.mark.parametrize("limit", [None, 1200])
-async def test_pins_that_are_revoked_in_the_loop_hide_no_others(there, kept, limit):
-    """All are revoked, or all but every third one, or one at the end of the first page."""
-    rows = [row(number) for number in range(there)]
-    stays = {0: set(), 1: {"id-999"}, 3: {f"id-{number}" for number in range(0, there, 3)}}[kept]
-    with ScriptedServer(pages_of(rows)) as server:
-        async with await AsyncClient.init(config_for(server)) as client:
-            found = []
-            async for pin in client.iter_pins(limit=limit):
-                found.append(pin.id)
-                if pin.id not in stays:
-                    rows[:] = [each for each in rows if each["id"] != pin.id]
-    assert found == [f"id-{number}" for number in range(there)][:limit]
-
-
-async def test_a_page_with_many_notes_is_read_whole(server, client):
-    notes = {f"key {number}": "x" * 255 for number in range(10)}
-    rows = [{**row(number), "metadata": {"name": "n", "keyvalues": notes}} for number in range(999)]
-    server.reply(200, {"rows": rows})
-    assert len(await client.pins()) == 999
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"<html>Please log in</html>",
-        [],
-        {},
-        {"rows": None},
-        {"rows": 5},
-        {"rows": [1]},
-        {"rows": [{}]},
-        {"rows": [{**row(1), "ipfs_pin_hash": "not a CID"}]},
-        {"rows": [{**row(1), "ipfs_pin_hash": 5}]},
-        {"rows": [{**row(1), "size": "many"}]},
-        {"rows": [{**row(1), "date_pinned": "yesterday"}]},
-        {"rows": [{**row(1), "date_pinned": None}]},
-        {"rows": [{**row(1), "metadata": "text"}]},
-        {"rows": [{**row(1), "metadata": {"name": "n", "keyvalues": 5}}]},
-    ],
-)
-async def test_a_reply_that_is_no_list_of_pins_is_a_provider_error(server, client, body):
-    server.reply(200, body)
-    with pytest.raises(ProviderError, match="not a list of pins"):
-        await client.pins()
-
-
-async def test_a_refusal_is_the_errors_of_the_spec(server, client):
-    server.reply(401, {"error": {"details": "expired"}})
-    with pytest.raises(AuthenticationError, match=r"^HTTP error 401$"):
-        await client.pins()
-
-
-async def test_bad_arguments_are_refused_before_anything_is_sent(server, client):
-    with pytest.raises(TypeError, match="name must be a string"):
-        await client.pins(name=5)
-    for limit in ("1", 1.5, True):
-        with pytest.raises(TypeError, match="limit must be a whole number"):
-            await client.pins(limit=limit)
-    for limit in (0, -1):
-        with pytest.raises(ValueError, match="limit must be at least 1"):
-            await client.pins(limit=limit)
-    await client.aclose()
-    with pytest.raises(ClientClosedError):
-        await client.pins()
+async def test_bad_filters_are_refused_at_once(server, arguments, kind, words):
+    async with await AsyncClient.init(config_for(server)) as client:
+        with pytest.raises(kind, match=words):
+            client.iter_pins(**arguments)
+        with pytest.raises(kind, match=words):
+            await client.pins(**arguments)
     assert server.requests == []
 
 
+async def test_a_closed_client_finds_nothing(client):
+    await client.aclose()
+    with pytest.raises(ClientClosedError):
+        client.iter_pins()
+    with pytest.raises(ClientClosedError):
+        await client.pins()
+
+
+async def test_closing_ends_the_list_at_the_next_page(client, monkeypatch):
+    monkeypatch.setattr(pin_queries, "PAGE", 1)
+    monkeypatch.setattr("holdfast.protocol.pin_api.PAGE_LIMIT", 1)
+    await three(client)
+    pins = client.iter_pins()
+    await anext(pins)
+    await client.aclose()
+    with pytest.raises(ClientClosedError):
+        await anext(pins)
+
+
+# As the service is asked
+
+
+def row(number, *, cid=None, **about):
+    return {
+        "id": f"id-{number}",
+        "ipfs_pin_hash": cid or str(CID.of_raw(str(number).encode())),
+        "size": 1,
+        "date_pinned": "2024-07-11T23:33:27.665Z",
+        **about,
+    }
+
+
+def query_of(request):
+    return {key: value for key, (value,) in parse_qs(urlsplit(request.target).query).items()}
+
+
+async def test_pages_are_fetched_as_they_are_needed():
+    rows = [row(number) for number in range(2500)]
+
+    def script(request):
+        start = int(query_of(request)["pageOffset"])
+        return Scripted(body={"rows": rows[start : start + 1000]})
+
+    with ScriptedServer(script) as server:
+        async with await AsyncClient.init(config_for(server)) as client:
+            pins = client.iter_pins()
+            assert server.requests == []
+            assert (await anext(pins)).id == "id-0"
+            assert len(server.requests) == 1
+            count = 1
+            async for _ in pins:
+                count += 1
+                if count == 1001:
+                    break
+            assert len(server.requests) == 2
+            # Nothing of the list is held: the connection and the place among the calls are free.
+            server.reply(200, {"message": "hello"})
+            assert await client.test_connection() is True
+
+
+async def test_a_failure_in_the_middle_comes_after_the_pins_before(server):
+    async with await AsyncClient.init(config_for(server)) as client:
+        server.reply(200, {"rows": [row(number) for number in range(1000)]})
+        server.reply(500, {"error": "no more"})
+        pins = client.iter_pins()
+        assert [(await anext(pins)).id for _ in range(1000)][-1] == "id-999"
+        with pytest.raises(ProviderError, match="no more"):
+            await anext(pins)
+
+
+# Providers that can only list
+
+
+class AsyncLister(AsyncSpecOnly):
+    """The methods of the spec, and a list by name."""
+
+    lists = 0
+
+    async def list_pins(self, *, name=None, limit=None):
+        self.lists += 1
+        return [Pin(id=str(n), cid=HELLO_CID, name=f"{name} {n}") for n in range(limit or 5)]
+
+
 async def test_a_provider_that_cannot_list_says_so():
-    class AsyncSilent:
-        async def put_json(self, text, *, name):
-            return HELLO_CID
-
-        async def get_json(self, cid):
-            return None
-
-        async def put_file(self, source, *, name, progress=None):
-            return HELLO_CID
-
-        async def get_file(self, cid, *, to=None, progress=None):
-            return None
-
-        async def delete(self, cid):
-            pass
-
-        async def test_authentication(self):
-            pass
-
-        async def aclose(self):
-            pass
+    class AsyncSilent(AsyncSpecOnly):
+        """The methods of the spec."""
 
     with pytest.raises(ConfigError, match="Silent cannot list what it keeps"):
         await AsyncClient(AsyncSilent()).pins()
+
+
+async def test_a_provider_that_only_lists_takes_name_and_limit():
+    client = AsyncClient(AsyncLister())
+    assert await names(client.iter_pins(name="x", limit=2)) == ["x 0", "x 1"]
+    assert [pin.name for pin in await client.pins(name="x", limit=1)] == ["x 0"]
+
+
+@pytest.mark.parametrize(
+    "wanted", [{"cid": HELLO_CID}, {"keyvalues": {"a": 1}}, {"since": 1}, {"until": 1}]
+)
+async def test_a_provider_that_only_lists_takes_no_other_filter(wanted):
+    provider = AsyncLister()
+    words = "Lister can only list pins by name; leave the other filters out"
+    with pytest.raises(UnsupportedError, match=words):
+        AsyncClient(provider).iter_pins(**wanted)
+    with pytest.raises(UnsupportedError, match=words):
+        await AsyncClient(provider).pins(**wanted)
+    assert provider.lists == 0
+
+
+# Pages of the embedded store
+
+
+async def test_pages_of_the_store_neither_repeat_nor_miss_pins(memory_folder, monkeypatch):
+    monkeypatch.setattr(pin_queries, "PAGE", 3)
+    async with await AsyncClient.init(path=memory_folder) as client:
+        for number in range(20):
+            await client.store(number, name=f"<{number}>")
+        wanted = [pin.name for pin in await client.pins()]
+        assert await names(client.iter_pins()) == wanted
+        assert await names(client.iter_pins(limit=7)) == wanted[:7]
+        found = []
+        async for pin in client.iter_pins():
+            found.append(pin.name)
+            if len(found) < 4:  # pins that are made or removed meanwhile move nothing
+                await client.store(f"new {len(found)}")
+                await client.revoke((await client.pins(name=wanted[-len(found)]))[0].cid)
+    assert found == wanted[:17]
+
+
+async def test_many_pins_of_one_moment_are_all_found(monkeypatch):
+    """A page may end among pins of the same time, several times."""
+    monkeypatch.setattr(pin_queries, "PAGE", 3)
+    pins = [Pin(id=str(n), cid=HELLO_CID, created=5 if n < 10 else 4) for n in range(13)]
+
+    def find(query):
+        latest = 9 if query.created_to is None else query.created_to
+        return [pin for pin in pins if pin.created <= latest][: query.limit]
+
+    for limit in (None, 1, 3, 5, 12, 13, 99):
+        query = replace(PinQuery(), limit=limit)
+        found = [pin for page in pin_queries.pin_pages(find, query) for pin in page]
+        assert found == pins[:limit]

@@ -16,8 +16,6 @@ from holdfast.errors import (
     UnsupportedError,
     VerificationError,
 )
-from holdfast.provider import PinFilter
-from holdfast.testing import Scripted, ScriptedServer
 from tests.pinata import DENIED, FILE_ID, GROUP, file_row, files, uploaded, v3_config
 from tests.support import EMPTY_FILE_V0, HELLO_CID, TOKEN, pinned, raw_cid
 
@@ -189,70 +187,6 @@ def test_a_folder_that_only_v3_could_take_and_does_not_is_refused(server, photos
 
 
 # Pins
-
-
-def test_pages_follow_the_token(server, v3_client):
-    server.reply(200, files(file_row(), token="MTcy"))
-    server.reply(200, files(file_row(cid="pending", id="x"), file_row(id=OTHER_ID)))
-    pins = v3_client.pins()
-    assert [pin.id for pin in pins] == [FILE_ID, OTHER_ID]
-    assert [request.target for request in server.requests] == [
-        "/v3/files/public?limit=1000&order=DESC",
-        "/v3/files/public?limit=1000&order=DESC&pageToken=MTcy",
-    ]
-    (first, _) = pins
-    assert (first.name, first.size, first.type, first.created) == (
-        "hello.txt",
-        5,
-        "text/plain",
-        CREATED,
-    )
-
-
-def test_filters_are_sent_or_applied_here(server, v3_client):
-    rows = [file_row(id=name, name=name, keyvalues={"k": "1"}) for name in ("Report", "b", "c")]
-    server.reply(200, files(*rows, file_row(id="d", name="no report", keyvalues={"k": "2"})))
-    wanted = PinFilter(name="report", keyvalues={"k": 1}, until=CREATED)
-    found = [pin.id for pin in v3_client.provider.find_pins(wanted)]
-    assert found == ["Report"]
-    assert server.requests[0].target.endswith("order=DESC&keyvalues%5Bk%5D=1")
-
-
-def test_a_list_ends_at_the_time_that_is_wanted(server, v3_client):
-    old = file_row(id="old", created_at="2020-01-01T00:00:00Z")
-    server.reply(200, files(file_row(), old, token="more"))
-    assert [pin.id for pin in v3_client.pins(since=CREATED)] == [FILE_ID]
-    assert len(server.requests) == 1
-
-
-def test_a_cid_is_also_looked_for_in_its_other_version(server, v3_client):
-    server.reply(200, files())
-    other = "bafybeif7ztnhq65lumvvtr4ekcwd2ifwgm3awq4zfr3srh462rwyinlb4y"
-    server.reply(200, files(file_row(other)))
-    assert [pin.cid for pin in v3_client.pins(cid=EMPTY_FILE_V0)] == [other]
-    assert [
-        f"cid={cid}" in request.target
-        for cid, request in zip((EMPTY_FILE_V0, other), server.requests, strict=True)
-    ] == [True, True]
-
-
-@pytest.mark.parametrize(
-    "body", [{"data": {"files": {}}}, {"data": {}}, files({"id": 1}), files(5)], ids=str
-)
-def test_a_reply_that_is_no_list_is_an_error(server, v3_client, body):
-    server.reply(200, body)
-    with pytest.raises(ProviderError, match="not a list of files"):
-        v3_client.pins()
-
-
-def test_empty_pages_come_to_an_end(v3_client, server, monkeypatch):
-    monkeypatch.setattr("holdfast.protocol.pin_api.MAX_ROWS", 5000)
-    endless = ScriptedServer(lambda request: Scripted(body=files(token=f"{len(request.target)}")))
-    with endless:
-        with Client.init(v3_config(endless)) as client:
-            with pytest.raises(ProviderError, match="did not end it"):
-                client.pins()
-    assert len(endless.requests) == 6
 
 
 def test_update_changes_the_file_with_the_cid(server, v3_client):

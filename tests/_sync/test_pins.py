@@ -1,43 +1,75 @@
 # WARNING: this file is generated from tests/_async/test_pins.py
 # by scripts/generate_sync.py. Change the original instead.
-"""What is pinned, as the client lists it: at the node, in the embedded store, and page by page."""
+"""Pins by all filters: in the embedded store, at the node, and as the service is asked for them."""
 
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
 from holdfast import Client, Pin
 from holdfast.content.cid import CID
-from holdfast.errors import AuthenticationError, ClientClosedError, ConfigError, ProviderError
+from holdfast.errors import (
+    ClientClosedError,
+    ConfigError,
+    InvalidCIDError,
+    ProviderError,
+    UnsupportedError,
+)
+from holdfast.repository import PinQuery, pin_queries
 from holdfast.testing import Scripted, ScriptedServer
-from tests.support import HELLO_CID, TOKEN, config_for
+from tests._sync.spec_only import SpecOnly
+from tests.support import HELLO_CID, config_for
+
+EMPTY_FILE_V1 = "bafybeif7ztnhq65lumvvtr4ekcwd2ifwgm3awq4zfr3srh462rwyinlb4y"
 
 
-def row(number):
-    """A row as the service writes it, of the pin with this number."""
-    return {
-        "id": f"id-{number}",
-        "ipfs_pin_hash": str(CID.of_raw(str(number).encode())),
-        "size": number,
-        "user_id": "user",
-        "date_pinned": "2024-07-11T23:33:27.665Z",
-        "date_unpinned": None,
-        "metadata": {"name": f"name {number}", "keyvalues": {"n": number}},
-        "regions": [],
-        "mime_type": "text/plain",
-        "number_of_files": 2,
-    }
+@pytest.fixture
+def client(store_client):
+    return store_client
 
 
-def pages_of(rows):
-    """A script that gives `rows` as the service does, at most 1000 at a time."""
+def names(pins):
+    return [pin.name for pin in pins]
 
-    def script(request):
-        query = parse_qs(urlsplit(request.target).query)
-        start, count = int(query["pageOffset"][0]), int(query["pageLimit"][0])
-        return Scripted(body={"rows": rows[start : start + min(count, 1000)]})
 
-    return script
+def three(client):
+    """Three pins, the newest last, with times that differ."""
+    for name, keyvalues in (
+        ("one", {"kind": "a", "n": 1}),
+        ("two", {"kind": "b", "n": 2}),
+        ("three", {"kind": "a", "n": 3, "done": True}),
+    ):
+        client.store(name, name=name, keyvalues=keyvalues)
+        made = (client.pins(limit=1))[0].created
+        while int(datetime.now(UTC).timestamp() * 1000) <= made:
+            pass
+
+
+def test_pins_are_found_by_each_filter(client):
+    three(client)
+    three_, two, one = client.pins()
+    assert names(client.iter_pins()) == ["three", "two", "one"]
+    assert names(client.iter_pins(name="T")) == ["three", "two"]
+    assert names(client.iter_pins(cid=two.cid)) == ["two"]
+    assert names(client.iter_pins(cid=f"https://ipfs.io/ipfs/{two.cid}?x=1")) == ["two"]
+    assert names(client.iter_pins(cid=HELLO_CID)) == []
+    assert names(client.iter_pins(keyvalues={"kind": "a"})) == ["three", "one"]
+    assert names(client.iter_pins(keyvalues={"kind": "a", "n": 3})) == ["three"]
+    assert names(client.iter_pins(keyvalues={"kind": "a", "n": "3"})) == ["three"]
+    assert names(client.iter_pins(keyvalues={"done": True})) == ["three"]
+    assert names(client.iter_pins(keyvalues={"done": 1})) == []
+    assert names(client.iter_pins(keyvalues={"missing": "x"})) == []
+    assert names(client.iter_pins(keyvalues={})) == ["three", "two", "one"]
+    assert names(client.iter_pins(since=two.created)) == ["three", "two"]
+    assert names(client.iter_pins(until=two.created)) == ["two", "one"]
+    assert names(client.iter_pins(since=two.created, until=two.created)) == ["two"]
+    assert names(client.iter_pins(since=three_.created + 1)) == []
+    assert names(client.iter_pins(limit=2)) == ["three", "two"]
+    assert names(client.iter_pins(keyvalues={"kind": "a"}, limit=1)) == ["three"]
+    assert names(client.iter_pins(name="o", keyvalues={"n": 1})) == ["one"]
+    assert client.pins(cid=one.cid, keyvalues={"n": 1}) == [one]
 
 
 def test_pins_of_the_node(node):
@@ -55,178 +87,204 @@ def test_pins_of_the_node(node):
         assert (left.cid, left.name, left.size) == (first.cid, "One.txt", 1)
 
 
-def test_pins_of_the_embedded_store(tmp_path):
-    with Client.init(path=tmp_path) as client:
-        record = client.upload(b"1", name="one.txt")
-        client.upload(b"2", name="two.txt")
-        (pin,) = client.pins(name="ONE")
-        assert (pin.cid, pin.name) == (record.cid, "one.txt")
-        assert len(client.pins(limit=1)) == 1
+def test_a_time_may_be_a_datetime_in_any_zone(client):
+    three(client)
+    _, two, _ = client.pins()
+    moment = datetime.fromtimestamp(two.created / 1000, timezone(timedelta(hours=5)))
+    assert names(client.iter_pins(since=moment)) == ["three", "two"]
+    assert names(client.iter_pins(until=moment)) == ["two", "one"]
+    later = moment + timedelta(milliseconds=1)
+    assert names(client.iter_pins(since=later)) == ["three"]
 
 
-def test_a_row_becomes_a_pin(server, client):
-    server.reply(200, {"rows": [row(7)]})
-    assert client.pins(name="a b") == [
-        Pin(
-            id="id-7",
-            cid=str(CID.of_raw(b"7")),
-            name="name 7",
-            keyvalues={"n": 7},
-            size=7,
-            files=2,
-            type="text/plain",
-            created=1720740807665,
-        )
-    ]
-    (request,) = server.requests
-    assert (request.method, urlsplit(request.target).path) == ("GET", "/data/pinList")
-    assert parse_qs(urlsplit(request.target).query) == {
-        "status": ["pinned"],
-        "includeCount": ["false"],
-        "pageLimit": ["1000"],
-        "pageOffset": ["0"],
-        "metadata[name]": ["a b"],
-    }
-    assert request.headers["authorization"] == f"Bearer {TOKEN}"
+def test_a_cid_is_found_in_both_versions(client):
+    old = client.with_options(cid_version=0)
+    record = old.upload(b"in version 0")
+    parsed = CID.parse(record.cid)
+    as_v1 = str(CID(1, parsed.codec, parsed.hash_code, parsed.digest))
+    assert [pin.cid for pin in client.pins(cid=record.cid)] == [record.cid]
+    assert [pin.cid for pin in client.pins(cid=as_v1)] == [record.cid]
 
 
-def test_what_the_service_leaves_out_is_empty(server, client):
-    server.reply(
-        200,
-        {"rows": [{**row(1), "metadata": None, "mime_type": None, "number_of_files": None}]},
-    )
-    (pin,) = client.pins()
-    assert (pin.name, pin.keyvalues, pin.type, pin.files) == ("", {}, "", 1)
+def test_unpinned_content_is_not_found(client):
+    record = client.store([1], name="gone", keyvalues={"a": "b"})
+    client.revoke(record.cid)
+    assert client.pins(cid=record.cid) == []
+    assert client.pins(keyvalues={"a": "b"}) == []
 
 
 @pytest.mark.parametrize(
-    ("there", "limit", "wanted", "asked"),
+    ("arguments", "kind", "words"),
     [
-        (2500, None, 2500, [1000, 1000, 1000]),
-        (2000, None, 2000, [1000, 1000, 1000]),
-        (2500, 1700, 1700, [1000, 701]),
-        (2500, 20, 20, [20]),
-        (0, None, 0, [1000]),
+        ({"name": 5}, TypeError, "name must be a string"),
+        ({"cid": "x"}, InvalidCIDError, "Invalid CID"),
+        ({"cid": f"{HELLO_CID}/a"}, InvalidCIDError, "Invalid CID"),
+        ({"keyvalues": [1]}, TypeError, "keyvalues must be a mapping"),
+        ({"keyvalues": {"a": None}}, TypeError, "must be a string, a number or a bool"),
+        ({"keyvalues": {"a": float("nan")}}, ValueError, "must be a finite number"),
+        ({"since": datetime(2026, 1, 1)}, ValueError, r"since has no time zone: write since\."),  # noqa: DTZ001
+        ({"until": datetime(2026, 1, 1)}, ValueError, "until has no time zone"),  # noqa: DTZ001
+        ({"since": 1.5}, TypeError, "since must be a datetime or a whole number of milliseconds"),
+        ({"since": True}, TypeError, "since must be a datetime"),
+        ({"since": "2026-01-01"}, TypeError, "not str"),
+        ({"since": -1}, ValueError, "between the years 1970 and 9999"),
+        ({"until": 10**15}, ValueError, "between the years 1970 and 9999"),
+        ({"limit": 0}, ValueError, "limit must be at least 1"),
+        ({"limit": -1}, ValueError, "limit must be at least 1"),
+        ({"limit": "1"}, TypeError, "limit must be a whole number"),
+        ({"limit": 1.5}, TypeError, "limit must be a whole number"),
+        ({"limit": True}, TypeError, "limit must be a whole number"),
     ],
 )
-def test_pages_are_fetched_until_there_are_enough(there, limit, wanted, asked):
-    rows = [row(number) for number in range(there)]
-    with ScriptedServer(pages_of(rows)) as server:
-        with Client.init(config_for(server)) as client:
-            pins = client.pins(limit=limit)
-    assert [pin.id for pin in pins] == [each["id"] for each in rows[:wanted]]
-    limits = [
-        int(parse_qs(urlsplit(each.target).query)["pageLimit"][0]) for each in server.requests
-    ]
-    assert limits == asked
-
-
-def test_a_pin_that_moves_to_the_next_page_is_given_once():
-    rows = [row(number) for number in range(1500)]
-
-    def script(request):
-        reply = pages_of(rows)(request)
-        rows.insert(0, row(9999))  # somebody pins meanwhile
-        return reply
-
-    with ScriptedServer(script) as server:
-        with Client.init(config_for(server)) as client:
-            pins = client.pins()
-    assert [pin.id for pin in pins] == [f"id-{number}" for number in range(1500)]
-
-
-@pytest.mark.parametrize("there", [900, 1000, 1500, 2000, 3500])
-@pytest.mark.parametrize("kept", [0, 1, 3])
-@pytest.mark.parametrize("limit", [None, 1200])
-def test_pins_that_are_revoked_in_the_loop_hide_no_others(there, kept, limit):
-    """All are revoked, or all but every third one, or one at the end of the first page."""
-    rows = [row(number) for number in range(there)]
-    stays = {0: set(), 1: {"id-999"}, 3: {f"id-{number}" for number in range(0, there, 3)}}[kept]
-    with ScriptedServer(pages_of(rows)) as server:
-        with Client.init(config_for(server)) as client:
-            found = []
-            for pin in client.iter_pins(limit=limit):
-                found.append(pin.id)
-                if pin.id not in stays:
-                    rows[:] = [each for each in rows if each["id"] != pin.id]
-    assert found == [f"id-{number}" for number in range(there)][:limit]
-
-
-def test_a_page_with_many_notes_is_read_whole(server, client):
-    notes = {f"key {number}": "x" * 255 for number in range(10)}
-    rows = [{**row(number), "metadata": {"name": "n", "keyvalues": notes}} for number in range(999)]
-    server.reply(200, {"rows": rows})
-    assert len(client.pins()) == 999
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"<html>Please log in</html>",
-        [],
-        {},
-        {"rows": None},
-        {"rows": 5},
-        {"rows": [1]},
-        {"rows": [{}]},
-        {"rows": [{**row(1), "ipfs_pin_hash": "not a CID"}]},
-        {"rows": [{**row(1), "ipfs_pin_hash": 5}]},
-        {"rows": [{**row(1), "size": "many"}]},
-        {"rows": [{**row(1), "date_pinned": "yesterday"}]},
-        {"rows": [{**row(1), "date_pinned": None}]},
-        {"rows": [{**row(1), "metadata": "text"}]},
-        {"rows": [{**row(1), "metadata": {"name": "n", "keyvalues": 5}}]},
-    ],
-)
-def test_a_reply_that_is_no_list_of_pins_is_a_provider_error(server, client, body):
-    server.reply(200, body)
-    with pytest.raises(ProviderError, match="not a list of pins"):
-        client.pins()
-
-
-def test_a_refusal_is_the_errors_of_the_spec(server, client):
-    server.reply(401, {"error": {"details": "expired"}})
-    with pytest.raises(AuthenticationError, match=r"^HTTP error 401$"):
-        client.pins()
-
-
-def test_bad_arguments_are_refused_before_anything_is_sent(server, client):
-    with pytest.raises(TypeError, match="name must be a string"):
-        client.pins(name=5)
-    for limit in ("1", 1.5, True):
-        with pytest.raises(TypeError, match="limit must be a whole number"):
-            client.pins(limit=limit)
-    for limit in (0, -1):
-        with pytest.raises(ValueError, match="limit must be at least 1"):
-            client.pins(limit=limit)
-    client.close()
-    with pytest.raises(ClientClosedError):
-        client.pins()
+def test_bad_filters_are_refused_at_once(server, arguments, kind, words):
+    with Client.init(config_for(server)) as client:
+        with pytest.raises(kind, match=words):
+            client.iter_pins(**arguments)
+        with pytest.raises(kind, match=words):
+            client.pins(**arguments)
     assert server.requests == []
 
 
+def test_a_closed_client_finds_nothing(client):
+    client.close()
+    with pytest.raises(ClientClosedError):
+        client.iter_pins()
+    with pytest.raises(ClientClosedError):
+        client.pins()
+
+
+def test_closing_ends_the_list_at_the_next_page(client, monkeypatch):
+    monkeypatch.setattr(pin_queries, "PAGE", 1)
+    monkeypatch.setattr("holdfast.protocol.pin_api.PAGE_LIMIT", 1)
+    three(client)
+    pins = client.iter_pins()
+    next(pins)
+    client.close()
+    with pytest.raises(ClientClosedError):
+        next(pins)
+
+
+# As the service is asked
+
+
+def row(number, *, cid=None, **about):
+    return {
+        "id": f"id-{number}",
+        "ipfs_pin_hash": cid or str(CID.of_raw(str(number).encode())),
+        "size": 1,
+        "date_pinned": "2024-07-11T23:33:27.665Z",
+        **about,
+    }
+
+
+def query_of(request):
+    return {key: value for key, (value,) in parse_qs(urlsplit(request.target).query).items()}
+
+
+def test_pages_are_fetched_as_they_are_needed():
+    rows = [row(number) for number in range(2500)]
+
+    def script(request):
+        start = int(query_of(request)["pageOffset"])
+        return Scripted(body={"rows": rows[start : start + 1000]})
+
+    with ScriptedServer(script) as server:
+        with Client.init(config_for(server)) as client:
+            pins = client.iter_pins()
+            assert server.requests == []
+            assert (next(pins)).id == "id-0"
+            assert len(server.requests) == 1
+            count = 1
+            for _ in pins:
+                count += 1
+                if count == 1001:
+                    break
+            assert len(server.requests) == 2
+            # Nothing of the list is held: the connection and the place among the calls are free.
+            server.reply(200, {"message": "hello"})
+            assert client.test_connection() is True
+
+
+def test_a_failure_in_the_middle_comes_after_the_pins_before(server):
+    with Client.init(config_for(server)) as client:
+        server.reply(200, {"rows": [row(number) for number in range(1000)]})
+        server.reply(500, {"error": "no more"})
+        pins = client.iter_pins()
+        assert [(next(pins)).id for _ in range(1000)][-1] == "id-999"
+        with pytest.raises(ProviderError, match="no more"):
+            next(pins)
+
+
+# Providers that can only list
+
+
+class Lister(SpecOnly):
+    """The methods of the spec, and a list by name."""
+
+    lists = 0
+
+    def list_pins(self, *, name=None, limit=None):
+        self.lists += 1
+        return [Pin(id=str(n), cid=HELLO_CID, name=f"{name} {n}") for n in range(limit or 5)]
+
+
 def test_a_provider_that_cannot_list_says_so():
-    class Silent:
-        def put_json(self, text, *, name):
-            return HELLO_CID
-
-        def get_json(self, cid):
-            return None
-
-        def put_file(self, source, *, name, progress=None):
-            return HELLO_CID
-
-        def get_file(self, cid, *, to=None, progress=None):
-            return None
-
-        def delete(self, cid):
-            pass
-
-        def test_authentication(self):
-            pass
-
-        def close(self):
-            pass
+    class Silent(SpecOnly):
+        """The methods of the spec."""
 
     with pytest.raises(ConfigError, match="Silent cannot list what it keeps"):
         Client(Silent()).pins()
+
+
+def test_a_provider_that_only_lists_takes_name_and_limit():
+    client = Client(Lister())
+    assert names(client.iter_pins(name="x", limit=2)) == ["x 0", "x 1"]
+    assert [pin.name for pin in client.pins(name="x", limit=1)] == ["x 0"]
+
+
+@pytest.mark.parametrize(
+    "wanted", [{"cid": HELLO_CID}, {"keyvalues": {"a": 1}}, {"since": 1}, {"until": 1}]
+)
+def test_a_provider_that_only_lists_takes_no_other_filter(wanted):
+    provider = Lister()
+    words = "Lister can only list pins by name; leave the other filters out"
+    with pytest.raises(UnsupportedError, match=words):
+        Client(provider).iter_pins(**wanted)
+    with pytest.raises(UnsupportedError, match=words):
+        Client(provider).pins(**wanted)
+    assert provider.lists == 0
+
+
+# Pages of the embedded store
+
+
+def test_pages_of_the_store_neither_repeat_nor_miss_pins(memory_folder, monkeypatch):
+    monkeypatch.setattr(pin_queries, "PAGE", 3)
+    with Client.init(path=memory_folder) as client:
+        for number in range(20):
+            client.store(number, name=f"<{number}>")
+        wanted = [pin.name for pin in client.pins()]
+        assert names(client.iter_pins()) == wanted
+        assert names(client.iter_pins(limit=7)) == wanted[:7]
+        found = []
+        for pin in client.iter_pins():
+            found.append(pin.name)
+            if len(found) < 4:  # pins that are made or removed meanwhile move nothing
+                client.store(f"new {len(found)}")
+                client.revoke((client.pins(name=wanted[-len(found)]))[0].cid)
+    assert found == wanted[:17]
+
+
+def test_many_pins_of_one_moment_are_all_found(monkeypatch):
+    """A page may end among pins of the same time, several times."""
+    monkeypatch.setattr(pin_queries, "PAGE", 3)
+    pins = [Pin(id=str(n), cid=HELLO_CID, created=5 if n < 10 else 4) for n in range(13)]
+
+    def find(query):
+        latest = 9 if query.created_to is None else query.created_to
+        return [pin for pin in pins if pin.created <= latest][: query.limit]
+
+    for limit in (None, 1, 3, 5, 12, 13, 99):
+        query = replace(PinQuery(), limit=limit)
+        found = [pin for page in pin_queries.pin_pages(find, query) for pin in page]
+        assert found == pins[:limit]

@@ -7,7 +7,6 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from holdfast import Client, ClientConfig
-from holdfast.content.cid import CID
 from holdfast.errors import (
     AuthenticationError,
     ConfigError,
@@ -18,10 +17,10 @@ from holdfast.errors import (
     RequestTimeoutError,
     UnsupportedError,
 )
-from holdfast.provider import PinFilter, PinInfo
+from holdfast.provider import PinInfo
 from holdfast.providers import PSAProvider
 from tests.psa import CALLS, CREATED_MS, EACH_CALL, REQUEST_ID, psa_config, results, row
-from tests.support import EMPTY_DIRECTORY_V0, HELLO_CID, TOKEN, raw_cid
+from tests.support import HELLO_CID, TOKEN, raw_cid
 
 OTHER_ID = "ac5308a1-de49-40a3-9f5c-d20f1bb6206d"
 ORIGIN = "/dns/node.example.com/tcp/4001/p2p/12D3KooWNode"
@@ -135,103 +134,6 @@ def test_another_cid_in_the_reply_is_an_error(server, psa_client):
     server.reply(202, row(raw_cid(b"other"), status="queued"))
     with pytest.raises(ProviderError, match="replied with another CID"):
         psa_client.pin(HELLO_CID)
-
-
-# Finding
-
-
-def test_both_versions_of_a_cid_are_asked_for(server, psa_client):
-    old = CID.parse(EMPTY_DIRECTORY_V0)
-    new = str(CID(1, old.codec, old.hash_code, old.digest))
-    server.reply(200, results(row(new)))
-    (pin,) = psa_client.pins(cid=EMPTY_DIRECTORY_V0)
-    assert pin.cid == new
-    assert query_of(server.requests[0])["cid"] == f"{EMPTY_DIRECTORY_V0},{new}"
-    assert "," in server.requests[0].target
-
-
-def test_names_and_key_values_are_compared_here(server, psa_client):
-    rows = [
-        row(requestid="1", name="Low tide", meta={"n": "1"}),
-        row(requestid="2", name="high tide", meta={"n": "2"}),
-        row(requestid="3", name="LOW water", meta={"n": "1"}, created="2020-07-27T17:32:27Z"),
-    ]
-    for _ in range(3):
-        server.reply(200, results(*rows))
-    assert [pin.id for pin in psa_client.pins(name="low")] == ["1", "3"]
-    assert [pin.id for pin in psa_client.pins(name="low", keyvalues={"n": 1})] == ["1", "3"]
-    assert [pin.id for pin in psa_client.pins(keyvalues={"n": 2})] == ["2"]
-    for request in server.requests:
-        assert "name" not in query_of(request)
-
-
-def test_times_are_filters_of_the_service_and_checked_here(server, psa_client):
-    server.reply(
-        200, results(row(requestid="1"), row(requestid="2", created="2019-01-01T00:00:00Z"))
-    )
-    found = psa_client.pins(since=CREATED_MS, until=CREATED_MS)
-    assert [pin.id for pin in found] == ["1"]
-    query = query_of(server.requests[0])
-    assert query["after"] == "2020-07-27T17:32:28.275Z"
-    assert query["before"] == "2020-07-27T17:32:28.277Z"
-
-
-def page_of(first, count, **changes):
-    return [
-        row(requestid=f"r{number}", created=f"2020-07-27T17:32:28.{999 - number:03}Z", **changes)
-        for number in range(first, first + count)
-    ]
-
-
-def test_pages_follow_the_exact_time_of_the_last_row(server, psa_client):
-    """A service may send fewer rows than it is asked for."""
-    server.reply(200, results(*page_of(0, 10), count=25))
-    server.reply(200, results(*page_of(10, 10), count=15))
-    server.reply(200, results(*page_of(20, 5), count=5))
-    assert [pin.id for pin in psa_client.pins()] == [f"r{n}" for n in range(25)]
-    befores = [query_of(request).get("before") for request in server.requests]
-    assert befores == [None, "2020-07-27T17:32:28.990Z", "2020-07-27T17:32:28.980Z"]
-
-
-def test_a_service_that_counts_only_the_page_is_asked_again_after_a_full_page(server, psa_client):
-    server.reply(200, results(*page_of(0, 3), count=3))
-    server.reply(200, results())
-    found = psa_client.provider.find_pins(PinFilter(), limit=4)
-    server.requests.clear()
-    assert [pin.id for pin in found] == ["r0", "r1", "r2"]
-    assert query_of(server.requests[0])["limit"] == "4"
-    assert len(server.requests) == 1  # three of four: that was all
-
-
-@pytest.mark.parametrize("count", [25, 3])
-def test_a_service_whose_pages_repeat_is_an_error(server, psa_client, count):
-    for _ in range(3):
-        server.reply(200, results(*page_of(0, 10), count=count + 10))
-    with pytest.raises(ProviderError, match="sent the same pins again"):
-        psa_client.pins()
-
-
-def test_a_limit_ends_the_list(server, psa_client):
-    server.reply(200, results(*page_of(0, 2), count=500))
-    assert len(psa_client.pins(limit=2)) == 2
-    assert query_of(server.requests[0])["limit"] == "2"
-
-
-def test_failed_requests_are_no_pins(server, psa_client):
-    server.reply(200, results(row(status="failed"), row(requestid=OTHER_ID, status="queued")))
-    assert [(pin.id, pin.state) for pin in psa_client.pins()] == [(OTHER_ID, "queued")]
-
-
-def test_other_spellings_and_fields_of_services_are_read(server, psa_client):
-    odd = row(
-        status="backfilling", name=None, meta=None, info={"dag_size": "unknown", "x": [1]}, extra=1
-    )
-    odd["requestId"] = odd.pop("requestid")
-    del odd["delegates"], odd["created"]
-    server.reply(200, results(odd))
-    (pin,) = psa_client.pins()
-    assert (pin.id, pin.state, pin.size, pin.created) == (REQUEST_ID, "pinning", None, None)
-    assert (pin.name, pin.keyvalues) == ("", {})
 
 
 # Changing and removing
@@ -388,69 +290,6 @@ def test_a_reply_of_something_else_is_an_error(server, psa_client, call, body):
     with pytest.raises(ProviderError, match=r"not that of a pinning service|is not a list of pin"):
         CALLS[call](psa_client)
     assert len(server.requests) == 1
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"requestid": None},
-        {"requestid": ""},
-        {"requestid": ["x"]},
-        {"requestid": ".."},
-        {"requestid": "x" * 2000},
-        {"status": None},
-        {"created": 5},
-        {"created": "yesterday"},
-        {"created": "2020-07-27T17:32:28Z" + "0" * 200},
-        {"pin": None},
-        {"pin": {"cid": "nonsense"}},
-        {"pin": {"cid": HELLO_CID, "meta": [1]}},
-    ],
-    ids=str,
-)
-def test_a_row_of_another_form_is_an_error(server, psa_client, changes):
-    server.reply(200, results({**row(), **changes}))
-    with pytest.raises(ProviderError, match="is not a list of pin requests"):
-        psa_client.pins()
-    server.reply(200, results())
-    server.reply(202, {**row(status="queued"), **changes})
-    with pytest.raises(ProviderError, match="is not a pin request"):
-        psa_client.pin(HELLO_CID)
-
-
-@pytest.mark.parametrize(
-    "rows",
-    [
-        [row(created=None)],
-        [row(requestid="1", created="2020-07-27T17:32:27Z"), row(requestid="2")],
-    ],
-    ids=["no time", "no order"],
-)
-def test_a_list_without_order_cannot_be_followed(server, psa_client, rows):
-    """IPFS Cluster has such lists. What fits on a page is no problem."""
-    server.reply(200, results(*rows, count=5))
-    with pytest.raises(ProviderError, match="not sorted by time"):
-        psa_client.pins()
-    server.reply(200, results(*rows, count=5))
-    assert len(psa_client.pins(limit=len(rows))) == len(rows)
-    server.reply(200, results(*rows))
-    assert len(psa_client.pins()) == len(rows)
-
-
-def test_rows_of_the_same_time_are_not_lost_between_pages(server, psa_client):
-    times = ["2020-07-27T17:32:29Z", *["2020-07-27T17:32:28Z"] * 4]
-    rows = [row(requestid=f"{n}", created=created) for n, created in enumerate(times)]
-    server.reply(200, results(*rows[:3], count=5))
-    server.reply(200, results(*rows[1:], count=4))
-    assert [pin.id for pin in psa_client.pins()] == list("01234")
-    assert query_of(server.requests[1])["before"] == "2020-07-27T17:32:28.001Z"
-
-
-def test_a_huge_page_is_not_read(server, psa_client):
-    body = b'{"count":1,"results":[' + b" " * (17 << 20) + b"]}"
-    server.reply(200, body)
-    with pytest.raises(ProviderError):
-        psa_client.pins()
 
 
 def test_a_lost_reply_to_a_deletion_is_a_success(server):

@@ -1,0 +1,472 @@
+"""Lists of pins page by page, at each service: what is asked for, what is read, and every end.
+
+The lists are pure: they build requests and read replies. So these tests need no server.
+"""
+
+import json
+from itertools import count
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+
+from holdfast import Pin
+from holdfast.config.secret import Secret
+from holdfast.content.cid import CID
+from holdfast.errors import AuthenticationError, ProviderError
+from holdfast.protocol import pin_api
+from holdfast.protocol.http import Reply
+from holdfast.protocol.pinata import PinataAPI, PinataOptions
+from holdfast.protocol.pinning import PinningAPI
+from holdfast.protocol.psa import PSAAPI
+from holdfast.provider import PinFilter
+from tests import pinata, psa
+from tests.support import EMPTY_FILE_V0, HELLO_CID, TOKEN
+
+EMPTY_FILE_V1 = "bafybeif7ztnhq65lumvvtr4ekcwd2ifwgm3awq4zfr3srh462rwyinlb4y"
+URL, SECRET = "https://api.example", Secret(TOKEN)
+OPTIONS = PinataOptions(network="public", group=None, expires=None, upload_url=URL, spool=True)
+APIS = {
+    "pinning": PinningAPI(URL, SECRET, 1),
+    "pinata": PinataAPI(URL, SECRET, cid_version=1, options=OPTIONS, clock=lambda: 0),
+    "psa": PSAAPI(URL, SECRET),
+}
+SAME_AGAIN = "the provider sent the same pins again in place of the next page: try again"
+REPEATS = "the provider repeats pins in its list: 5,000 rows did not end it"
+PAST, MOMENT = "2020-01-01T00:00:00Z", 1720740807665
+
+
+def row(number, **changes):
+    """A row of the pinning API, of the pin with this number."""
+    return {
+        "id": f"id-{number}",
+        "ipfs_pin_hash": str(CID.of_raw(str(number).encode())),
+        "size": number,
+        "date_pinned": "2024-07-11T23:33:27.665Z",
+        "metadata": {"name": f"name {number}", "keyvalues": {"n": number}},
+        **changes,
+    }
+
+
+def read_list(service, reply, *, limit=None, **wanted):
+    """List pins of a service that answers a query with `reply(query)`: the pins, and all queries.
+
+    An error takes the place of the pins.
+    """
+    pages = APIS[service].pages(PinFilter(**wanted), limit=limit)
+    pins, queries = [], []
+    try:
+        while pages.wanted:
+            queries.append(dict(parse_qsl(urlsplit(pages.request().url).query)))
+            pins += pages.read(Reply(200, {}, json.dumps(reply(queries[-1])).encode()))
+    except ProviderError as error:
+        return str(error), queries
+    return pins, queries
+
+
+def ids(pins):
+    return pins if isinstance(pins, str) else [pin.id for pin in pins]
+
+
+def in_turn(*replies):
+    """Replies that come one after the other, whatever is asked."""
+    waiting = iter(replies)
+    return lambda *_: next(waiting)
+
+
+# The pinning API: pages by offset, which move when pins are made or removed
+
+
+def read_numbers(page, limit=None):
+    """The numbers of the pins that `page(offset, limit)` has, and the offsets and limits asked."""
+
+    def reply(query):
+        numbers = page(int(query["pageOffset"]), int(query["pageLimit"]))
+        return {"rows": [row(number) for number in numbers]}
+
+    pins, queries = read_list("pinning", reply, limit=limit)
+    if not isinstance(pins, str):
+        pins = [int(pin.id.removeprefix("id-")) for pin in pins]
+    return pins, [(int(query["pageOffset"]), int(query["pageLimit"])) for query in queries]
+
+
+def full(*offsets):
+    return [(offset, 1000) for offset in offsets]
+
+
+def numbered(numbers, known=0):
+    """Pages that have new pins for ever, after the first `known` ones."""
+    return lambda _, n: [*range(known), *(next(numbers) for _ in range(n - known))]
+
+
+def overlapping(offset, limit):
+    """Ten pins are made between any two pages: the last ten of a page are on the next one too."""
+    start = offset - 10 * (offset // 999)
+    return range(start, min(2500, start + limit))
+
+
+# fmt: off
+PAGES = {
+    "offset ignored": (lambda _, n: range(n), None, SAME_AGAIN, full(0, 999)),
+    "offset and limit ignored": (lambda *_: range(1000), 1500, SAME_AGAIN, [(0, 1000), (999, 501)]),
+    "another order": (lambda o, n: range(n)[:: -1 if o else 1], None, SAME_AGAIN, full(0, 999)),
+    "a short page again": (lambda o, n: range(5 if o else n), None, SAME_AGAIN, full(0, 999)),
+    "a circle": (lambda o, n: range(o % 3000, o % 3000 + n), None, SAME_AGAIN,
+                 full(0, 999, 1998, 2997, 3996)),
+    "one pin for ever": (lambda _, n: [7] * n, None, SAME_AGAIN, full(0, 999)),
+    "overlap": (overlapping, None, range(2500), full(0, 999, 1998)),
+    "a last page of known pins": (lambda o, _: range(996, 1000) if o else range(1000), None,
+                                  range(1000), full(0, 999)),
+    "a page that begins with a new pin": (lambda o, _: range(o + 1, 1500) if o else range(1000),
+                                          None, range(1500), full(0, 999, 0, 999)),
+    "larger than asked for": (in_turn(range(1500), range(1499, 3000), range(2999, 3010)), None,
+                              range(3010), full(0, 1499, 2999)),
+    "larger than the limit": (lambda *_: range(1000), 20, range(20), [(0, 20)]),
+    "a limit and repeated pins": (in_turn(range(1000), range(990, 1491), range(1490, 1600)), 1500,
+                                  range(1500), [(0, 1000), (999, 501), (1499, 10)]),
+    "2500": (lambda o, n: range(2500)[o:o + n], None, range(2500), full(0, 999, 1998)),
+    "2000": (lambda o, n: range(2000)[o:o + n], None, range(2000), full(0, 999, 1998)),
+    "2500, limit 1700": (lambda o, n: range(2500)[o:o + n], 1700, range(1700),
+                         [(0, 1000), (999, 701)]),
+    "none": (lambda *_: (), None, (), full(0)),
+}
+LIMITED = {
+    "never a known pin": ("MAX_ROWS", 5000, numbered(count()), None, REPEATS, 6),
+    "one new pin on each page": ("MAX_ROWS", 5000, numbered(count(1000), 999), None, REPEATS, 6),
+    "too many pins": ("MAX_PINS", 2500, lambda o, n: range(o, o + n), None,
+                      "the provider lists more than 2,500 pins: set a limit, or filter by name", 3),
+    "as many as may be": ("MAX_PINS", 2500, lambda o, n: range(2500)[o:o + n], None,
+                          range(2500), 3),
+    "a limit below": ("MAX_PINS", 2500, lambda o, n: range(o, o + n), 2400, range(2400), 3),
+    "too many bytes": ("MAX_LIST_BYTES", 300_000, lambda o, n: range(o, o + n), None,
+                       "the provider's list of pins is longer than 300,000 bytes", 2),
+}
+# fmt: on
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_pages_are_a_list_or_an_error(name):
+    page, limit, expected, asked = PAGES[name]
+    expected = expected if isinstance(expected, str) else list(expected)
+    assert read_numbers(page, limit) == (expected, asked)
+
+
+@pytest.mark.parametrize("name", LIMITED)
+def test_no_list_is_endless(monkeypatch, name):
+    assert (pin_api.MAX_PINS, pin_api.MAX_ROWS, pin_api.MAX_LIST_BYTES) == (10**6, 2 * 10**6, 2**30)
+    setting, value, page, limit, expected, pages = LIMITED[name]
+    monkeypatch.setattr(pin_api, setting, value)
+    found, asked = read_numbers(page, limit)
+    assert found == (expected if isinstance(expected, str) else list(expected))
+    assert len(asked) == pages
+
+
+def test_a_pin_that_moves_to_the_next_page_is_given_once():
+    numbers = [*range(1500)]
+
+    def page(offset, limit):
+        numbers.insert(0, 9999 + len(numbers))  # somebody pins meanwhile
+        return numbers[1:][offset : offset + limit] if not offset else numbers[offset:][:limit]
+
+    assert read_numbers(page)[0] == list(range(1500))
+
+
+@pytest.mark.parametrize("total", [900, 1000, 1500, 2000, 3500])
+@pytest.mark.parametrize("stays", ["none", "one", "every third"])
+@pytest.mark.parametrize("limit", [None, 1200])
+def test_pins_that_are_revoked_in_the_loop_hide_no_others(total, stays, limit):
+    """All are revoked, or all but every third one, or one at the end of the first page."""
+    staying = {"none": (), "one": {999}, "every third": range(0, total, 3)}[stays]
+    numbers = [*range(total)]
+    pages = APIS["pinning"].pages(PinFilter(), limit=limit)
+    found = []
+    while pages.wanted:
+        query = dict(parse_qsl(urlsplit(pages.request().url).query))
+        start = int(query["pageOffset"])
+        rows = [row(number) for number in numbers[start : start + int(query["pageLimit"])]]
+        new = [pin.size for pin in pages.read(Reply(200, {}, json.dumps({"rows": rows}).encode()))]
+        found += new
+        gone = {number for number in new if number not in staying}
+        numbers = [number for number in numbers if number not in gone]
+    assert found == list(range(total))[:limit]
+
+
+def test_all_filters_are_sent():
+    wanted = {"since": MOMENT, "until": MOMENT, "keyvalues": {"a": "ü", "b": 2}}
+    _, [query] = read_list(
+        "pinning", lambda _: {"rows": []}, limit=7, name="x", cid=HELLO_CID, **wanted
+    )
+    conditions = json.loads(query.pop("metadata[keyvalues]"))
+    assert conditions == {"a": {"value": "ü", "op": "eq"}, "b": {"value": 2, "op": "eq"}}
+    assert query == {
+        "status": "pinned",
+        "includeCount": "false",
+        "pageLimit": "7",
+        "pageOffset": "0",
+        "metadata[name]": "x",
+        "cid": HELLO_CID,
+        "pinStart": "2024-07-11T23:33:27.665Z",
+        "pinEnd": "2024-07-11T23:33:27.665Z",
+    }
+
+
+def test_a_service_that_ignores_a_filter_is_asked_for_full_pages():
+    rows = [row(number) for number in range(2500)]
+
+    def reply(query):
+        start = int(query["pageOffset"])
+        return {"rows": rows[start : start + int(query["pageLimit"])]}
+
+    pins, queries = read_list("pinning", reply, limit=2, keyvalues={"n": 1500})
+    assert ids(pins) == ["id-1500"]
+    asked = [(query["pageOffset"], query["pageLimit"]) for query in queries]
+    assert asked == [("0", "2"), ("1", "1000"), ("1000", "1000"), ("1999", "1000")]
+
+
+# What all services share: a pin of each, by number
+
+
+def v3_row(number, cid=HELLO_CID, **changes):
+    return pinata.file_row(cid, id=f"id-{number}", **changes)
+
+
+# fmt: off
+LISTS = {
+    "pinning": lambda *rows: {"rows": [*rows]},
+    "pinata": pinata.files,
+    "psa": psa.results,
+}
+INEXACT = {  # pins of which only the first one is wanted
+    "pinning": [row(number, ipfs_pin_hash=cid, date_pinned=time,
+                    metadata={"name": "a n", "keyvalues": {"k": value}})
+                for number, cid, time, value in (
+                    (1, HELLO_CID, "2024-07-11T23:33:27.665Z", "1"),
+                    (2, EMPTY_FILE_V0, "2024-07-11T23:33:27.665Z", "1"),
+                    (3, HELLO_CID, "2024-07-11T23:33:27.665Z", "12"),
+                    (4, HELLO_CID, PAST, "1"), (5, HELLO_CID, "2030-01-01T00:00:00Z", "1"))],
+    "pinata": [v3_row(number, cid, created_at=time, name=name, keyvalues={"k": value})
+               for number, cid, time, name, value in (
+                   (1, HELLO_CID, "2024-07-11T23:33:27.665Z", "a N", "1"),
+                   (2, EMPTY_FILE_V0, "2024-07-11T23:33:27.665Z", "a n", "1"),
+                   (3, HELLO_CID, "2024-07-11T23:33:27.665Z", "a n", "12"),
+                   (4, HELLO_CID, "2030-01-01T00:00:00Z", "a n", "1"),
+                   (5, HELLO_CID, "2024-07-11T23:33:27.665Z", "other", "1"))],
+    "psa": [psa.row(cid, requestid=f"id-{number}", created=time, name=name, meta={"k": value})
+            for number, cid, time, name, value in (
+                (1, HELLO_CID, "2024-07-11T23:33:27.665Z", "a N", "1"),
+                (2, EMPTY_FILE_V0, "2024-07-11T23:33:27.665Z", "a n", "1"),
+                (3, HELLO_CID, "2024-07-11T23:33:27.665Z", "a n", "12"),
+                (4, HELLO_CID, PAST, "a n", "1"),
+                (5, HELLO_CID, "2024-07-11T23:33:27.665Z", "other", "1"))],
+}
+ODD = {  # rows of another form
+    "pinning": [
+        *({"ipfs_pin_hash": each} for each in ("not a CID", 5)),
+        *({"date_pinned": each} for each in ("yesterday", None)),
+        *({"metadata": each} for each in ("text", {"name": "n", "keyvalues": 5})),
+        *({"id": each} for each in (None, "", True, 1.5, [], {})), {"size": "many"},
+    ],
+    "pinata": [{"cid": 5}, {"cid": "x"}, {"id": None}, {"size": "x"}, {"created_at": 5}],
+    "psa": [
+        *({"requestid": each} for each in (None, "", ["x"], ".", "..", "x" * 2000)),
+        *({"created": each} for each in (5, "yesterday", "2020-07-27T17:32:28Z" + "0" * 200)),
+        *({"pin": each} for each in (None, {"cid": "x"}, {"cid": HELLO_CID, "meta": [1]})),
+        {"status": None},
+    ],
+}
+GOOD = {"pinning": row(1), "pinata": v3_row(1), "psa": psa.row()}
+NO_LIST = {
+    "pinning": ("not a list of pins", [[], {}, {"rows": None}, {"rows": 5}, {"rows": [1]}]),
+    "pinata": (r"not a list of files|not the v3 API's: no data",
+               [[], {}, {"data": {"files": {}}}, {"data": {}}, pinata.files(5)]),
+    "psa": ("not that of a pinning service|is not a list of pin requests",
+            [None, [], {}, {"results": 5}, {"results": [5]}]),
+}
+# fmt: on
+
+
+@pytest.mark.parametrize("service", APIS)
+def test_what_an_inexact_service_sends_too_is_left_out(service):
+    wanted = {"cid": HELLO_CID, "keyvalues": {"k": 1}, "since": MOMENT, "until": MOMENT}
+    name = None if service == "pinning" else "N"
+    reply = LISTS[service](*INEXACT[service])
+    assert ids(read_list(service, lambda _: reply, name=name, **wanted)[0]) == ["id-1"]
+
+
+@pytest.mark.parametrize(
+    ("service", "changes"),
+    [(service, changes) for service in ODD for changes in ODD[service]],
+    ids=str,
+)
+def test_a_row_of_another_form_is_an_error(service, changes):
+    assert len(read_list(service, lambda _: LISTS[service](GOOD[service]))[0]) == 1
+    error, _ = read_list(service, lambda _: LISTS[service]({**GOOD[service], **changes}))
+    assert "the provider's reply is not a list of" in error
+
+
+@pytest.mark.parametrize("service", NO_LIST)
+def test_a_reply_that_is_no_list_is_an_error(service):
+    words, bodies = NO_LIST[service]
+    for body in (b"<html>Please log in</html>", b"\xff", b"", *bodies):
+        text = body if isinstance(body, bytes) else json.dumps(body).encode()
+        with pytest.raises(ProviderError, match=words):
+            APIS[service].pages(PinFilter(), limit=None).read(Reply(200, {}, text))
+    assert APIS[service].pages(PinFilter(), limit=None).request().max_reply == 16 << 20
+    with pytest.raises(AuthenticationError, match=r"^HTTP error 401$"):
+        APIS[service].pages(PinFilter(), limit=None).read(Reply(401, {}, b'{"error":"expired"}'))
+
+
+@pytest.mark.parametrize("service", ["pinning", "pinata"])
+def test_a_cid_without_a_pin_is_asked_for_in_its_other_version(service):
+    rows = {"pinning": row(1, ipfs_pin_hash=EMPTY_FILE_V0), "pinata": v3_row(1, EMPTY_FILE_V0)}
+    empty = LISTS[service]()
+    pins, queries = read_list(
+        service, in_turn(empty, LISTS[service](rows[service])), cid=EMPTY_FILE_V1
+    )
+    assert [pin.cid for pin in pins] == [EMPTY_FILE_V0]
+    assert [query["cid"] for query in queries] == [EMPTY_FILE_V1, EMPTY_FILE_V0]
+    pins, queries = read_list(service, lambda _: empty, cid=EMPTY_FILE_V0)
+    assert [query["cid"] for query in queries] == [EMPTY_FILE_V0, EMPTY_FILE_V1]
+    # The CID of a raw block has one version only.
+    assert [query["cid"] for query in read_list(service, lambda _: empty, cid=HELLO_CID)[1]] == [
+        HELLO_CID
+    ]
+
+
+@pytest.mark.parametrize("service", APIS)
+def test_what_a_service_leaves_out_is_empty(service):
+    left_out = {
+        "pinning": row(1, metadata=None, mime_type=None, number_of_files=None),
+        "pinata": v3_row(1, keyvalues=None, name=None, mime_type=None, number_of_files=None),
+        "psa": psa.row(name=None, meta=None, info=None),
+    }
+    [pin], _ = read_list(service, lambda _: LISTS[service](left_out[service]))
+    assert (pin.name, pin.keyvalues, pin.type, pin.files) == ("", {}, "", 1)
+
+
+def test_a_row_becomes_a_pin():
+    given = row(7, mime_type="text/plain", number_of_files=2, user_id="user", regions=[])
+    assert read_list("pinning", lambda _: {"rows": [given]})[0] == [
+        Pin(
+            id="id-7",
+            cid=str(CID.of_raw(b"7")),
+            name="name 7",
+            keyvalues={"n": 7},
+            size=7,
+            files=2,
+            type="text/plain",
+            created=MOMENT,
+        )
+    ]
+
+
+# The v3 API: pages by token
+
+
+def test_pages_follow_the_token():
+    first = pinata.files(v3_row(1), token="MTcy")
+    second = pinata.files(v3_row(2, "pending"), v3_row(3))
+    pins, queries = read_list("pinata", in_turn(first, second), keyvalues={"k": "1"})
+    assert ids(pins) == []
+    pins, queries = read_list("pinata", in_turn(first, second))
+    assert ids(pins) == ["id-1", "id-3"]
+    assert (pins[0].name, pins[0].size, pins[0].created) == ("hello.txt", 5, 1724770671486)
+    assert queries == [
+        {"limit": "1000", "order": "DESC"},
+        {"limit": "1000", "order": "DESC", "pageToken": "MTcy"},
+    ]
+
+
+def test_a_list_ends_at_the_time_that_is_wanted():
+    page = pinata.files(v3_row(1), v3_row(2, created_at=PAST), token="more")
+    pins, queries = read_list("pinata", lambda _: page, since=1724770671486, keyvalues={"a": 1})
+    assert (ids(pins), [query["keyvalues[a]"] for query in queries]) == ([], ["1"])
+    assert ids(read_list("pinata", lambda _: page, since=1724770671486)[0]) == ["id-1"]
+
+
+def test_empty_pages_come_to_an_end(monkeypatch):
+    monkeypatch.setattr(pin_api, "MAX_ROWS", 5000)
+    found, queries = read_list("pinata", lambda query: pinata.files(token=f"{len(query)}"))
+    assert (found, len(queries)) == (REPEATS, 6)
+
+
+# The Pinning Services API: pages by time
+
+
+def requests(*times, first=0, **changes):
+    return [
+        psa.row(requestid=f"r{number}", created=created, **changes)
+        for number, created in enumerate(times, first)
+    ]
+
+
+def seconds(first, count):
+    return [f"2020-07-27T17:32:28.{999 - number:03}Z" for number in range(first, first + count)]
+
+
+def befores(queries):
+    return [query.get("before") for query in queries]
+
+
+def test_pages_follow_the_exact_time_of_the_last_row():
+    """A service may send fewer rows than it is asked for."""
+    replies = [
+        psa.results(*requests(*seconds(first, size), first=first), count=25 - first)
+        for first, size in ((0, 10), (10, 10), (20, 5))
+    ]
+    pins, queries = read_list("psa", in_turn(*replies))
+    assert ids(pins) == [f"r{number}" for number in range(25)]
+    assert befores(queries) == [None, "2020-07-27T17:32:28.990Z", "2020-07-27T17:32:28.980Z"]
+    assert queries[0] == {"status": "queued,pinning,pinned", "limit": "1000"}
+
+
+def test_fewer_rows_than_asked_for_are_all_if_the_service_counts_the_page_only():
+    page = psa.results(*requests(*seconds(0, 3)), count=3)
+    pins, [query] = read_list("psa", lambda _: page, limit=4)
+    assert (len(pins), query["limit"]) == (3, "4")
+    _, queries = read_list("psa", in_turn(page, psa.results()), limit=3)
+    assert len(queries) == 1
+
+
+def test_the_same_page_again_is_an_error():
+    page = psa.results(*requests(*seconds(0, 10)), count=35)
+    assert read_list("psa", lambda _: page)[0] == SAME_AGAIN
+
+
+@pytest.mark.parametrize("times", [[None], ["2020-07-27T17:32:27Z", psa.CREATED]])
+def test_a_list_without_order_cannot_be_followed(times):
+    """IPFS Cluster has such lists. What fits on a page is no problem."""
+    rows = requests(*times)
+    more = psa.results(*rows, count=5)
+    assert "not sorted by time" in read_list("psa", lambda _: more)[0]
+    assert len(read_list("psa", lambda _: more, limit=len(rows))[0]) == len(rows)
+    assert len(read_list("psa", lambda _: psa.results(*rows))[0]) == len(rows)
+
+
+def test_rows_of_the_same_time_are_not_lost_between_pages():
+    rows = requests("2020-07-27T17:32:29Z", *["2020-07-27T17:32:28Z"] * 4)
+    replies = psa.results(*rows[:3], count=5), psa.results(*rows[1:], count=4)
+    pins, queries = read_list("psa", in_turn(*replies))
+    assert ids(pins) == [f"r{number}" for number in range(5)]
+    assert befores(queries) == [None, "2020-07-27T17:32:28.001Z"]
+
+
+def test_times_and_both_versions_of_a_cid_are_filters_of_the_service():
+    wanted = {"since": psa.CREATED_MS, "until": psa.CREATED_MS, "cid": EMPTY_FILE_V0, "name": "x"}
+    _, [query] = read_list("psa", lambda _: psa.results(), **wanted)
+    assert query["after"] == "2020-07-27T17:32:28.275Z"
+    assert query["before"] == "2020-07-27T17:32:28.277Z"
+    assert query["cid"] == f"{EMPTY_FILE_V0},{EMPTY_FILE_V1}"
+    assert "name" not in query
+
+
+def test_other_states_spellings_and_fields_of_services_are_read():
+    failed, queued = psa.row(status="failed"), psa.row(requestid="q", status="queued")
+    odd = psa.row(status="backfilling", info={"dag_size": "unknown", "x": [1]}, extra=1)
+    odd["requestId"] = odd.pop("requestid")
+    del odd["delegates"], odd["created"]
+    pins, _ = read_list("psa", lambda _: psa.results(failed, queued, odd))
+    found = [(pin.id, pin.state, pin.size, pin.created) for pin in pins]
+    assert found == [
+        ("q", "queued", None, psa.CREATED_MS),
+        (psa.REQUEST_ID, "pinning", None, None),
+    ]
