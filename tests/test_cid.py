@@ -186,12 +186,59 @@ def test_cids_round_trip(version, codec, hash_code, digest):
         (f"https://{HELLO_CID}.ipfs.dweb.link/?x=/ipfs/{EMPTY_FILE_V0}", HELLO_CID, ()),
         (f"https://x.example/ipfs/{HELLO_CID}#/ipfs/{EMPTY_FILE_V0}", HELLO_CID, ()),
         (f"{HELLO_CID}/a\\b", HELLO_CID, ("a\\b",)),
+        (f"{HELLO_CID}", HELLO_CID, ()),
+        (f"  {HELLO_CID}\n", HELLO_CID, ()),
+        (f"/ipfs/{HELLO_CID}", HELLO_CID, ()),
+        (f"https://ipfs.io/ipfs/{HELLO_CID}", HELLO_CID, ()),
+        (f"https://ipfs.io/ipfs/{HELLO_CID}/", HELLO_CID, ()),
+        (f"https://ipfs.io/ipfs/{HELLO_CID}///", HELLO_CID, ()),
+        (f"https://ipfs.io/ipfs/{HELLO_CID}?download=true&x=/y", HELLO_CID, ()),
+        (f"https://ipfs.io/ipfs/{HELLO_CID}/?download=true", HELLO_CID, ()),
+        (f"https://ipfs.io/ipfs/{HELLO_CID}#top", HELLO_CID, ()),
+        (f"{HELLO_CID}?x=1", HELLO_CID, ()),
+        (f"{HELLO_CID}/", HELLO_CID, ()),
+        (f"ipfs://{HELLO_CID}", HELLO_CID, ()),
+        (f"ipfs://{HELLO_CID}/", HELLO_CID, ()),
+        (f"https://{HELLO_CID}.ipfs.dweb.link/", HELLO_CID, ()),
+        (f"https://{HELLO_CID}.ipfs.dweb.link", HELLO_CID, ()),
+        (f"https://gw.example/ipfs/{HELLO_CID}?next=/ipfs/other", HELLO_CID, ()),
     ],
 )
 def test_references_are_read(given, cid, path):
     reference = Reference.parse(given)
     assert (reference.text, reference.path) == (cid, path)
     assert Reference.parse(str(reference)) == reference
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "",
+        "  ",
+        "/ipfs/",
+        "https://ipfs.io/ipfs/",
+        "?x",
+        "not-a-cid",
+        "../../etc/passwd",
+        f"{HELLO_CID}x",
+        HELLO_CID[:-1],
+        "https://ipfs.io/ipfs/../api",
+        f"https://ipfs.io/ipfs/{HELLO_CID}/../x",
+        f"https://ipfs.io/ipfs/{HELLO_CID}/%2e%2e/x",
+        f"https://ipfs.io/ipfs/{HELLO_CID}/a%2Fb",
+        f"https://ipfs.io/ipfs/{HELLO_CID}//a",
+        f"{HELLO_CID}/a\r\nHost: evil",
+        f"{HELLO_CID} HTTP/1.1",
+        5,
+        None,
+        b"bytes",
+        "b" * 10_000_000,
+    ],
+    ids=lambda given: repr(given)[:40],
+)
+def test_what_is_no_reference_is_an_invalid_cid(given):
+    with pytest.raises(InvalidCIDError, match=r"^Invalid CID$"):
+        Reference.parse(given)
 
 
 def test_a_reference_is_its_own_text_and_is_not_parsed_again():

@@ -7,7 +7,6 @@ import os
 import pytest
 
 from holdfast import Client
-from holdfast.content.cid import CID, IDENTITY, RAW
 from holdfast.errors import (
     InvalidCIDError,
     NetworkError,
@@ -66,31 +65,20 @@ def test_retrieve_reads_json_whatever_the_content_type(server, client, media_typ
     assert client.retrieve(cid) == [1]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        b"",
-        b"not json",
-        b"[1] trailing",
-        b"NaN",
-        b"[Infinity]",
-        b"\xff\xfe",
-        b"[" * 100_000,
-        b"1" * 5000,
-        b"{'a': 1}",
-    ],
-    ids=[
-        "empty",
-        "text",
-        "trailing",
-        "nan",
-        "infinity",
-        "not utf-8",
-        "deep",
-        "huge int",
-        "python",
-    ],
-)
+NOT_JSON = {
+    "empty": b"",
+    "text": b"not json",
+    "trailing": b"[1] trailing",
+    "nan": b"NaN",
+    "infinity": b"[Infinity]",
+    "not utf-8": b"\xff\xfe",
+    "deep": b"[" * 100_000,
+    "huge int": b"1" * 5000,
+    "python": b"{'a': 1}",
+}
+
+
+@pytest.mark.parametrize("text", NOT_JSON.values(), ids=NOT_JSON)
 def test_what_is_not_json_is_a_serialization_error(server, client, text):
     server.reply(200, text)
     with pytest.raises(SerializationError):
@@ -111,32 +99,11 @@ def test_a_document_above_the_limit_is_a_serialization_error(server):
             client.retrieve(cid)
 
 
-@pytest.mark.parametrize(
-    "form",
-    [
-        "{cid}",
-        "  {cid}\n",
-        "/ipfs/{cid}",
-        "https://ipfs.io/ipfs/{cid}",
-        "https://ipfs.io/ipfs/{cid}/",
-        "https://ipfs.io/ipfs/{cid}///",
-        "https://ipfs.io/ipfs/{cid}?download=true&x=/y",
-        "https://ipfs.io/ipfs/{cid}/?download=true",
-        "https://ipfs.io/ipfs/{cid}#top",
-        "{cid}?x=1",
-        "{cid}/",
-        "ipfs://{cid}",
-        "ipfs://{cid}/",
-        "https://{cid}.ipfs.dweb.link/",
-        "https://{cid}.ipfs.dweb.link",
-        "https://gw.example/ipfs/{cid}?next=/ipfs/other",
-    ],
-)
 @pytest.mark.parametrize("operation", ["retrieve", "download", "revoke"])
-def test_a_cid_is_normalised_before_the_request(server, client, form, operation):
+def test_a_cid_is_normalised_before_the_request(server, client, operation):
     cid, text = document([1])
     server.reply(200, text)
-    getattr(client, operation)(form.format(cid=cid))
+    getattr(client, operation)(f"  https://ipfs.io/ipfs/{cid}/?download=true&x=/y\n")
     prefix = "/pinning/unpin/" if operation == "revoke" else "/ipfs/"
     assert server.requests[0].target == prefix + cid
 
@@ -148,32 +115,7 @@ def test_a_cid_is_sent_as_given_not_re_encoded(server, client):
     assert server.requests[0].target == f"/pinning/unpin/{upper}"
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        "",
-        "  ",
-        "/ipfs/",
-        "https://ipfs.io/ipfs/",
-        "?x",
-        "not-a-cid",
-        "../../etc/passwd",
-        f"{HELLO_CID}x",
-        HELLO_CID[:-1],
-        "https://ipfs.io/ipfs/../api",
-        f"https://ipfs.io/ipfs/{HELLO_CID}/../x",
-        f"https://ipfs.io/ipfs/{HELLO_CID}/%2e%2e/x",
-        f"https://ipfs.io/ipfs/{HELLO_CID}/a%2Fb",
-        f"https://ipfs.io/ipfs/{HELLO_CID}//a",
-        f"{HELLO_CID}/a\r\nHost: evil",
-        f"{HELLO_CID} HTTP/1.1",
-        5,
-        None,
-        b"bytes",
-        "b" * 10_000_000,
-    ],
-    ids=lambda given: repr(given)[:40],
-)
+@pytest.mark.parametrize("given", ["not-a-cid", None], ids=str)
 @pytest.mark.parametrize("operation", ["retrieve", "download", "receive", "revoke"])
 def test_what_is_not_a_cid_is_invalid_cid_and_nothing_is_sent(server, client, given, operation):
     with pytest.raises(InvalidCIDError) as caught:
@@ -225,35 +167,11 @@ def test_wrong_bytes_for_a_raw_cid_are_a_verification_error(server, client):
     assert not isinstance(caught.value, UnprovenError)
 
 
-def test_wrong_json_for_a_raw_cid_is_a_verification_error(server, client):
-    server.reply(200, b"[1]")
-    with pytest.raises(VerificationError):
-        client.retrieve(raw_cid(b"[2]"))
-
-
 def test_verify_false_is_a_plain_get(server):
     server.reply(200, b"hellO")
     with Client.init(config_for(server, verify=False)) as client:
         assert (client.download(HELLO_CID)).read() == b"hellO"
     assert len(server.requests) == 1
-
-
-def test_a_cid_that_carries_its_content_is_compared_with_it(server, client):
-    identity = str(CID(1, RAW, IDENTITY, b"inline"))
-    server.reply(200, b"inline")
-    assert (client.download(identity)).read() == b"inline"
-    for wrong in (b"other!", b"inlin", b"inline!", b""):
-        server.reply(200, wrong)
-        with pytest.raises(VerificationError):
-            client.download(identity)
-
-
-def test_a_hash_that_we_cannot_compute_is_unproven(server, client):
-    server.reply(200, b"x")
-    sha1 = CID(1, RAW, 0x11, bytes(20))
-    with pytest.raises(UnprovenError, match="verify=False"):
-        client.download(str(sha1))
-    assert server.requests == []
 
 
 def test_a_small_dag_pb_body_is_proven_without_a_further_request(server, client):

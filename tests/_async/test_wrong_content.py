@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from holdfast import AsyncClient, Client
+from holdfast import Client
 from holdfast.content.car import CarReader, write_car
 from holdfast.content.cid import CID, DAG_PB, IDENTITY, RAW, SHA2_256
 from holdfast.content.profiles import UNIXFS_V0_2015
@@ -21,8 +21,8 @@ from holdfast.errors import (
     UnprovenError,
     VerificationError,
 )
-from holdfast.protocol.gateway import RAW_TYPE
 from holdfast.testing import RunningNode, Scripted, ScriptedServer, forward_to, running_node
+from tests._async.reading import client_of
 from tests.content import Blocks, stream
 from tests.faulty import assert_shows_no_token, flipped, patient_config
 
@@ -67,11 +67,7 @@ def shelf():
 
 
 def flip(place):
-    def fault(leaves, _others):
-        leaf = leaves[place]
-        return _with(leaves, place, flipped(leaf, len(leaf) // 2))
-
-    return fault
+    return lambda leaves, _: _with(leaves, place, flipped(leaves[place], len(leaves[place]) // 2))
 
 
 def _with(leaves, place, leaf):
@@ -93,10 +89,6 @@ OTHER_FILE = "other valid file"
 HONEST = "no fault"
 
 
-def without_fault(leaves, _others):
-    return leaves
-
-
 class Liar:
     """The script of a gateway that changes the right file of one version.
 
@@ -109,7 +101,7 @@ class Liar:
         self.shelf = shelf
         self.version = version
         self.way = way
-        self.fault = FAULTS.get(fault, without_fault)
+        self.fault = FAULTS.get(fault, lambda leaves, _others: leaves)
         self.cid = shelf.cids[version, "right"]
         self.swap = shelf.cids[version, "other"] if fault == OTHER_FILE else self.cid
 
@@ -149,23 +141,33 @@ def blocks_of(archive):
 
 def queries(server):
     """What was asked of a gateway: the formats, "" for the plain body."""
-    found = []
-    for request in server.requests:
-        query = request.target.partition("?")[2]
-        found.append(query.partition("&")[0].removeprefix("format="))
-    return found
+    asked = (request.target.partition("?")[2] for request in server.requests)
+    return [query.partition("&")[0].removeprefix("format=") for query in asked]
 
 
-async def failed_download(gateway, cid, kind, folder):
+def patient(first, *others, **changes):
+    urls = [f"{each.url}/ipfs" for each in (first, *others)]
+    return patient_config(first, gateway_url=urls, **changes)
+
+
+@asynccontextmanager
+async def reading(*scripts, **changes):
+    """A patient client of gateways with these scripts, and the gateways."""
+    gateways = map(ScriptedServer, scripts)
+    async with client_of(*gateways, make_config=patient, **changes) as client_and_gateways:
+        yield client_and_gateways
+
+
+async def failed_download(script, cid, kind, folder, asked):
     """What a download raises, in time, without a token, and with no file left behind."""
-    config = patient_config(gateway, cache_path=folder / "cache")
     start = time.monotonic()
-    async with await AsyncClient.init(config) as client:
+    async with reading(script, cache_path=folder / "cache") as (client, gateway):
         with pytest.raises(kind) as caught:
             await client.download(cid, to=folder / "copy")
     assert time.monotonic() - start < 20
     assert_shows_no_token(caught.value)
     assert not (folder / "copy").exists()
+    assert queries(gateway) == asked
     return caught.value
 
 
@@ -177,26 +179,24 @@ each_fault = pytest.mark.parametrize("fault", [*FAULTS, OTHER_FILE])
 async def test_wrong_content_beside_right_blocks_is_a_verification_error(
     shelf, version, fault, tmp_path
 ):
-    with ScriptedServer(Liar(shelf, version, "blocks", fault)) as liar:
-        cid = shelf.cids[version, "right"]
-        error = await failed_download(liar, cid, VerificationError, tmp_path)
-        assert not isinstance(error, UnprovenError)
-        assert error.cid is not None
-        # A piece that does not match may be an inner node, or another size than its parent
-        # declares: its block tells.
-        unsure = fault not in {"extra byte", OTHER_FILE}
-        assert queries(liar) == ["", "raw", *["raw"] * unsure]
+    liar = Liar(shelf, version, "blocks", fault)
+    # A piece that does not match may be an inner node, or another size than its parent declares:
+    # its block tells.
+    unsure = fault not in {"extra byte", OTHER_FILE}
+    asked = ["", "raw", *["raw"] * unsure]
+    error = await failed_download(liar, liar.cid, VerificationError, tmp_path, asked)
+    assert not isinstance(error, UnprovenError)
+    assert error.cid is not None
 
 
 @each_fault
 @VERSIONS
 async def test_wrong_content_in_an_archive_is_a_verification_error(shelf, version, fault, tmp_path):
-    with ScriptedServer(Liar(shelf, version, "archive", fault)) as liar:
-        cid = shelf.cids[version, "right"]
-        error = await failed_download(liar, cid, VerificationError, tmp_path)
-        # Blocks that are sound, but not those of this file, prove nothing in either direction.
-        assert isinstance(error, UnprovenError) == (fault == OTHER_FILE)
-        assert queries(liar) == ["", "raw", "car"]
+    liar = Liar(shelf, version, "archive", fault)
+    asked = ["", "raw", "car"]
+    error = await failed_download(liar, liar.cid, VerificationError, tmp_path, asked)
+    # Blocks that are sound, but not those of this file, prove nothing in either direction.
+    assert isinstance(error, UnprovenError) == (fault == OTHER_FILE)
 
 
 @each_fault
@@ -204,102 +204,107 @@ async def test_wrong_content_in_an_archive_is_a_verification_error(shelf, versio
 async def test_wrong_content_from_a_gateway_without_formats_is_unproven(
     shelf, version, fault, tmp_path
 ):
-    with ScriptedServer(Liar(shelf, version, "nothing", fault)) as liar:
-        cid = shelf.cids[version, "right"]
-        error = await failed_download(liar, cid, UnprovenError, tmp_path)
-        assert str(error).startswith(f"no known layout of this content gives {cid}")
-        assert queries(liar) == ["", "raw", "car"]
+    liar = Liar(shelf, version, "nothing", fault)
+    error = await failed_download(liar, liar.cid, UnprovenError, tmp_path, ["", "raw", "car"])
+    assert str(error).startswith(f"no known layout of this content gives {liar.cid}")
 
 
 @pytest.mark.parametrize("way", ["blocks", "archive", "nothing"])
 @VERSIONS
-async def test_right_content_is_proven_in_each_way(shelf, version, way, tmp_path):
-    with ScriptedServer(Liar(shelf, version, way, HONEST)) as gateway:
-        config = patient_config(gateway, cache_path=tmp_path / "cache")
-        async with await AsyncClient.init(config) as client:
-            await client.download(shelf.cids[version, "right"], to=tmp_path / "copy")
-        assert (tmp_path / "copy").read_bytes() == shelf.data[version, "right"]
-        assert queries(gateway) == ["", "raw"]
+async def test_right_content_is_proven_in_each_way(shelf, version, way):
+    honest = Liar(shelf, version, way, HONEST)
+    async with reading(honest) as (client, gateway):
+        assert (await client.download(honest.cid)).read() == shelf.data[version, "right"]
+    assert queries(gateway) == ["", "raw"]
 
 
 @pytest.mark.parametrize("fault", ["bit flip in the last block", "missing byte"])
 @VERSIONS
 async def test_a_right_archive_makes_up_for_a_wrong_body(shelf, version, fault, tmp_path):
-    lie = Liar(shelf, version, "archive", fault)
-    truth = Liar(shelf, version, "archive", HONEST)
+    lie, truth = (Liar(shelf, version, "archive", each) for each in (fault, HONEST))
 
     def script(request):
         return (truth if "format=" in request.target else lie)(request)
 
-    with ScriptedServer(script) as gateway:
-        config = patient_config(gateway, cache_path=tmp_path / "cache")
-        async with await AsyncClient.init(config) as client:
-            await client.download(lie.cid, to=tmp_path / "copy")
-        assert (tmp_path / "copy").read_bytes() == shelf.data[version, "right"]
-        assert queries(gateway) == ["", "raw", "car"]
+    async with reading(script, cache_path=tmp_path / "cache") as (client, gateway):
+        await client.download(lie.cid, to=tmp_path / "copy")
+    assert (tmp_path / "copy").read_bytes() == shelf.data[version, "right"]
+    assert queries(gateway) == ["", "raw", "car"]
 
 
 @pytest.mark.parametrize("way", ["blocks", "archive", "nothing"])
-@each_fault
-async def test_the_next_gateway_makes_up_for_wrong_content(shelf, fault, way, tmp_path):
-    version = 0
-    cid = shelf.cids[version, "right"]
-    with ScriptedServer(Liar(shelf, version, way, fault)) as liar:
-        config = patient_config(
-            liar, gateway_url=(liar.url, shelf.node.gateway_url), cache_path=tmp_path / "cache"
-        )
-        async with await AsyncClient.init(config) as client:
-            await client.download(cid, to=tmp_path / "copy")
-            assert (tmp_path / "copy").read_bytes() == shelf.data[version, "right"]
-            asked = len(liar.requests)
-            await client.download(cid, to=tmp_path / "again")
-            # Who lied comes last for a while; who could not prove it has not lied.
-            proven_wrong = way == "blocks" or (way == "archive" and fault != OTHER_FILE)
-            assert (len(liar.requests) == asked) == proven_wrong
-        assert (tmp_path / "again").read_bytes() == shelf.data[version, "right"]
+@pytest.mark.parametrize("fault", ["bit flip in the middle block", OTHER_FILE])
+async def test_the_next_gateway_makes_up_for_wrong_content(shelf, fault, way):
+    liar = Liar(shelf, 0, way, fault)
+    async with reading(liar, shelf.forward) as (client, lying, _):
+        assert (await client.download(liar.cid)).read() == shelf.data[0, "right"]
+        asked = len(lying.requests)
+        assert (await client.download(liar.cid)).read() == shelf.data[0, "right"]
+    # Who lied comes last for a while; who could not prove it has not lied.
+    proven_wrong = way == "blocks" or (way == "archive" and fault != OTHER_FILE)
+    assert (len(lying.requests) == asked) == proven_wrong
+
+
+def with_blocks(shelf, change):
+    """A script: the blocks that are asked for one by one are changed."""
+
+    def script(request):
+        reply = shelf.forward(request)
+        return replace(reply, body=change(reply.body)) if "format=raw" in request.target else reply
+
+    return script
 
 
 @VERSIONS
 async def test_a_wrong_root_block_is_a_verification_error(shelf, version, tmp_path):
-    def script(request):
-        reply = shelf.forward(request)
-        if "format=raw" not in request.target:
-            return reply
-        return replace(reply, body=reply.body[:-1] + bytes([reply.body[-1] ^ 1]))
+    script = with_blocks(shelf, lambda block: flipped(block, len(block) - 1))
+    cid = shelf.cids[version, "right"]
+    error = await failed_download(script, cid, VerificationError, tmp_path, ["", "raw"])
+    assert str(error) == f"the block does not match its CID {cid}"
+    assert not isinstance(error, UnprovenError)
 
-    with ScriptedServer(script) as gateway:
-        cid = shelf.cids[version, "right"]
-        error = await failed_download(gateway, cid, VerificationError, tmp_path)
-        assert str(error) == f"the block does not match its CID {cid}"
-        assert queries(gateway) == ["", "raw"]
+
+async def test_the_tree_of_the_same_bytes_under_another_version_is_another_tree(shelf, tmp_path):
+    # The body is right, but the root block is that of a CIDv0, cut in another way.
+    cid = shelf.cids[1, "right"]
+    root, blocks = Blocks.of_file(shelf.data[1, "right"], UNIXFS_V0_2015)
+    script = with_blocks(shelf, lambda _: blocks[root])
+    error = await failed_download(script, cid, VerificationError, tmp_path, ["", "raw"])
+    assert str(error) == f"the block does not match its CID {cid}"
+
+
+def archives_only(shelf, change):
+    """A script: archives, whose blocks are changed, and nothing else."""
+
+    def script(request):
+        if "format=car" not in request.target:
+            return Scripted(status=406)
+        reply = shelf.forward(request)
+        return replace(reply, body=b"".join(change(request, blocks_of(reply.body))))
+
+    return script
 
 
 @VERSIONS
 async def test_an_archive_with_sound_blocks_of_another_file_is_unproven(shelf, version):
     lie = Liar(shelf, version, "archive", HONEST)
 
-    def script(request):
-        if "format=car" not in request.target:
-            return Scripted(status=406)
-        reply = shelf.forward(request)
-        if "entity-bytes=0:" in request.target:
-            return reply
-        root = blocks_of(reply.body)[0]
-        others = blocks_of(lie.other_archive(request).body)[1:]
-        return replace(reply, body=b"".join(write_car([root[0]], [root, *others])))
+    def change(request, blocks):
+        if "entity-bytes=0:" not in request.target:
+            blocks = [blocks[0], *blocks_of(lie.other_archive(request).body)[1:]]
+        return write_car([blocks[0][0]], blocks)
 
-    with ScriptedServer(script) as gateway:
-        async with (
-            await AsyncClient.init(patient_config(gateway)) as client,
-            await client.open(lie.cid) as file,
-        ):
-            assert await file.read(10) == shelf.data[version, "right"][:10]
-            file.seek(-10, 2)
-            with pytest.raises(UnprovenError, match=r"^block \w+ is missing$") as caught:
-                await file.read(10)
-        assert_shows_no_token(caught.value)
-        # No blocks, then an archive: for the first byte, the first ones, and the last ones.
-        assert queries(gateway) == ["raw", "car"] * 3
+    async with (
+        reading(archives_only(shelf, change)) as (client, gateway),
+        await client.open(lie.cid) as file,
+    ):
+        assert await file.read(10) == shelf.data[version, "right"][:10]
+        file.seek(-10, 2)
+        with pytest.raises(UnprovenError, match=r"^block \w+ is missing$") as caught:
+            await file.read(10)
+    assert_shows_no_token(caught.value)
+    # No blocks, then an archive: for the first byte, the first ones, and the last ones.
+    assert queries(gateway) == ["raw", "car"] * 3
 
 
 # CIDs of other kinds
@@ -310,59 +315,32 @@ async def test_an_archive_with_sound_blocks_of_another_file_is_unproven(shelf, v
     [b"inlinE", b"inlin", b"inline!", b"", b"x" * 3 * MIB],
     ids=["other byte", "missing byte", "extra byte", "empty", "large"],
 )
-async def test_wrong_content_for_an_identity_cid_is_a_verification_error(server, body, tmp_path):
+async def test_wrong_content_for_an_identity_cid_is_a_verification_error(body, tmp_path):
     cid = str(CID(1, RAW, IDENTITY, b"inline"))
-    server.reply(200, body)
-    error = await failed_download(server, cid, VerificationError, tmp_path)
+    script = lambda _: Scripted(body=body)  # noqa: E731
+    error = await failed_download(script, cid, VerificationError, tmp_path, [""])
     assert str(error) == f"the bytes that came for {cid} are not what this CID names"
-    assert len(server.requests) == 1
 
 
-async def test_a_tree_may_be_asked_for_by_either_version_of_its_cid(shelf, tmp_path):
+async def test_a_tree_may_be_asked_for_by_either_version_of_its_cid(shelf):
     old = shelf.cids[0, "right"]
     new = str(CID(1, DAG_PB, SHA2_256, CID.parse(old).digest))
     assert (old[:2], new[:4]) == ("Qm", "bafy")
-    with ScriptedServer(shelf.forward) as gateway:
-        config = patient_config(gateway, cache_path=tmp_path / "cache")
-        async with await AsyncClient.init(config) as client:
-            for cid in (old, new):
-                await client.download(cid, to=tmp_path / cid)
-                assert (tmp_path / cid).read_bytes() == shelf.data[0, "right"]
-        assert queries(gateway) == ["", "raw"] * 2
+    async with reading(shelf.forward) as (client, gateway):
+        for cid in (old, new):
+            assert (await client.download(cid)).read() == shelf.data[0, "right"]
+    assert queries(gateway) == ["", "raw"] * 2
 
 
 async def test_an_archive_may_name_its_blocks_in_the_other_version(shelf):
-    def script(request):
-        if "format=car" not in request.target:
-            return Scripted(status=406)
-        reply = shelf.forward(request)
-        blocks = [
-            (CID(1, DAG_PB, SHA2_256, cid.digest), data) for cid, data in blocks_of(reply.body)
-        ]
-        return replace(reply, body=b"".join(write_car([], blocks)))
+    def change(_request, blocks):
+        return write_car([], [(CID(1, DAG_PB, SHA2_256, cid.digest), data) for cid, data in blocks])
 
-    with ScriptedServer(script) as gateway:
-        async with (
-            await AsyncClient.init(patient_config(gateway)) as client,
-            await client.open(shelf.cids[0, "right"]) as file,
-        ):
-            assert await file.read() == shelf.data[0, "right"]
-
-
-async def test_the_tree_of_the_same_bytes_under_another_version_is_another_tree(shelf, tmp_path):
-    # The body is right, but the root block is that of a CIDv0, cut in another way.
-    wanted = shelf.cids[1, "right"]
-    root, blocks = Blocks.of_file(shelf.data[1, "right"], UNIXFS_V0_2015)
-
-    def script(request):
-        if "format=raw" in request.target:
-            return Scripted(body=blocks[root], headers={"Content-Type": RAW_TYPE})
-        return shelf.forward(request)
-
-    with ScriptedServer(script) as gateway:
-        error = await failed_download(gateway, wanted, VerificationError, tmp_path)
-        assert str(error) == f"the block does not match its CID {wanted}"
-        assert queries(gateway) == ["", "raw"]
+    async with (
+        reading(archives_only(shelf, change)) as (client, _),
+        await client.open(shelf.cids[0, "right"]) as file,
+    ):
+        assert await file.read() == shelf.data[0, "right"]
 
 
 # Ranges
@@ -432,17 +410,16 @@ BAD_RANGES = {
         "ends too early",
     ),
 }
+bad_range = pytest.mark.parametrize(
+    ("change", "kind", "words"), BAD_RANGES.values(), ids=BAD_RANGES
+)
 SHORT_RANGES = {
     "too few bytes": lambda ask, it: replace(ask(it), body=ask(it).body[:-1]),
     "no bytes": lambda ask, it: replace(ask(it), body=b""),
 }
-short_range = pytest.mark.parametrize("change", SHORT_RANGES.values(), ids=SHORT_RANGES)
-bad_range = pytest.mark.parametrize(
-    ("change", "kind", "words"), BAD_RANGES.values(), ids=BAD_RANGES
-)
 
 
-def range_script(shelf, change, told):
+def range_script(shelf, change, told=(True,)):
     """Changes the replies to range requests once `told` is not empty."""
 
     def script(request):
@@ -458,14 +435,13 @@ async def end_of_file(shelf, change):
     """An open file at its last bytes, and these bytes; the gateway, and `told`, which is full."""
     told = []
     data = shelf.data[1, "right"]
-    with ScriptedServer(range_script(shelf, change, told)) as gateway:
-        async with (
-            await AsyncClient.init(patient_config(gateway)) as client,
-            await client.open(shelf.cids[1, "right"]) as file,
-        ):
-            told.append(True)
-            file.seek(len(data) - 1000)
-            yield file, data[-1000:], gateway, told
+    async with (
+        reading(range_script(shelf, change, told)) as (client, gateway),
+        await client.open(shelf.cids[1, "right"]) as file,
+    ):
+        told.append(True)
+        file.seek(len(data) - 1000)
+        yield file, data[-1000:], gateway, told
 
 
 @bad_range
@@ -485,7 +461,7 @@ async def test_a_bad_part_of_an_open_file_is_an_error_after_one_request(shelf, c
         assert await file.read() == data
 
 
-@short_range
+@pytest.mark.parametrize("change", SHORT_RANGES.values(), ids=SHORT_RANGES)
 async def test_a_part_that_is_shorter_than_asked_for_is_asked_for_again(shelf, change):
     """A server may send less than it was asked for; what never comes is a broken connection."""
     async with end_of_file(shelf, change) as (file, data, gateway, told):
@@ -497,22 +473,15 @@ async def test_a_part_that_is_shorter_than_asked_for_is_asked_for_again(shelf, c
         assert await file.read() == data
 
 
-async def test_what_stands_behind_a_part_is_cut_off(shelf, tmp_path):
-    def longer(ask, it):
-        return replace(ask(it), body=ask(it).body + b"more")
-
-    data = shelf.data[1, "right"]
-    with ScriptedServer(range_script(shelf, longer, [True])) as gateway:
-        async with (
-            await AsyncClient.init(patient_config(gateway)) as client,
-            await client.open(shelf.cids[1, "right"]) as file,
-        ):
-            file.seek(len(data) - 1000)
-            assert await file.read() == data[-1000:]
+LONG_RANGES = {
+    "more behind it": lambda ask, it: replace(ask(it), body=ask(it).body + b"more"),
+    "the whole file": lambda ask, it: ask(whole(it)),
+}
 
 
-async def test_a_whole_file_in_reply_to_a_range_is_cut_to_it(shelf):
-    async with end_of_file(shelf, lambda ask, it: ask(whole(it))) as (file, data, gateway, _):
+@pytest.mark.parametrize("change", LONG_RANGES.values(), ids=LONG_RANGES)
+async def test_a_whole_file_in_reply_to_a_range_is_cut_to_it(shelf, change):
+    async with end_of_file(shelf, change) as (file, data, gateway, _):
         asked = len(gateway.requests)
         assert await file.read() == data
         assert len(gateway.requests) == asked + 1
@@ -542,52 +511,35 @@ def ranges(server):
 async def test_a_bad_rest_of_a_download_is_an_error_and_leaves_no_file(
     shelf, change, kind, words, tmp_path
 ):
-    with (
-        ScriptedServer(cut_script(shelf)) as first,
-        ScriptedServer(range_script(shelf, change, [True])) as second,
-    ):
-        config = patient_config(
-            first, gateway_url=(first.url, second.url), cache_path=tmp_path / "cache"
-        )
-        async with await AsyncClient.init(config) as client:
-            start = time.monotonic()
-            with pytest.raises(kind, match=words) as caught:
-                await client.download(shelf.cids[1, "right"], to=tmp_path / "copy")
-            assert time.monotonic() - start < 10
-        assert_shows_no_token(caught.value)
-        assert not (tmp_path / "copy").exists()
-        assert ranges(second) == [f"bytes={KEPT}-"]
-        # The one whose connection broke is asked once more; for the rest, and in vain.
-        assert queries(first) == ["", "raw", ""]
-        assert f"{NotFoundError.__name__}: HTTP error 404" in "".join(caught.value.__notes__)
-
-
-@bad_range
-async def test_a_third_gateway_makes_up_for_a_bad_rest(shelf, change, kind, words, tmp_path):
-    with (
-        ScriptedServer(cut_script(shelf)) as first,
-        ScriptedServer(range_script(shelf, change, [True])) as second,
-        ScriptedServer(shelf.forward) as third,
-    ):
-        config = patient_config(
-            first, gateway_url=(first.url, second.url, third.url), cache_path=tmp_path / "cache"
-        )
-        async with await AsyncClient.init(config) as client:
+    gateways = cut_script(shelf), range_script(shelf, change)
+    async with reading(*gateways, cache_path=tmp_path / "cache") as (client, first, second):
+        start = time.monotonic()
+        with pytest.raises(kind, match=words) as caught:
             await client.download(shelf.cids[1, "right"], to=tmp_path / "copy")
-        assert (tmp_path / "copy").read_bytes() == shelf.data[1, "right"]
-        explained = kind is VerificationError  # by the block of the piece that did not match
-        asked = [len(each.requests) for each in (first, second, third)]
-        assert asked == [2, 1 + explained, 1]
+        assert time.monotonic() - start < 10
+    assert_shows_no_token(caught.value)
+    assert not (tmp_path / "copy").exists()
+    assert ranges(second) == [f"bytes={KEPT}-"]
+    # The one whose connection broke is asked once more; for the rest, and in vain.
+    assert queries(first) == ["", "raw", ""]
+    assert f"{NotFoundError.__name__}: HTTP error 404" in "".join(caught.value.__notes__)
+
+
+@pytest.mark.parametrize("name", ["another part", "wrong bytes"])
+async def test_a_third_gateway_makes_up_for_a_bad_rest(shelf, name, tmp_path):
+    change, kind, _ = BAD_RANGES[name]
+    gateways = cut_script(shelf), range_script(shelf, change), shelf.forward
+    async with reading(*gateways, cache_path=tmp_path / "cache") as (client, *servers):
+        await client.download(shelf.cids[1, "right"], to=tmp_path / "copy")
+    assert (tmp_path / "copy").read_bytes() == shelf.data[1, "right"]
+    explained = kind is VerificationError  # by the block of the piece that did not match
+    assert [len(each.requests) for each in servers] == [2, 1 + explained, 1]
 
 
 async def test_a_whole_file_in_reply_to_a_request_for_the_rest_is_cut_to_it(shelf, tmp_path):
-    script = range_script(shelf, lambda ask, it: ask(whole(it)), [True])
-    with ScriptedServer(cut_script(shelf)) as first, ScriptedServer(script) as second:
-        config = patient_config(
-            first, gateway_url=(first.url, second.url), cache_path=tmp_path / "cache"
-        )
-        async with await AsyncClient.init(config) as client:
-            await client.download(shelf.cids[1, "right"], to=tmp_path / "copy")
-        assert (tmp_path / "copy").read_bytes() == shelf.data[1, "right"]
-        assert ranges(second) == [f"bytes={KEPT}-"]
-        assert (len(first.requests), len(second.requests)) == (2, 1)
+    gateways = cut_script(shelf), range_script(shelf, LONG_RANGES["the whole file"])
+    async with reading(*gateways, cache_path=tmp_path / "cache") as (client, first, second):
+        await client.download(shelf.cids[1, "right"], to=tmp_path / "copy")
+    assert (tmp_path / "copy").read_bytes() == shelf.data[1, "right"]
+    assert ranges(second) == [f"bytes={KEPT}-"]
+    assert (len(first.requests), len(second.requests)) == (2, 1)
