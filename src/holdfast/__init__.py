@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from holdfast._async.client import AsyncClient
     from holdfast._async.content_file import AsyncContentFile
     from holdfast._async.contract import AsyncStorageProvider
+    from holdfast._async.outcomes import AsyncOutcomes
     from holdfast._async.providers.base import AsyncBaseProvider
     from holdfast._async.providers.local import AsyncLocalProvider
     from holdfast._async.providers.pinning import AsyncPinProvider
-    from holdfast._async.workers import AsyncOutcomes
     from holdfast._sync.client import Client
     from holdfast._sync.content_file import ContentFile
     from holdfast._sync.contract import StorageProvider
+    from holdfast._sync.outcomes import Outcomes
     from holdfast._sync.providers.base import BaseProvider
     from holdfast._sync.providers.local import LocalProvider
     from holdfast._sync.providers.pinning import PinProvider
-    from holdfast._sync.workers import Outcomes
     from holdfast.config import ClientConfig, Retries, Timeouts
     from holdfast.config.settings_files import connections
     from holdfast.events import Event
@@ -88,7 +88,7 @@ if not TYPE_CHECKING:  # which knows the names from above
             "_async.providers.base": "AsyncBaseProvider",
             "_async.providers.local": "AsyncLocalProvider",
             "_async.providers.pinning": "AsyncPinProvider",
-            "_async.workers": "AsyncOutcomes",
+            "_async.outcomes": "AsyncOutcomes",
             "config": "ClientConfig Retries Timeouts",
             "config.settings_files": "connections",
             "errors": "errors",

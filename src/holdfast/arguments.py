@@ -167,14 +167,17 @@ def link_seconds(expires: Any) -> int:
     return int(seconds)
 
 
-def check_max_bytes(max_bytes: Any) -> None:
-    """Raise an error unless `max_bytes` is None or a whole number of at least 1."""
-    if max_bytes is None:
-        return
-    if isinstance(max_bytes, bool) or not isinstance(max_bytes, int):
-        raise TypeError(f"max_bytes must be a whole number, not {type(max_bytes).__name__}")
-    if max_bytes < 1:
-        raise ValueError("max_bytes must be at least 1; leave it out for no limit")
+def _check_whole_number(what: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{what} must be a whole number, not {type(value).__name__}")
+
+
+def check_most(value: Any, what: str, without: str) -> None:
+    """Raise an error unless `value` is None or a whole number of at least 1."""
+    if value is not None:
+        _check_whole_number(what, value)
+        if value < 1:
+            raise ValueError(f"{what} must be at least 1; leave it out for {without}")
 
 
 def media_types(types: Any) -> tuple[str, ...]:
@@ -224,20 +227,9 @@ def checked_name(name: str | None) -> str | None:
     return sendable(name)
 
 
-def check_limit(limit: Any) -> None:
-    """Raise an error unless `limit` is None or a whole number of at least 1."""
-    if limit is None:
-        return
-    if isinstance(limit, bool) or not isinstance(limit, int):
-        raise TypeError(f"limit must be a whole number, not {type(limit).__name__}")
-    if limit < 1:
-        raise ValueError("limit must be at least 1; leave it out for all pins")
-
-
 def check_concurrency(concurrency: Any) -> None:
     """Raise an error unless `concurrency` is a whole number from 1 to `CALLS_AT_ONCE`."""
-    if isinstance(concurrency, bool) or not isinstance(concurrency, int):
-        raise TypeError(f"concurrency must be a whole number, not {type(concurrency).__name__}")
+    _check_whole_number("concurrency", concurrency)
     if not 1 <= concurrency <= CALLS_AT_ONCE:
         raise ValueError(
             f"concurrency must be from 1 to {CALLS_AT_ONCE}, which is how many calls a client "

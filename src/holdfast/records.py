@@ -6,11 +6,20 @@ All are frozen. ``to_dict`` and ``from_dict`` use the spec's camelCase names.
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Generic, Literal, Self, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Literal, Self, TypeAlias, TypeVar
 
 from holdfast.errors import SerializationError
 
 T = TypeVar("T")
+
+JSON_TYPES: Final[Mapping[type, str]] = {
+    type(None): "null",
+    bool: "a boolean",
+    str: "a string",
+    list: "an array",
+    int: "a number",
+    float: "a number",
+}
 
 
 def now_ms() -> int:
@@ -144,19 +153,7 @@ def _member(value: Any, key: str, kind: type[T]) -> T:
 
 def _json_type(value: Any) -> str:
     """Return JSON's name for the type of `value`, with an article."""
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "a boolean"
-        case str():
-            return "a string"
-        case int() | float():
-            return "a number"
-        case list() | tuple():
-            return "an array"
-        case _:
-            return "an object"
+    return JSON_TYPES.get(type(value), "an object")
 
 
 PinState: TypeAlias = Literal["queued", "pinning", "pinned"]

@@ -12,10 +12,11 @@ from holdfast import arguments
 from holdfast._async.content_file import AsyncContentFile
 from holdfast._async.contract import AsyncStorageProvider
 from holdfast._async.opening import AsyncCloses, opens
+from holdfast._async.outcomes import AsyncOutcomes
 from holdfast._async.pin_waiting import AsyncPinStream, wait_for_pin
 from holdfast._async.runtime import run_blocking
 from holdfast._async.upload_sources import AsyncUploadable, open_upload
-from holdfast._async.workers import AsyncItems, AsyncOutcomes, AsyncWorkGroup
+from holdfast._async.workers import AsyncItems, AsyncWorkGroup
 from holdfast.config import ClientConfig, ConfigFields
 from holdfast.config.fields import takes_secrets
 from holdfast.content.reference import Reference
@@ -317,7 +318,7 @@ class AsyncClient(AsyncCloses):
         self._check_open()
         arguments.check_progress(progress)
         reference = Reference.parse(cid)
-        arguments.check_max_bytes(max_bytes)
+        arguments.check_most(max_bytes, "max_bytes", "no limit")
         return await self._provider.get_file(
             reference, to=to, progress=progress, max_bytes=max_bytes
         )
@@ -525,7 +526,7 @@ class AsyncClient(AsyncCloses):
         """
         self._check_open()
         arguments.check_progress(progress)
-        arguments.check_max_bytes(max_bytes)
+        arguments.check_most(max_bytes, "max_bytes", "no limit")
         # Few programs need them, and should not wait for the modules.
         from holdfast._async.folder_download import FolderOptions, download_folder  # noqa: PLC0415
 
@@ -629,7 +630,7 @@ class AsyncClient(AsyncCloses):
         wanted = arguments.pin_filter(
             name=name, cid=cid, keyvalues=keyvalues, since=since, until=until
         )
-        arguments.check_limit(limit)
+        arguments.check_most(limit, "limit", "all pins")
         if _is_by_name(wanted):
             provider = self._provider.require("list_pins")
             return await provider.list_pins(name=wanted.name, limit=limit)
@@ -672,7 +673,7 @@ class AsyncClient(AsyncCloses):
         wanted = arguments.pin_filter(
             name=name, cid=cid, keyvalues=keyvalues, since=since, until=until
         )
-        arguments.check_limit(limit)
+        arguments.check_most(limit, "limit", "all pins")
         return _find(self._provider, wanted, limit)
 
     # Copies at another provider, under the same CIDs
@@ -775,7 +776,7 @@ class AsyncClient(AsyncCloses):
         wanted = arguments.pin_filter(
             name=name, cid=cid, keyvalues=keyvalues, since=since, until=until
         )
-        arguments.check_limit(limit)
+        arguments.check_most(limit, "limit", "all pins")
         pins = _find(self._provider.stored, wanted, limit)
         copier = self._copier(to, pin_by_cid=pin_by_cid, wait=wait)
         function = partial(_copy_one, copier, Tally(progress))
@@ -842,7 +843,7 @@ class AsyncClient(AsyncCloses):
         self._check_open()
         seconds = arguments.link_seconds(expires)
         wanted = arguments.media_types(types)
-        arguments.check_max_bytes(max_bytes)
+        arguments.check_most(max_bytes, "max_bytes", "no limit")
         provider = self._provider.require("signed_upload_url")
         return await provider.signed_upload_url(expires=seconds, max_bytes=max_bytes, types=wanted)
 

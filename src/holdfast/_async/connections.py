@@ -112,21 +112,6 @@ class ExchangeLimits:
         end_of_reply: The last bytes of the reply, with its trailer.
     """
 
-    __slots__ = (
-        "_connection",
-        "_deadline",
-        "_is_waiting",
-        "_step_end",
-        "_timer",
-        "address",
-        "end_of_reply",
-        "has_expired",
-        "max_privacy",
-        "sent",
-        "timeout_error",
-        "timeouts",
-    )
-
     def __init__(
         self,
         timer: ExchangeTimer,
@@ -180,6 +165,10 @@ class ExchangeLimits:
         self._is_waiting = False
         self._connection = None
         self._timer.remove(self)
+
+    def may_connect(self, address: str) -> bool:
+        """Return whether the request may be sent to `address`."""
+        return self.max_privacy is None or host_privacy.allows(self.max_privacy, address)
 
     def connect_seconds(self) -> float | None:
         """Return how long making the connection may take."""
@@ -415,7 +404,7 @@ class Connector(aiohttp.TCPConnector):
         if not peer:
             raise aiohttp.ClientConnectionResetError("the connection is closed")
         limits.address = str(peer[0])
-        if not _may_connect(limits.address, limits):
+        if not limits.may_connect(limits.address):
             raise ForbiddenAddressError
 
     async def _create_connection(self, *args: Any, **kwargs: Any) -> Any:
@@ -426,7 +415,7 @@ class Connector(aiohttp.TCPConnector):
     async def _resolve_host(self, *args: Any, **kwargs: Any) -> Any:
         addresses = await super()._resolve_host(*args, **kwargs)
         limits = _current_limits.get()
-        allowed = [address for address in addresses if _may_connect(address["host"], limits)]
+        allowed = [address for address in addresses if limits.may_connect(address["host"])]
         if addresses and not allowed:
             raise ForbiddenAddressError
         return allowed
@@ -436,12 +425,6 @@ def receive_more_at_once(transport: Any) -> None:
     """Let the event loop receive more bytes at a time: each receive costs the same."""
     if hasattr(transport, "max_size"):
         transport.max_size = RECEIVE_SIZE
-
-
-def _may_connect(address: str, limits: ExchangeLimits) -> bool:
-    most = limits.max_privacy
-    # The most private level allows every address.
-    return most is None or most >= host_privacy.METADATA or host_privacy.privacy(address) <= most
 
 
 @lru_cache(8)

@@ -1,9 +1,6 @@
 """A streamed request body for aiohttp, whose source is read on a thread, ahead of sending."""
 
 import asyncio
-import contextvars
-import queue
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final
@@ -11,6 +8,7 @@ from typing import Any, Final
 import aiohttp
 
 from holdfast._async.connections import ExchangeLimits
+from holdfast._async.runtime import ThreadReader
 from holdfast.protocol import transport_errors
 from holdfast.protocol.http import BytesBody, Request
 
@@ -19,57 +17,6 @@ MAX_WHOLE: Final = 1 << 16  # aiohttp sends bytes of this size at once, without 
 
 class SourceFailed(Exception):  # noqa: N818 - a signal to `send`, no error of its own
     """Replaces the source's error inside aiohttp, so that the error does not hold its frames."""
-
-
-class ChunkReader:
-    """Reads the chunks of an iterator on a thread of its own, one chunk ahead of the caller.
-
-    For iterators that may wait without end: nobody waits for the thread after `close`, or when the
-    process ends. It ends when the iterator has given its current chunk.
-    """
-
-    def __init__(self, chunks: Iterator[bytes]) -> None:
-        self._chunks = chunks
-        self._loop = asyncio.get_running_loop()
-        self._wanted: queue.SimpleQueue[str] = queue.SimpleQueue()  # "" ends the thread
-        self._read: asyncio.Queue[bytes | BaseException] = asyncio.Queue()
-        self._thread: threading.Thread | None = None
-
-    async def next(self) -> bytes:
-        """Return the next chunk, or b"" at the end."""
-        self._wanted.put("next")
-        if self._thread is None:
-            self._wanted.put("next")
-            run = contextvars.copy_context().run
-            self._thread = threading.Thread(
-                target=run, args=(self._run,), name="holdfast-source", daemon=True
-            )
-            self._thread.start()
-        chunk = await self._read.get()
-        try:
-            if isinstance(chunk, BaseException):
-                raise chunk
-            return chunk
-        finally:
-            del chunk  # an error and this frame would keep each other alive
-
-    def close(self) -> None:
-        """Read no more chunks."""
-        self._wanted.put("")
-
-    def _run(self) -> None:
-        while self._wanted.get():
-            chunk: bytes | BaseException
-            try:
-                chunk = next(self._chunks, b"")
-            except BaseException as error:  # noqa: BLE001 - raised in the caller
-                chunk = error
-            is_last = isinstance(chunk, BaseException) or not chunk
-            with suppress(RuntimeError):  # the loop may be closed
-                self._loop.call_soon_threadsafe(self._read.put_nowait, chunk)
-            del chunk  # the caller may let it go while this thread waits
-            if is_last:
-                return
 
 
 class StreamedBody(aiohttp.Payload):
@@ -112,7 +59,7 @@ class StreamedBody(aiohttp.Payload):
     async def _write(self, writer: Any) -> None:
         sent = 0
         chunks = self._body.chunks()
-        reader = None if isinstance(self._body, BytesBody) else ChunkReader(chunks)
+        reader = None if isinstance(self._body, BytesBody) else ThreadReader(chunks)
         try:
             while chunk := next(chunks, b"") if reader is None else await self._next(reader):
                 sent = await self._send(writer, chunk, sent)
@@ -132,9 +79,10 @@ class StreamedBody(aiohttp.Payload):
                 self._on_sent(sent)
         return sent
 
-    async def _next(self, reader: ChunkReader) -> bytes:
+    async def _next(self, reader: ThreadReader) -> bytes:
         with self._keeping_error():
-            return await reader.next()
+            chunk: bytes = await reader.next()
+            return chunk
 
     @contextmanager
     def _keeping_error(self) -> Iterator[None]:

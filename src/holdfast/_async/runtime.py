@@ -5,15 +5,15 @@ Apart from this file and the transport, the async and the blocking code are the 
 
 import asyncio
 import contextvars
+import queue
 import sys
 import threading
 import time
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import partial
 from typing import Any, ParamSpec, Self, TypeVar, cast
 
 from holdfast.content.budgets import SMALL_BATCH
@@ -49,38 +49,67 @@ async def compute(size: int, function: Callable[P, T], /, *args: P.args, **kwarg
     return await run_blocking(function, *args, **kwargs)
 
 
+class ThreadReader:
+    """Reads an iterator on a thread of its own, one item ahead of the caller.
+
+    For iterators that may wait without end: nobody waits for the thread after `close`, or when the
+    process ends. It ends when the iterator has given its current item.
+    """
+
+    def __init__(self, items: Iterator[Any]) -> None:
+        self._items = items
+        self._loop = asyncio.get_running_loop()
+        self._orders: queue.SimpleQueue[str] = queue.SimpleQueue()  # "" ends the thread
+        self._read: asyncio.Queue[Any] = asyncio.Queue()
+        self._thread: threading.Thread | None = None
+
+    async def next(self) -> Any:
+        """Return the next item, or b"" at the end."""
+        self._orders.put("next")
+        if self._thread is None:
+            self._orders.put("next")
+            run = contextvars.copy_context().run
+            self._thread = threading.Thread(
+                target=run, args=(self._run,), name="holdfast-source", daemon=True
+            )
+            self._thread.start()
+        item = await self._read.get()
+        try:
+            if isinstance(item, BaseException):
+                raise item
+            return item
+        finally:
+            del item  # an error and this frame would keep each other alive
+
+    def close(self) -> None:
+        """Read no more items."""
+        self._orders.put("")
+
+    def _run(self) -> None:
+        while self._orders.get():
+            try:
+                item = next(self._items, b"")
+            except BaseException as error:  # noqa: BLE001 - raised in the caller
+                item = error
+            is_last = isinstance(item, BaseException) or not item
+            with suppress(RuntimeError):  # the loop may be closed
+                self._loop.call_soon_threadsafe(self._read.put_nowait, item)
+            del item  # the caller may let it go while this thread waits
+            if is_last:
+                return
+
+
 async def run_interruptible(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
     """Call `function` on a worker thread. For functions that may wait without end.
 
     When the call is cancelled, or the process ends, nobody waits for the thread. So the function
     must have nothing to clean up.
     """
-    loop = asyncio.get_running_loop()
-    outcome: asyncio.Future[T] = loop.create_future()
-    call = partial(contextvars.copy_context().run, function, *args, **kwargs)
 
-    def settle(result: T | None, failure: BaseException | None) -> None:
-        if outcome.done():
-            return  # the call was cancelled
-        if failure is None:
-            outcome.set_result(cast("T", result))
-        elif isinstance(failure, StopIteration):
-            outcome.set_exception(RuntimeError("the function raised StopIteration"))
-        else:
-            outcome.set_exception(failure)
+    def once() -> Iterator[T]:
+        yield function(*args, **kwargs)
 
-    def run() -> None:
-        result: T | None = None
-        failure: BaseException | None = None
-        try:
-            result = call()
-        except BaseException as error:  # noqa: BLE001 - raised in the caller
-            failure = error
-        with suppress(RuntimeError):  # the loop may be closed
-            loop.call_soon_threadsafe(settle, result, failure)
-
-    threading.Thread(target=run, name="holdfast-source", daemon=True).start()
-    return await outcome
+    return cast("T", await ThreadReader(once()).next())
 
 
 async def _finish(work: "asyncio.Future[T]") -> T:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import suppress
-from typing import Any, Generic, Self, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from holdfast._async.runtime import wait_for_end
 from holdfast.records import Outcome
@@ -39,9 +39,12 @@ class AsyncWorkGroup(Generic[Item, Result]):
         self._given = 0
         self._stopped = False
         self._error: Exception | None = None
+        self.closed = False  # whether nobody may ask for outcomes any more
 
     async def next(self) -> Outcome[Item, Result]:
         """Return the next outcome; after the last, raise the error of the input, if it has one."""
+        if self.closed:
+            raise StopAsyncIteration
         if self._feeder is None and not self._stopped:
             self._feeder = asyncio.create_task(self._feed())
         while self._given < self._taken or not (self._stopped or self._is_fed()):
@@ -118,6 +121,10 @@ class AsyncWorkGroup(Generic[Item, Result]):
             await self.abort()
             raise
 
+    def abandon(self, _on_end: Callable[[], None]) -> None:
+        """Start nothing new: nobody asks for outcomes any more. Closing the client waits."""
+        self.stop()
+
     async def abort(self) -> None:
         """Cancel everything, and wait for its end."""
         self.stop()
@@ -132,76 +139,6 @@ class AsyncWorkGroup(Generic[Item, Result]):
         return [
             task for task in tasks if not task.done() and task is not me and task.get_loop() is loop
         ]
-
-
-class AsyncOutcomes(AsyncIterator[Outcome[Item, Result]]):
-    """The outcomes of many calls, in the order in which they end: see `AsyncClient.upload_many`.
-
-    Nothing starts before the first outcome is asked for. At most `concurrency` items are taken from
-    the input whose outcomes you have not received yet. An error of the input is raised after the
-    outcomes of what is under way. When the task that waits for an outcome is cancelled, so are the
-    calls. An async generator is closed when the loop is left.
-
-    After a ``break`` nothing new starts, and closing the client waits for what is under way. To
-    wait for it at the end of the loop, use ``async with``. Only one task may iterate.
-
-    Example:
-        >>> async with client.store_many([{"id": 1}, {"id": 2}]) as outcomes:
-        ...     async for outcome in outcomes:
-        ...         print(outcome.result().size)
-        8
-        8
-    """
-
-    def __init__(
-        self, group: AsyncWorkGroup[Item, Result], on_end: Callable[[], object] | None = None
-    ) -> None:
-        self._group = group
-        self._closed = False
-        self._on_end = on_end  # called when nothing is under way any more; perhaps several times
-
-    async def __anext__(self) -> Outcome[Item, Result]:
-        if self._closed:
-            raise StopAsyncIteration
-        try:
-            return await self._group.next()
-        except Exception:
-            self._end()
-            raise
-        except GeneratorExit:  # nobody awaits this any more
-            self._group.stop()
-            raise
-        except BaseException:
-            await self._abort()
-            raise
-
-    async def aclose(self) -> None:
-        """Start nothing new, and wait for what is under way. A second time does nothing."""
-        self._closed = True
-        await self._group.finish()
-        self._end()
-
-    async def _abort(self) -> None:
-        self._closed = True
-        await self._group.abort()
-        self._end()
-
-    def _end(self) -> None:
-        if self._on_end is not None:
-            self._on_end()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None or issubclass(kind, (Exception, GeneratorExit)):
-            await self.aclose()
-        else:
-            await self._abort()
-
-    def __del__(self) -> None:
-        if hasattr(self, "_group"):
-            self._group.stop()
 
 
 def _iterate(items: AsyncItems[Item]) -> AsyncIterator[Item]:

@@ -14,10 +14,11 @@ from holdfast import arguments
 from holdfast._sync.content_file import ContentFile
 from holdfast._sync.contract import StorageProvider
 from holdfast._sync.opening import Closes, opens
+from holdfast._sync.outcomes import Outcomes
 from holdfast._sync.pin_waiting import PinStream, wait_for_pin
 from holdfast._sync.runtime import run_blocking
 from holdfast._sync.upload_sources import Uploadable, open_upload
-from holdfast._sync.workers import Items, Outcomes, WorkGroup
+from holdfast._sync.workers import Items, WorkGroup
 from holdfast.config import ClientConfig, ConfigFields
 from holdfast.config.fields import takes_secrets
 from holdfast.content.reference import Reference
@@ -317,7 +318,7 @@ class Client(Closes):
         self._check_open()
         arguments.check_progress(progress)
         reference = Reference.parse(cid)
-        arguments.check_max_bytes(max_bytes)
+        arguments.check_most(max_bytes, "max_bytes", "no limit")
         return self._provider.get_file(reference, to=to, progress=progress, max_bytes=max_bytes)
 
     @opens
@@ -519,7 +520,7 @@ class Client(Closes):
         """
         self._check_open()
         arguments.check_progress(progress)
-        arguments.check_max_bytes(max_bytes)
+        arguments.check_most(max_bytes, "max_bytes", "no limit")
         # Few programs need them, and should not wait for the modules.
         from holdfast._sync.folder_download import FolderOptions, download_folder  # noqa: PLC0415
 
@@ -623,7 +624,7 @@ class Client(Closes):
         wanted = arguments.pin_filter(
             name=name, cid=cid, keyvalues=keyvalues, since=since, until=until
         )
-        arguments.check_limit(limit)
+        arguments.check_most(limit, "limit", "all pins")
         if _is_by_name(wanted):
             provider = self._provider.require("list_pins")
             return provider.list_pins(name=wanted.name, limit=limit)
@@ -666,7 +667,7 @@ class Client(Closes):
         wanted = arguments.pin_filter(
             name=name, cid=cid, keyvalues=keyvalues, since=since, until=until
         )
-        arguments.check_limit(limit)
+        arguments.check_most(limit, "limit", "all pins")
         return _find(self._provider, wanted, limit)
 
     # Copies at another provider, under the same CIDs
@@ -769,7 +770,7 @@ class Client(Closes):
         wanted = arguments.pin_filter(
             name=name, cid=cid, keyvalues=keyvalues, since=since, until=until
         )
-        arguments.check_limit(limit)
+        arguments.check_most(limit, "limit", "all pins")
         pins = _find(self._provider.stored, wanted, limit)
         copier = self._copier(to, pin_by_cid=pin_by_cid, wait=wait)
         function = partial(_copy_one, copier, Tally(progress))
@@ -836,7 +837,7 @@ class Client(Closes):
         self._check_open()
         seconds = arguments.link_seconds(expires)
         wanted = arguments.media_types(types)
-        arguments.check_max_bytes(max_bytes)
+        arguments.check_most(max_bytes, "max_bytes", "no limit")
         provider = self._provider.require("signed_upload_url")
         return provider.signed_upload_url(expires=seconds, max_bytes=max_bytes, types=wanted)
 

@@ -101,10 +101,6 @@ class ForbiddenAddressError(library.HTTPError):
     """The address is more private than the request allows."""
 
 
-def _do_nothing() -> None:
-    pass
-
-
 class ExchangeLimits:
     """How long each step of one exchange may take, and how many bytes may be other than content.
 
@@ -127,21 +123,11 @@ class ExchangeLimits:
         self.sent = False
         self.address: str | None = None
         self.stream_error: bytes = b""
-        self.release: Callable[[], None] = _do_nothing
+        self.release: Callable[[], None] = lambda: None
 
     def connect_seconds(self) -> float | None:
         """Return how long making the connection may take."""
         return self._within_deadline(self._timeouts.connect)
-
-    @property
-    def read_timeout(self) -> float | None:
-        """The time-out for reading."""
-        return self._timeouts.read
-
-    def connect_by(self) -> float | None:
-        """Return when the connection must be made."""
-        seconds = self.connect_seconds()
-        return None if seconds is None else now() + seconds
 
     def write_seconds(self) -> float | None:
         """Return how long the next write may take."""
@@ -178,10 +164,7 @@ class ExchangeLimits:
 
     def may_connect(self, address: str) -> bool:
         """Return whether the request may be sent to `address`."""
-        # The most private level allows every address.
-        if self._proxied or self._max_privacy >= host_privacy.METADATA:
-            return True
-        return host_privacy.privacy(address) <= self._max_privacy
+        return self._proxied or host_privacy.allows(self._max_privacy, address)
 
     def check_peer(self, sock: socket.socket) -> None:
         """Raise an error if the request may not be sent to the address at the end of `sock`."""
@@ -357,12 +340,13 @@ class _LimitedSends:
         connection: Any = self
         name = connection._dns_host  # noqa: SLF001 - what is connected to; `host` is for the headers
         try:
-            found = socket.getaddrinfo(name, connection.port, type=socket.SOCK_STREAM)
+            hosts = socket.getaddrinfo(name, connection.port, type=socket.SOCK_STREAM)
         except OSError:
-            found = []  # urllib3 will fail too, and raises the right error
-        candidates = list(dict.fromkeys(str(info[4][0]) for info in found)) or [name]
+            hosts = []  # urllib3 will fail too, and raises the right error
+        candidates = list(dict.fromkeys(str(info[4][0]) for info in hosts)) or [name]
         limits = current_limits.get()
-        end = limits.connect_by()
+        seconds = limits.connect_seconds()
+        end = None if seconds is None else now() + seconds
         failure: Exception | None = None
         try:
             for address in candidates:
@@ -537,7 +521,7 @@ def _one_length(value: str) -> int | None:
     http.client uses the first of several fields.
     """
     try:
-        lengths = {int(each) for each in value.split(",")}
+        lengths = {int(length) for length in value.split(",")}
     except ValueError:
         return None
     if len(lengths) > 1:

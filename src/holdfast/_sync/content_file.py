@@ -5,6 +5,7 @@
 import io
 import operator
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final, NoReturn, TypeAlias
 
 from holdfast._sync.runtime import FileBase
@@ -18,22 +19,19 @@ NO_WINDOW = (-1, b"")  # the position of a window in the file, and its bytes
 Part: TypeAlias = bytes | bytearray
 
 
+@dataclass(frozen=True, slots=True)
 class Ranges:
     """The verified bytes of one file, read from any position.
 
     Attributes:
         size: The bytes of the whole file.
+        read: Returns the bytes from a position up to another, which lie within the file.
         type: The media type that the peer reports, "" if it reports none. It is not verified.
     """
 
-    def __init__(self, size: int, read_part: Callable[[int, int], Part], *, type: str = "") -> None:
-        self.size = size
-        self.type = type
-        self._read_part = read_part
-
-    def read(self, start: int, stop: int) -> Part:
-        """Return the bytes from `start` up to `stop`, which lie within the file."""
-        return self._read_part(start, stop)
+    size: int
+    read: Callable[[int, int], Part]
+    type: str = ""
 
 
 class ContentFile(FileBase):

@@ -241,7 +241,7 @@ class Transport(ForkAware):
                 request.url,
                 body=request.body if body is None else body,
                 headers=request.header_values(),
-                timeout=urllib3.Timeout(connect=limits.connect_seconds(), read=limits.read_timeout),
+                timeout=urllib3.Timeout(connect=limits.connect_seconds(), read=None),
                 retries=False,
                 redirect=False,
                 preload_content=False,

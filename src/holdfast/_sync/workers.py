@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final, Generic, Self, TypeAlias, TypeVar
+from typing import Final, Generic, TypeAlias, TypeVar
 
 from holdfast._sync.runtime import Racer, racer
 from holdfast.records import Outcome
@@ -45,10 +45,13 @@ class WorkGroup(Generic[Item, Result]):
         self._stopped = False
         self._aborted = False
         self._error: Exception | None = None
+        self.closed = False  # whether nobody may ask for outcomes any more
         self._process = os.getpid()
 
     def next(self) -> Outcome[Item, Result]:
         """Return the next outcome; after the last, raise the error of the input, if it has one."""
+        if self.closed:
+            raise StopIteration
         while True:
             while self._ahead < self._concurrency and self._done.empty() and self._take():
                 pass
@@ -144,6 +147,11 @@ class WorkGroup(Generic[Item, Result]):
             self.abort()
             raise
 
+    def abandon(self, on_end: Callable[[], None]) -> None:
+        """Start nothing new, wait for what is under way, and call `on_end`."""
+        self.finish()
+        on_end()
+
     def abort(self) -> None:
         """Shut the connections of everything that is under way, and wait a moment for its end."""
         self._aborted = True
@@ -157,72 +165,3 @@ class WorkGroup(Generic[Item, Result]):
         for thread in self._threads:
             if thread is not threading.current_thread():
                 thread.join(None if end is None else max(0.0, end - time.monotonic()))
-
-
-class Outcomes(Iterator[Outcome[Item, Result]]):
-    """The outcomes of many calls, in the order in which they end: see `Client.upload_many`.
-
-    Nothing starts before the first outcome is asked for. At most `concurrency` items are taken from
-    the input whose outcomes you have not received yet. They are taken on your thread, while you
-    wait for an outcome. An error of the input is raised after the outcomes of what is under way.
-    Ctrl-C while you wait for an outcome breaks the connections of the calls.
-
-    When the loop is left, nothing new starts, and what is under way is waited for: at once if only
-    the loop refers to this object, else when it is closed, best by ``with``. Closing the client
-    waits too. Only one thread may iterate.
-
-    Example:
-        >>> from holdfast import Client
-        >>> def first(client: Client, values: list[int]) -> str:
-        ...     with client.store_many(values) as outcomes:
-        ...         for outcome in outcomes:
-        ...             return outcome.result().cid
-        ...     return ""
-    """
-
-    def __init__(
-        self, group: WorkGroup[Item, Result], on_end: Callable[[], object] | None = None
-    ) -> None:
-        self._group = group
-        self._closed = False
-        self._on_end = on_end  # called when nothing is under way any more; perhaps several times
-
-    def __next__(self) -> Outcome[Item, Result]:
-        if self._closed:
-            raise StopIteration
-        try:
-            return self._group.next()
-        except Exception:
-            self._end()
-            raise
-        except BaseException:
-            self._abort()
-            raise
-
-    def close(self) -> None:
-        """Start nothing new, and wait for what is under way. A second time does nothing."""
-        self._closed = True
-        self._group.finish()
-        self._end()
-
-    def _abort(self) -> None:
-        self._closed = True
-        self._group.abort()
-        self._end()
-
-    def _end(self) -> None:
-        if self._on_end is not None:
-            self._on_end()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None or issubclass(kind, (Exception, GeneratorExit)):
-            self.close()
-        else:
-            self._abort()
-
-    def __del__(self) -> None:
-        if hasattr(self, "_group"):
-            self.close()

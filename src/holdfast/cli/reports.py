@@ -90,7 +90,8 @@ class BatchReport:
 
     def work(self, function: Callable[[Any], Any], items: Iterable[Any]) -> None:
         """Call `function` with each item, several at a time, and report what becomes of it."""
-        from holdfast._sync.workers import Outcomes, WorkGroup
+        from holdfast._sync.outcomes import Outcomes
+        from holdfast._sync.workers import WorkGroup
 
         def call(item: Any) -> Any:
             result = function(item)

@@ -77,6 +77,11 @@ def privacy(host: str | None) -> int:
     return max(map(_level, (address, *_embedded(address))))
 
 
+def allows(most: int, address: str) -> bool:
+    """Return whether a request that may go to hosts of the privacy `most` may go to `address`."""
+    return most >= METADATA or privacy(address) <= most  # the most private level allows every one
+
+
 def _plain_spelling(host: str) -> str:
     """Return `host` as a proxy may read it: without full-width digits, other dots, %61 for a."""
     name = unicodedata.normalize("NFKC", unquote(host)).replace("\u3002", ".")

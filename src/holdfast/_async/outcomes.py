@@ -1,0 +1,77 @@
+"""What a loop over many calls receives."""
+
+from collections.abc import AsyncIterator, Callable
+from typing import Self, TypeVar
+
+from holdfast._async.workers import AsyncWorkGroup
+from holdfast.records import Outcome
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class AsyncOutcomes(AsyncIterator[Outcome[Item, Result]]):
+    """The outcomes of many calls, in the order in which they end: see `AsyncClient.upload_many`.
+
+    Nothing starts before the first outcome is asked for. At most `concurrency` items are taken from
+    the input whose outcomes you have not received yet. An error of the input is raised after the
+    outcomes of what is under way. A wait for an outcome that is cancelled or interrupted ends the
+    calls.
+
+    When the loop is left, nothing new starts. To wait there for what is under way, use
+    ``async with``; closing the client waits too. Only one consumer may iterate.
+
+    Example:
+        >>> async with client.store_many([{"id": 1}, {"id": 2}]) as outcomes:
+        ...     async for outcome in outcomes:
+        ...         print(outcome.result().size)
+        8
+        8
+    """
+
+    def __init__(
+        self, group: AsyncWorkGroup[Item, Result], on_end: Callable[[], object] | None = None
+    ) -> None:
+        self._group = group
+        self._on_end = on_end  # called when nothing is under way any more; perhaps several times
+
+    async def __anext__(self) -> Outcome[Item, Result]:
+        try:
+            return await self._group.next()
+        except Exception:
+            self._end()
+            raise
+        except GeneratorExit:  # nobody awaits this any more
+            self._group.stop()
+            raise
+        except BaseException:
+            await self._abort()
+            raise
+
+    async def aclose(self) -> None:
+        """Start nothing new, and wait for what is under way. A second time does nothing."""
+        self._group.closed = True
+        await self._group.finish()
+        self._end()
+
+    async def _abort(self) -> None:
+        self._group.closed = True
+        await self._group.abort()
+        self._end()
+
+    def _end(self) -> None:
+        if self._on_end is not None:
+            self._on_end()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None or issubclass(kind, (Exception, GeneratorExit)):
+            await self.aclose()
+        else:
+            await self._abort()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_group"):
+            self._group.abandon(self._end)
