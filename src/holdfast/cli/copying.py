@@ -123,8 +123,8 @@ def _show_missing(
 ) -> None:
     """Write a line for each pin: whether the target has it."""
     from holdfast._sync.copying import find_pin, has_content
-    from holdfast._sync.providers.foreign import as_provider
     from holdfast._sync.outcomes import Outcomes
+    from holdfast._sync.providers.foreign import as_provider
     from holdfast._sync.workers import WorkGroup
     from holdfast.content.reference import Reference
     from holdfast.records import Pin
