@@ -16,6 +16,13 @@ REQUEST_ID = "b7c9a2f0-5f43-4d27-9d43-0b7a7a5a1c11"
 CREATED = "2020-07-27T17:32:28.276123456Z"
 CREATED_MS = 1595871148276
 DELEGATE = "/ip4/203.0.113.1/tcp/4001/p2p/QmServicePeerId"
+# What makes a row one of another form.
+ODD_ROWS: list[dict[str, Any]] = [
+    *({"requestid": each} for each in (None, "", ["x"], ".", "..", "x" * 2000)),
+    *({"created": each} for each in (5, "yesterday", "2020-07-27T17:32:28Z" + "0" * 200)),
+    *({"pin": each} for each in (None, {"cid": "x"}, {"cid": HELLO_CID, "meta": [1]})),
+    {"status": None},
+]
 # Calls of a client, of both colours: each sends a request to the service.
 CALLS: dict[str, Callable[[Any], Any]] = {
     "pin": lambda client: client.pin(HELLO_CID),

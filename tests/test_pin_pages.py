@@ -266,12 +266,7 @@ ODD = {  # rows of another form
         *({"id": each} for each in (None, "", True, 1.5, [], {})), {"size": "many"},
     ],
     "pinata": [{"cid": 5}, {"cid": "x"}, {"id": None}, {"size": "x"}, {"created_at": 5}],
-    "psa": [
-        *({"requestid": each} for each in (None, "", ["x"], ".", "..", "x" * 2000)),
-        *({"created": each} for each in (5, "yesterday", "2020-07-27T17:32:28Z" + "0" * 200)),
-        *({"pin": each} for each in (None, {"cid": "x"}, {"cid": HELLO_CID, "meta": [1]})),
-        {"status": None},
-    ],
+    "psa": psa.ODD_ROWS,
 }
 GOOD = {"pinning": row(1), "pinata": v3_row(1), "psa": psa.row()}
 NO_LIST = {

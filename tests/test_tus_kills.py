@@ -198,14 +198,6 @@ def test_a_wrapped_source_sends_the_same_bytes_after_each_kill(node, proxy, tmp_
     assert unwrapped(content, b"a key") == path.read_bytes()
 
 
-def test_a_wrapper_with_another_key_begins_anew(node, proxy, tmp_path):
-    path = write_file(tmp_path / "large.bin", "keys")
-    kill_at("after a piece", proxy, node, path, "blocking", key="a key")
-    code, resumed, _ = outcome(start(proxy, node, path, key="another"))
-    assert (code, resumed) == (0, None)
-    assert left_over(path) == []
-
-
 def test_a_killed_node_is_waited_for(node, proxy, tmp_path):
     path = write_file(tmp_path / "large.bin", "node")
     proxy.hold_after = PIECE + (20 << 20)
@@ -240,21 +232,6 @@ def test_a_killed_node_that_is_away_for_a_while_is_waited_for(node, tmp_path, co
     assert left_over(path) == []
 
 
-def test_an_upload_that_waits_for_a_node_ends_with_an_interrupt(node, tmp_path):
-    path = write_file(tmp_path / "large.bin", "interrupt")
-    at_node = SimpleNamespace(url=node.api_url)
-    process = start(at_node, node, path, "blocking", "stop in a piece")
-    assert json.loads(process.stdout.readline()) == {"in": "a piece"}
-    node.process.kill()
-    node.process.wait()
-    time.sleep(4)
-    assert process.poll() is None, "the upload did not wait"
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=30)
-    assert process.returncode == -signal.SIGINT
-    assert len(left_over(path)) >= 1
-
-
 def test_two_processes_with_the_same_file(node, proxy, tmp_path):
     path = write_file(tmp_path / "large.bin", "two")
     proxy.hold_after = PIECE + (20 << 20)
@@ -278,34 +255,6 @@ def test_two_processes_continue_the_same_upload(node, proxy, tmp_path):
     cid = compute_cid(path, profile=LEGACY)
     assert [(code, record["cid"]) for code, _, record in outcomes] == [(0, cid), (0, cid)]
     assert PIECE in [resumed for _, resumed, _ in outcomes]
-    assert left_over(path) == []
-
-
-def test_a_file_that_changed_in_between(node, proxy, tmp_path):
-    path = write_file(tmp_path / "large.bin", "before")
-    kill_at("after a piece", proxy, node, path, "blocking")
-    before = path.stat()
-    with path.open("r+b") as file:
-        file.seek(PIECE // 2)
-        file.write(b"changed")
-    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-    code, resumed, record = outcome(start(proxy, node, path))
-    assert (code, resumed, record["cid"]) == (0, None, compute_cid(path, profile=LEGACY))
-    assert left_over(path) == []
-
-
-def test_an_upload_that_expired_at_the_node(node, proxy, tmp_path):
-    path = write_file(tmp_path / "large.bin", "expired")
-    kill_at("after a piece", proxy, node, path, "blocking")
-    node.close()
-    two_days_ago = time.time() - 2 * 24 * 3600
-    for each in (tmp_path / "store/uploads").glob("*/*"):
-        os.utime(each, (two_days_ago, two_days_ago))
-    with closing(NodeProcess(tmp_path / "store")) as again:
-        proxy.target = again.api_url
-        code, resumed, record = outcome(start(proxy, node, path))
-        assert (code, resumed) == (0, None)
-        assert record["cid"] == compute_cid(path, profile=LEGACY)
     assert left_over(path) == []
 
 

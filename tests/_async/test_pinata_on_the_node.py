@@ -70,14 +70,6 @@ async def test_pins_are_changed_and_removed(v3_client):
         await v3_client.revoke(record.cid)
 
 
-@pytest.mark.slow  # test_pinata.py has a quick one, on a scripted server
-async def test_a_list_is_longer_than_a_page(v3_client, monkeypatch):
-    monkeypatch.setattr("holdfast.protocol.pin_api.PAGE_LIMIT", 2)
-    cids = [(await v3_client.store(number)).cid for number in range(5)]
-    assert [pin.cid async for pin in v3_client.iter_pins()] == cids[::-1]
-    assert [pin.cid for pin in await v3_client.pins(limit=3)] == cids[:1:-1]
-
-
 async def test_the_networks_are_apart(empty_node):
     async with (
         AsyncClient.init(of_v3(empty_node, network="private")) as private,

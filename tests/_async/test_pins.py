@@ -15,7 +15,8 @@ from holdfast.errors import (
     ProviderError,
     UnsupportedError,
 )
-from holdfast.repository import PinQuery, pin_queries
+from holdfast.repository import PinQuery
+from holdfast.repository import pins as pin_rows
 from holdfast.testing import Scripted, ScriptedServer
 from tests._async.spec_only import AsyncSpecOnly
 from tests.support import HELLO_CID, config_for
@@ -152,7 +153,7 @@ async def test_a_closed_client_finds_nothing(client):
 
 
 async def test_closing_ends_the_list_at_the_next_page(client, monkeypatch):
-    monkeypatch.setattr(pin_queries, "PAGE", 1)
+    monkeypatch.setattr(pin_rows, "PAGE", 1)
     monkeypatch.setattr("holdfast.protocol.pin_api.PAGE_LIMIT", 1)
     await three(client)
     pins = client.iter_pins()
@@ -257,7 +258,7 @@ async def test_a_provider_that_only_lists_takes_no_other_filter(wanted):
 
 
 async def test_pages_of_the_store_neither_repeat_nor_miss_pins(memory_folder, monkeypatch):
-    monkeypatch.setattr(pin_queries, "PAGE", 3)
+    monkeypatch.setattr(pin_rows, "PAGE", 3)
     async with await AsyncClient.init(path=memory_folder) as client:
         for number in range(20):
             await client.store(number, name=f"<{number}>")
@@ -275,7 +276,7 @@ async def test_pages_of_the_store_neither_repeat_nor_miss_pins(memory_folder, mo
 
 async def test_many_pins_of_one_moment_are_all_found(monkeypatch):
     """A page may end among pins of the same time, several times."""
-    monkeypatch.setattr(pin_queries, "PAGE", 3)
+    monkeypatch.setattr(pin_rows, "PAGE", 3)
     pins = [Pin(id=str(n), cid=HELLO_CID, created=5 if n < 10 else 4) for n in range(13)]
 
     def find(query):
@@ -284,5 +285,5 @@ async def test_many_pins_of_one_moment_are_all_found(monkeypatch):
 
     for limit in (None, 1, 3, 5, 12, 13, 99):
         query = replace(PinQuery(), limit=limit)
-        found = [pin for page in pin_queries.pin_pages(find, query) for pin in page]
+        found = [pin for page in pin_rows.pin_pages(find, query) for pin in page]
         assert found == pins[:limit]

@@ -17,7 +17,8 @@ from holdfast.errors import (
     ProviderError,
     UnsupportedError,
 )
-from holdfast.repository import PinQuery, pin_queries
+from holdfast.repository import PinQuery
+from holdfast.repository import pins as pin_rows
 from holdfast.testing import Scripted, ScriptedServer
 from tests._sync.spec_only import SpecOnly
 from tests.support import HELLO_CID, config_for
@@ -154,7 +155,7 @@ def test_a_closed_client_finds_nothing(client):
 
 
 def test_closing_ends_the_list_at_the_next_page(client, monkeypatch):
-    monkeypatch.setattr(pin_queries, "PAGE", 1)
+    monkeypatch.setattr(pin_rows, "PAGE", 1)
     monkeypatch.setattr("holdfast.protocol.pin_api.PAGE_LIMIT", 1)
     three(client)
     pins = client.iter_pins()
@@ -259,7 +260,7 @@ def test_a_provider_that_only_lists_takes_no_other_filter(wanted):
 
 
 def test_pages_of_the_store_neither_repeat_nor_miss_pins(memory_folder, monkeypatch):
-    monkeypatch.setattr(pin_queries, "PAGE", 3)
+    monkeypatch.setattr(pin_rows, "PAGE", 3)
     with Client.init(path=memory_folder) as client:
         for number in range(20):
             client.store(number, name=f"<{number}>")
@@ -277,7 +278,7 @@ def test_pages_of_the_store_neither_repeat_nor_miss_pins(memory_folder, monkeypa
 
 def test_many_pins_of_one_moment_are_all_found(monkeypatch):
     """A page may end among pins of the same time, several times."""
-    monkeypatch.setattr(pin_queries, "PAGE", 3)
+    monkeypatch.setattr(pin_rows, "PAGE", 3)
     pins = [Pin(id=str(n), cid=HELLO_CID, created=5 if n < 10 else 4) for n in range(13)]
 
     def find(query):
@@ -286,5 +287,5 @@ def test_many_pins_of_one_moment_are_all_found(monkeypatch):
 
     for limit in (None, 1, 3, 5, 12, 13, 99):
         query = replace(PinQuery(), limit=limit)
-        found = [pin for page in pin_queries.pin_pages(find, query) for pin in page]
+        found = [pin for page in pin_rows.pin_pages(find, query) for pin in page]
         assert found == pins[:limit]

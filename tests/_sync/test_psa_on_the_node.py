@@ -63,17 +63,6 @@ def test_what_is_nowhere_fails_with_the_words_of_the_service(psa):
     assert psa.revoke(NOWHERE) is True  # the request that has failed
 
 
-@pytest.mark.slow
-def test_a_long_list_comes_in_pages(target, psa):
-    with Client.init(target.config) as other:
-        for outcome in other.store_many([number] for number in range(1100)):
-            outcome.result()
-    pins = psa.pins()
-    assert len({pin.id for pin in pins}) == 1100
-    assert [pin.created for pin in pins] == sorted((pin.created for pin in pins), reverse=True)
-    assert len(psa.pins(limit=1001)) == 1001
-
-
 def test_pins_are_copied_by_their_cid(source, psa, target):
     source.store({"a": 1}, name="json", keyvalues={"k": "v"})
     source.upload(b"a file", name="file.txt")

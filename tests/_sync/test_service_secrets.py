@@ -1,8 +1,9 @@
-# WARNING: this file is generated from tests/_async/test_pinata_secrets.py
+# WARNING: this file is generated from tests/_async/test_service_secrets.py
 # by scripts/generate_sync.py. Change the original instead.
-"""The key goes to the two origins of the v3 API and nowhere else, and no link is shown."""
+"""The token of a service goes to its API and nowhere else, and no link is shown."""
 
 import logging
+import pickle
 
 import pytest
 
@@ -10,56 +11,92 @@ from holdfast import Client
 from holdfast.errors import ClientError, ProviderError
 from holdfast.testing import ScriptedServer
 from tests.pinata import LINK_QUERY, file_row, files, uploaded, v3_config
+from tests.psa import CALLS, psa_config, results, row
 from tests.support import GATEWAY_TOKEN, HELLO_CID, TOKEN, closed_port_url
 from tests.witness import assert_clean, assert_no_secret_in
 
 SIGNATURE = "c0ffee0123456789abcdef"
-CALLS = {
-    "store": ({"a": 1},),
-    "upload": (b"hello" * 1000,),
-    "revoke": (HELLO_CID,),
-    "update": (HELLO_CID,),
-    "pin": (HELLO_CID,),
-    "pins": (),
-    "test_connection": (),
-    "retrieve": (HELLO_CID,),
-    "signed_url": (HELLO_CID,),
-    "signed_upload_url": (),
+V3_CALLS = {
+    **CALLS,
+    "store": lambda client: client.store({"a": 1}),
+    "upload": lambda client: client.upload(b"hello" * 1000),
+    "retrieve": lambda client: client.retrieve(HELLO_CID),
+    "signed_url": lambda client: client.signed_url(HELLO_CID, expires=5),
+    "signed_upload_url": lambda client: client.signed_upload_url(expires=5),
 }
-KEYWORDS = {
-    "update": {"name": "x"},
-    "signed_url": {"expires": 5},
-    "signed_upload_url": {"expires": 5},
+SERVICE_CALLS = [("pinata", call) for call in V3_CALLS] + [("psa", call) for call in CALLS]
+REPLIES = {
+    "echo": {"status": 401, "body": {"error": {"code": 401, "message": f"token {TOKEN} is bad"}}},
+    "denied": {"status": 403, "body": {"error": {"reason": "X", "details": f"{TOKEN} is bad"}}},
+    "data": {"status": 200, "body": {"data": TOKEN, "results": [TOKEN]}},
+    "no json": {"status": 200, "body": TOKEN.encode()},
+    "row": {"status": 200, "body": results(row(name=TOKEN, created=TOKEN))},
+    "hang up": {"hang_up": True},
+    "refused": None,
 }
 
 
-def make(client, call):
-    getattr(client, call)(*CALLS[call], **KEYWORDS.get(call, {}))
-
-
-@pytest.mark.parametrize("call", CALLS)
-@pytest.mark.parametrize(
-    "reply",
-    [
-        {"status": 401, "body": {"error": {"code": 401, "message": f"token {TOKEN} is bad"}}},
-        {"status": 403, "body": {"error": {"code": 403, "message": f"token {TOKEN} is bad"}}},
-        {"status": 200, "body": {"data": TOKEN}},
-        {"status": 200, "body": TOKEN.encode()},
-        {"hang_up": True},
-        None,
-    ],
-    ids=["echo", "denied", "data", "no json", "hang up", "refused"],
-)
-def test_no_error_shows_the_key(server, call, reply):
-    url = server.url if reply else closed_port_url()
+def config_of(service, server, call="", **changes):
+    if service == "psa":
+        return psa_config(server, **changes)
     network = "public" if call in {"pin", "signed_upload_url"} else "private"
-    config = v3_config(server, network=network, pin_api_url=url, gateway_url=url)
+    return v3_config(server, network=network, **changes)
+
+
+@pytest.mark.parametrize(
+    ("service", "call", "name"),
+    [(*each, "echo") for each in SERVICE_CALLS]
+    + [(service, "pin", name) for service in ("pinata", "psa") for name in REPLIES],
+)
+def test_no_error_or_log_shows_the_token(server, caplog, service, call, name):
+    caplog.set_level(logging.DEBUG)
+    reply = REPLIES[name]
+    url = server.url if reply else closed_port_url()
     for _ in range(3 if reply else 0):
         server.reply(**reply)
+    config = config_of(service, server, call, pin_api_url=url, gateway_url=url)
     with Client.init(config) as client:
         with pytest.raises(ClientError) as caught:
-            make(client, call)
+            V3_CALLS[call](client)
     assert_no_secret_in(caught.value, only=TOKEN)
+    for record in caplog.records:
+        assert_clean(record.getMessage() + repr(vars(record)), only=TOKEN)
+
+
+@pytest.mark.parametrize(
+    ("service", "call", "status"),
+    [(*each, 307) for each in SERVICE_CALLS]
+    + [(service, "pin", code) for service in ("pinata", "psa") for code in (301, 302, 303, 308)],
+)
+def test_no_redirect_of_the_api_is_followed(server, other_server, service, call, status):
+    for _ in range(2):
+        server.reply(status, headers={"Location": f"{other_server.url}/v3/files"})
+    with Client.init(config_of(service, server, call)) as client:
+        with pytest.raises(ProviderError, match=f"^HTTP error {status}$"):
+            V3_CALLS[call](client)
+    assert other_server.requests == []
+
+
+@pytest.mark.parametrize("service", ["pinata", "psa"])
+def test_no_repr_or_pickle_shows_the_token(server, service):
+    with Client.init(config_of(service, server)) as client:
+        for each in (client, client.config, client.provider, client.provider._api):
+            assert_clean(repr(each) + str(each))
+        for each in (client, client.config, client.provider._api):
+            with pytest.raises(TypeError):
+                pickle.dumps(each)
+
+
+def test_the_gateway_gets_no_token_of_the_service(server, other_server):
+    config = psa_config(server, gateway_url=other_server.url, gateway_token=GATEWAY_TOKEN)
+    server.reply(200, results())
+    other_server.reply(200, b"hello")
+    with Client.init(config) as client:
+        client.pins()
+        assert (client.download(HELLO_CID)).read() == b"hello"
+    assert TOKEN.encode() not in other_server.requests[0].raw
+    assert other_server.requests[0].headers["x-pinata-gateway-token"] == GATEWAY_TOKEN
+    assert GATEWAY_TOKEN.encode() not in server.requests[0].raw
 
 
 @pytest.fixture
@@ -96,18 +133,6 @@ def test_each_address_gets_the_key_for_its_own_calls(server, uploads, other_serv
     assert read.headers["x-pinata-gateway-token"] == GATEWAY_TOKEN
 
 
-@pytest.mark.parametrize("call", CALLS)
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_no_redirect_of_the_api_is_followed(server, other_server, call, status):
-    network = "public" if call in {"pin", "signed_upload_url"} else "private"
-    for _ in range(2):
-        server.reply(status, headers={"Location": f"{other_server.url}/v3/files"})
-    with Client.init(v3_config(server, network=network)) as client:
-        with pytest.raises(ProviderError, match=f"^HTTP error {status}$"):
-            make(client, call)
-    assert other_server.requests == []
-
-
 def test_a_link_gets_neither_the_key_nor_the_token_of_the_gateway(server, other_server):
     """Also where the gateway redirects to another host."""
     config = v3_config(server, network="private", gateway_token=GATEWAY_TOKEN)
@@ -140,9 +165,3 @@ def test_a_failed_read_does_not_show_its_link(server, caplog, reply):
     assert_no_secret_in(caught.value, only=SIGNATURE)
     for record in caplog.records:
         assert_clean(record.getMessage() + repr(vars(record)), only=SIGNATURE)
-
-
-def test_no_repr_shows_the_key(server):
-    with Client.init(v3_config(server, network="private")) as client:
-        for each in (client, client.config, client.provider, client.provider._api):
-            assert_clean(repr(each) + str(each))
