@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Locator, Page, Request, expect, sync_playwright
 
+from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.testing import RunningNode
 
 PNG = bytes.fromhex(
@@ -80,6 +81,14 @@ class Visit:
         """Open the page of a node without pins, and wait until it says so."""
         tab = self.open()
         expect(tab.locator("#empty")).to_be_visible()
+        return tab
+
+    def show(self, *names: str) -> Page:
+        """Pin a text for each name, open the page, and wait until the list shows the last one."""
+        for name in names:
+            self.node.repository.add(name.encode(), UNIXFS_V1_2025, name=name)
+        tab = self.open()
+        expect(self.row(names[-1])).to_be_visible()
         return tab
 
     def close(self) -> None:

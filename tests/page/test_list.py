@@ -102,15 +102,16 @@ def test_actions_appear_with_the_pointer_or_the_focus(visit, client):
     expect(tab.locator("#preview-title")).to_have_text("one")
 
 
-def test_the_menu_has_the_theme_the_keys_and_the_way_out(visit, client):
-    client.upload(b"x", name="mine")
-    tab = visit.open()
-    expect(visit.row("mine")).to_be_visible()
+def test_the_menu_has_the_theme_the_keys_and_the_way_out(visit):
+    tab = visit.show("mine")
     expect(tab.locator("#menu")).to_be_hidden()
     tab.get_by_role("button", name="Menu").click()
+    backgrounds = set()
     for theme in ("Dark", "Light"):
         tab.get_by_role("radio", name=theme).check()
         expect(tab.locator("html")).to_have_css("color-scheme", theme.lower())
+        backgrounds.add(tab.evaluate("getComputedStyle(document.body).backgroundColor"))
+    assert len(backgrounds) == 2
     tab.reload()
     expect(tab.locator("html")).to_have_css("color-scheme", "light")
     tab.get_by_role("button", name="Menu").click()
@@ -141,10 +142,8 @@ def test_an_error_stands_above_the_list_where_it_is_seen(browser):
     visit.close()
 
 
-def test_a_problem_that_is_over_is_gone(visit, client):
-    client.upload(b"x", name="mine")
-    tab = visit.open()
-    expect(visit.row("mine")).to_be_visible()
+def test_a_problem_that_is_over_is_gone(visit):
+    tab = visit.show("mine")
     tab.route("**/data/pinList?*", lambda route: route.abort())
     tab.get_by_role("button", name="Refresh").click()
     expect(tab.locator("#problem")).to_be_visible()
@@ -153,9 +152,8 @@ def test_a_problem_that_is_over_is_gone(visit, client):
     expect(tab.locator("#problem")).to_be_hidden()
 
 
-def test_the_space_of_the_disk_is_shown(visit, client):
-    client.upload(b"x", name="mine")
-    tab = visit.open()
+def test_the_space_of_the_disk_is_shown(visit):
+    tab = visit.show("mine")
     expect(tab.locator("#disk-free")).to_have_text(re.compile(r"^[\d.]+ [KMGT]iB free$"))
     expect(tab.locator("#disk-bar")).to_have_attribute(
         "aria-label", re.compile(r"The disk is \d+ % full")
@@ -181,8 +179,7 @@ def test_what_others_do_is_shown_without_a_hand(visit, node, client):
 
 
 def test_nothing_is_asked_behind_a_dialog(visit, client):
-    client.upload(b"1", name="first")
-    tab = visit.open()
+    tab = visit.show("first")
     tab.get_by_role("button", name="first", exact=True).click()
     expect(tab.locator("#content pre")).to_be_visible()
     before = len(visit.requests)
@@ -193,12 +190,9 @@ def test_nothing_is_asked_behind_a_dialog(visit, client):
     expect(visit.row("second")).to_be_visible(timeout=1500)  # at once
 
 
-def test_a_change_of_the_order_is_not_lost_when_a_dialog_closes(visit, client):
+def test_a_change_of_the_order_is_not_lost_when_a_dialog_closes(visit):
     """The list is asked for changes then, which must not be those of the order before."""
-    for name in ("ant", "cat", "bee"):
-        client.upload(name.encode(), name=name)
-    tab = visit.open()
-    expect(visit.row("bee")).to_be_visible()
+    tab = visit.show("ant", "cat", "bee")
     tab.get_by_role("button", name="ant", exact=True).click()
     expect(tab.locator("#content pre")).to_be_visible()
     waiting = []
@@ -214,10 +208,8 @@ def test_a_change_of_the_order_is_not_lost_when_a_dialog_closes(visit, client):
 # Selection
 
 
-def test_selected_pins_are_unpinned_together(visit, node, client):
-    for number in range(8):
-        client.upload(str(number).encode(), name=f"n{number}")
-    tab = visit.open()
+def test_selected_pins_are_unpinned_together(visit, node):
+    tab = visit.show(*(f"n{number}" for number in range(8)))
     check = {f"n{number}": visit.row(f"n{number}").get_by_role("checkbox") for number in range(8)}
     check["n7"].click()
     check["n5"].click(modifiers=["Shift"])
@@ -226,7 +218,7 @@ def test_selected_pins_are_unpinned_together(visit, node, client):
     expect(tab.locator("#selected")).to_have_text("2 pins selected")
     tab.get_by_role("button", name="Copy CIDs").click()
     expect(tab.get_by_text("CIDs copied")).to_be_visible()
-    assert visit.clipboard().split("\n") == [compute_cid(b"7"), compute_cid(b"5")]
+    assert visit.clipboard().split("\n") == [compute_cid(b"n7"), compute_cid(b"n5")]
     tab.get_by_role("button", name="Unpin selected").click()
     dialog = tab.get_by_role("dialog")
     expect(dialog).to_contain_text("Unpin 2 pins?")
@@ -243,11 +235,8 @@ def test_selected_pins_are_unpinned_together(visit, node, client):
     expect(check["n0"]).not_to_be_checked()
 
 
-def test_pins_are_selected_by_keys_and_on_several_pages(visit, node, client):
-    for number in range(52):
-        client.upload(str(number).encode(), name=f"n{number}")
-    tab = visit.open()
-    expect(visit.row("n51")).to_be_visible()
+def test_pins_are_selected_by_keys_and_on_several_pages(visit, node):
+    tab = visit.show(*(f"n{number}" for number in range(52)))
     press = tab.keyboard.press
     press("ArrowDown")
     press("x")
@@ -266,10 +255,8 @@ def test_pins_are_selected_by_keys_and_on_several_pages(visit, node, client):
     assert node.repository.totals().pins == 48
 
 
-def test_some_of_the_selected_pins_stay(visit, node, client):
-    for name in ("one", "two", "three"):
-        client.upload(name.encode(), name=name)
-    tab = visit.open()
+def test_some_of_the_selected_pins_stay(visit, node):
+    tab = visit.show("one", "two", "three")
     tab.get_by_role("checkbox", name="Select all").check()
     tab.get_by_role("button", name="Unpin selected").click()
     node.fail_next(status=403, body={"error": "not today"}, method="DELETE")
@@ -311,9 +298,8 @@ def test_name_and_key_values_are_changed(visit, node, client):
     expect(visit.row("after").get_by_role("button", name="Edit")).to_be_focused()
 
 
-def test_a_pin_is_edited_and_unpinned_in_the_viewer(visit, node, client):
-    client.upload(b"x", name="before")
-    tab = visit.open()
+def test_a_pin_is_edited_and_unpinned_in_the_viewer(visit, node):
+    tab = visit.show("before")
     tab.get_by_role("button", name="before", exact=True).click()
     tab.locator("#preview").get_by_role("button", name="Edit").click()
     tab.get_by_role("textbox", name="Name", exact=True).fill("after")
@@ -469,14 +455,6 @@ def test_control_and_enter_pin(visit, client):
     tab.keyboard.press("Control+Enter")
     expect(tab.locator("#pins tbody tr")).to_have_count(1)
     assert client.retrieve(tab.locator("td.cid").text_content()) == {"a": 1}
-
-
-def test_arrow_down_works_on_a_fresh_page(visit, client):
-    client.upload(b"x", name="first")
-    tab = visit.open()
-    expect(visit.row("first")).to_be_visible()
-    tab.keyboard.press("ArrowDown")
-    expect(tab.get_by_role("button", name="first", exact=True)).to_be_focused()
 
 
 def test_the_command_and_the_snippet_of_an_empty_page_work(visit, node, client, tmp_path):

@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.node.settings import NodeToken
 from holdfast.testing import running_node
-from tests.browser import PNG, Visit
+from tests.browser import PNG
 
 pytestmark = pytest.mark.slow
 
@@ -83,10 +83,8 @@ def test_a_token_that_may_not_look(visit, node):
 
 
 @pytest.mark.parametrize("token", ["wrong", "cut\u2026", "a b"])
-def test_a_link_with_a_bad_token_ends_no_session(visit, node, client, token):
-    client.upload(b"x", name="mine")
-    tab = visit.open()
-    expect(visit.row("mine")).to_be_visible()
+def test_a_link_with_a_bad_token_ends_no_session(visit, node, token):
+    tab = visit.show("mine")
     tab.evaluate("token => { location.hash = `token=${encodeURIComponent(token)}` }", token)
     expect(tab.locator("#notices .failed")).to_be_visible()
     expect(visit.row("mine")).to_be_visible()
@@ -95,9 +93,8 @@ def test_a_link_with_a_bad_token_ends_no_session(visit, node, client, token):
     assert "#" not in tab.url
 
 
-def test_another_token_is_taken_on_request(visit, node, client):
-    client.upload(b"x", name="mine")
-    tab = visit.open()
+def test_another_token_is_taken_on_request(visit, node):
+    tab = visit.show("mine")
     tab.get_by_role("button", name="Change token").click()
     expect(visit.row("mine")).to_be_hidden()
     tab.get_by_label("Token").fill("cut\u2026")
@@ -148,9 +145,8 @@ def test_a_pin_that_is_gone_already_is_as_good_as_unpinned(visit, node, client):
     expect(tab.locator("#empty")).to_be_visible()
 
 
-def test_a_refused_unpin_is_said_in_its_dialog(visit, node, client):
-    client.upload(b"kept", name="kept")
-    tab = visit.open()
+def test_a_refused_unpin_is_said_in_its_dialog(visit, node):
+    tab = visit.show("kept")
     visit.row("kept").get_by_role("button", name="Unpin").click()
     dialog = tab.get_by_role("dialog")
     expect(dialog).to_contain_text("kept")
@@ -162,15 +158,6 @@ def test_a_refused_unpin_is_said_in_its_dialog(visit, node, client):
     expect(tab.locator("#confirm-error")).to_have_text("not today")
     tab.keyboard.press("Escape")
     expect(visit.row("kept")).to_be_visible()
-
-
-def test_a_node_that_is_gone(browser):
-    with running_node() as node:
-        visit = Visit(browser, node)
-        tab = visit.open_empty()
-    tab.get_by_role("button", name="Refresh").click()
-    expect(tab.get_by_text("The node does not reply.")).to_be_visible()
-    visit.close()
 
 
 # What was pinned runs nothing

@@ -98,7 +98,7 @@ print("<b>")
 """
 
 
-def test_markdown_is_rendered_safely(visit, client, tmp_path):
+def test_markdown_is_rendered_safely(visit, tmp_path):
     folder = tmp_path / "notes"
     folder.mkdir()
     (folder / "readme.md").write_text(MARKDOWN)

@@ -59,7 +59,7 @@ from holdfast.repository.adding import Adding, FileAdding
 #
 # The offset is what `progress` says. Leaves that were appended after it was written do not count.
 #
-# A disk may damage each of them, so all but the leaves have a digest of themselves. Without a
+# A disk may damage each of them, so all but the leaves begin with a digest of the rest. Without a
 # sound ``state.json`` there is no upload, and its folder is removed when it is old. Without a
 # sound ``done.json`` the file is found by its id. In all other cases the upload starts again, at
 # 0.
@@ -186,17 +186,10 @@ class TusUpload:
 
     def _read_progress(self) -> tuple[int, bytes]:
         """Return how many leaves count, and the bytes after them; none if that is damaged."""
-        chunk_size = self._profile.chunk_size
-        found = self._folder.read(PROGRESS, DIGEST_SIZE + COUNT_SIZE + chunk_size)
-        if found is None:
-            return 0, b""
-        digest, content = found[:DIGEST_SIZE], found[DIGEST_SIZE:]
-        count, rest = int.from_bytes(content[:COUNT_SIZE], "big"), content[COUNT_SIZE:]
-        is_sound = hashlib.sha256(content).digest() == digest
-        if not is_sound or count * chunk_size + len(rest) > self.state.length:
+        content = read_sealed(self._folder, PROGRESS, COUNT_SIZE + self._profile.chunk_size)
+        if not content and self._folder.is_file(PROGRESS):
             self._log_damage(PROGRESS)
-            return 0, b""
-        return count, rest
+        return int.from_bytes(content[:COUNT_SIZE], "big"), content[COUNT_SIZE:]
 
     def _log_damage(self, name: str) -> None:
         logger.warning("the upload %s starts again: %s is damaged", self.state.id, name)
@@ -227,7 +220,7 @@ class TusUpload:
             self._count += len(self._fresh)
             self._fresh = []
         content = self._count.to_bytes(COUNT_SIZE, "big") + rest
-        _replace(self._folder, PROGRESS, hashlib.sha256(content).digest() + content)
+        write_sealed(self._folder, PROGRESS, content)
 
     def _append(self, digests: bytes) -> None:
         descriptor = self._folder.open(LEAVES, os.O_RDWR | os.O_CREAT, 0o600)
@@ -284,30 +277,29 @@ class TusUpload:
         remove_folder(self._folder)
 
 
+def write_sealed(folder: Folder, name: str, content: bytes) -> None:
+    """Replace a file of an upload in one step. It begins with the digest of its content."""
+    with PendingFile(folder.path / name) as pending:
+        pending.write(hashlib.sha256(content).digest() + content)
+        pending.commit()
+
+
+def read_sealed(folder: Folder, name: str, limit: int = MAX_STATE) -> bytes:
+    """Return what `write_sealed` has written; empty if it is missing or damaged."""
+    data = folder.read(name, DIGEST_SIZE + limit) or b""
+    digest, content = data[:DIGEST_SIZE], data[DIGEST_SIZE:]
+    return content if hashlib.sha256(content).digest() == digest else b""
+
+
 def write_object(folder: Folder, name: str, value: dict[str, Any]) -> None:
-    """Write a JSON object to a file of an upload, with a digest."""
-    _replace(folder, name, json.dumps({"value": value, "sha256": _digest(value)}).encode())
+    """Write a JSON object to a file of an upload."""
+    write_sealed(folder, name, json.dumps(value).encode())
 
 
 def read_object(folder: Folder, name: str) -> dict[str, Any]:
     """Return what `write_object` has written; an empty object if it is missing or damaged."""
-    try:
-        record = json.loads(folder.read(name, MAX_STATE) or b"")
-        value = record["value"]
-        is_sound = isinstance(value, dict) and record["sha256"] == _digest(value)
-        return value if is_sound else {}
-    except (ValueError, RecursionError, TypeError, KeyError):
-        return {}
-
-
-def _digest(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value).encode()).hexdigest()
-
-
-def _replace(folder: Folder, name: str, data: bytes) -> None:
-    with PendingFile(folder.path / name) as pending:
-        pending.write(data)
-        pending.commit()
+    value: dict[str, Any] = json.loads(read_sealed(folder, name) or b"{}")
+    return value
 
 
 def remove_folder(folder: Folder) -> None:
@@ -398,9 +390,10 @@ class TusUploads:
     def _read(self, id: str) -> TusUpload | None:
         """Return the upload in the folder `id`, which is not open yet; None if there is none."""
         folder = Folder(self._root, FOLDER, id)
-        state = _read_state(folder) if ID.fullmatch(id) else None
-        if state is None or is_old(folder.path):
+        fields = read_object(folder, STATE) if ID.fullmatch(id) else {}
+        if not fields or is_old(folder.path):
             return None
+        state = UploadState(**{**fields, "options": UploadOptions(**fields["options"])})
         network = self._service.network(state.options.network)
         return TusUpload(folder, state, network, self._profile)
 
@@ -485,15 +478,6 @@ def expiry(path: Path) -> float:
         with suppress(OSError):
             times.append((path / name).lstat().st_mtime)
     return max(times) + KEPT_SECONDS
-
-
-def _read_state(folder: Folder) -> UploadState | None:
-    """Return the state in the folder of an upload; None if it is missing or damaged."""
-    value = read_object(folder, STATE)
-    try:
-        return UploadState(**{**value, "options": UploadOptions(**value["options"])})
-    except (TypeError, KeyError):
-        return None
 
 
 # Uploads in several requests: the tus protocol, version 1.0.0, with three of its extensions.
