@@ -12,6 +12,8 @@ from holdfast import compute_cid
 from holdfast.node.http_server import http_connection
 from holdfast.node.http_server.http_connection import DirectReceiver
 from holdfast.testing import running_node
+from tests.node_caller import connect as connect_to
+from tests.node_caller import head_of
 from tests.support import wait_until
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="a socket is not copied here")
@@ -36,17 +38,14 @@ def received(monkeypatch):
 
 
 def connect(node):
-    host, port = node.api_url.removeprefix("http://").split(":")
-    peer = socket.create_connection((host, int(port)), timeout=30)
+    peer = connect_to(node)
     peer.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * MIB)
     return peer
 
 
 def head(node, size):
-    return (
-        f"POST /pinning/pinFileToIPFS HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {node.token}\r\n"
-        f'Content-Type: multipart/form-data; boundary="b"\r\nContent-Length: {size}\r\n\r\n'
-    ).encode()
+    kind = 'multipart/form-data; boundary="b"'
+    return head_of(node, "/pinning/pinFileToIPFS", Content_Type=kind, Content_Length=size)
 
 
 def read_reply(peer):

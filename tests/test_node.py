@@ -126,7 +126,7 @@ def test_file_vectors(call, version, options_first):
             assert reply["PinSize"] == vector["tsizes"][profile]
 
 
-@pytest.mark.parametrize("version", [0, 1])
+@pytest.mark.parametrize("version", [pytest.param(0, marks=pytest.mark.slow), 1])
 def test_directory_vectors(call, version):
     profile = ["unixfs-v0-2015", "unixfs-v1-2025"][version]
     for vector in VECTORS["directories"]:

@@ -196,7 +196,7 @@ def check_stalled_peers(process, number, query, limit):
 
 
 @ON_LINUX
-@pytest.mark.parametrize("query", ["", "?format=car"])
+@pytest.mark.parametrize("query", ["", pytest.param("?format=car", marks=pytest.mark.slow)])
 def test_peers_that_read_nothing_hold_little_memory(process, query):
     check_stalled_peers(process, 100, query, 80 * MIB)
 

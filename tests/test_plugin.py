@@ -70,6 +70,10 @@ def without_asyncio(pytester, monkeypatch, tmp_path_factory):
 def test_the_fixtures_are_there_and_each_test_has_a_node_of_its_own(pytester, run):
     pytester.makepyfile(test_first=FIRST, test_awaited=AWAITED, test_own=OWN)
     run().assert_outcomes(passed=4)
+
+
+@pytest.mark.slow
+def test_the_fixtures_are_listed(run):
     listed = run("--fixtures").stdout.str()
     for name in ("holdfast_node", "holdfast_client", "holdfast_async_client"):
         assert listed.count(f"\n{name} -- ") == 1

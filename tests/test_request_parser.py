@@ -1,7 +1,6 @@
 """Requests as bytes: where each ends, and what is no request."""
 
 import re
-import socket
 
 import pytest
 
@@ -12,6 +11,7 @@ from holdfast.node.http_server.request_parser import (
     BadRequestError,
     RequestParser,
 )
+from tests.node_caller import connect, head_of
 
 GET = b"GET /a?b HTTP/1.1\r\nHost: x\r\n\r\n"
 CHUNKED = b"POST /c HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -125,9 +125,8 @@ def test_what_could_be_read_in_two_ways_or_is_too_large_is_refused(data, size):
 
 
 def converse(node, data):
-    host, port = node.api_url.removeprefix("http://").split(":")
     received = b""
-    with socket.create_connection((host, int(port)), timeout=30) as peer:
+    with connect(node) as peer:
         peer.sendall(data)
         while chunk := peer.recv(1 << 20):
             received += chunk
@@ -162,13 +161,9 @@ def test_an_old_client_gets_a_body_without_chunks(node):
 
 
 def test_a_client_that_waits_is_told_to_continue(node):
-    head = (
-        "POST /pinning/pinJSONToIPFS HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
-        f"Authorization: Bearer {node.token}\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n"
-    )
-    host, port = node.api_url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=30) as peer:
-        peer.sendall(head.encode())
+    fields = {"Connection": "close", "Content_Length": 2, "Expect": "100-continue"}
+    with connect(node) as peer:
+        peer.sendall(head_of(node, "/pinning/pinJSONToIPFS", **fields))
         assert peer.recv(1000) == b"HTTP/1.1 100 Continue\r\n\r\n"
         peer.sendall(b"{}")
         assert peer.recv(1000).startswith(b"HTTP/1.1 200 OK\r\n")

@@ -19,6 +19,13 @@ from tests.support import wait_until
 pytestmark = pytest.mark.usefixtures("no_noise")
 
 
+@pytest.fixture
+def holdfast_node(node):
+    """One node for all tests of the module, without the faults and requests of the last one."""
+    node.heal()
+    return node
+
+
 def port_of(node):
     return int(node.api_url.rpartition(":")[2])
 

@@ -481,13 +481,6 @@ def test_a_link_that_was_changed_or_has_expired_is_refused(call):
         assert error_of(call("POST", "/v3/files/private/download_link", json=body))[0] == 400
 
 
-def test_no_header_makes_a_link_open_another_file(call):
-    one, other = (call.stored(content, network="private")["cid"] for content in (b"1", b"2"))
-    link = call.link(one).replace(one, other)
-    for host in (f"x/files/{one}?", f"x/files/{one}#", f"x/files/{one}"):
-        assert call("GET", link, token="", headers={"Host": host}).status == 403
-
-
 def test_the_key_of_links_can_only_be_read_by_its_owner(call):
     call.stored(b"key", network="private")
     call.link(compute_cid(b"key"))

@@ -22,6 +22,13 @@ STORE = "POST /pinning/pinJSONToIPFS"
 pytestmark = pytest.mark.usefixtures("no_noise")
 
 
+@pytest.fixture
+def holdfast_node(node):
+    """One node for all tests of the module, without the faults and requests of the last one."""
+    node.heal()
+    return node
+
+
 async def test_the_next_requests_fail(holdfast_node, holdfast_async_client):
     holdfast_node.fail_next(status=503, times=2)
     assert holdfast_node.faults_left == 2
@@ -32,13 +39,14 @@ async def test_the_next_requests_fail(holdfast_node, holdfast_async_client):
 
 
 async def test_refused_requests_do_nothing(holdfast_node, holdfast_async_client):
+    before = holdfast_node.repository.totals()
     holdfast_node.fail_next(times=4)
     with pytest.raises(ProviderError) as caught:
-        await holdfast_async_client.store([1])
+        await holdfast_async_client.store(["refused"])
     assert str(caught.value) == "HTTP error 503"
     assert caught.value.status == 503
     assert holdfast_node.requests == [STORE] * 4
-    assert holdfast_node.repository.totals().pins == 0
+    assert holdfast_node.repository.totals() == before
 
 
 async def test_a_refusal_may_have_words_and_headers(holdfast_node, holdfast_async_client):
@@ -129,10 +137,11 @@ async def test_a_cut_body_is_asked_for_again(holdfast_node, holdfast_async_clien
 
 
 async def test_a_cut_reply_was_a_request_all_the_same(holdfast_node, holdfast_async_client):
+    before = holdfast_node.repository.totals().pins
     holdfast_node.cut_next(after=3, on="api", times=4)
     with pytest.raises(NetworkError):
-        await holdfast_async_client.store([1])
-    assert holdfast_node.repository.totals().pins == 1
+        await holdfast_async_client.store(["cut"])
+    assert holdfast_node.repository.totals().pins == before + 1
 
 
 @pytest.mark.parametrize("fault", ["cut_next", "corrupt_next"])

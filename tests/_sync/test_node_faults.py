@@ -24,6 +24,13 @@ STORE = "POST /pinning/pinJSONToIPFS"
 pytestmark = pytest.mark.usefixtures("no_noise")
 
 
+@pytest.fixture
+def holdfast_node(node):
+    """One node for all tests of the module, without the faults and requests of the last one."""
+    node.heal()
+    return node
+
+
 def test_the_next_requests_fail(holdfast_node, holdfast_client):
     holdfast_node.fail_next(status=503, times=2)
     assert holdfast_node.faults_left == 2
@@ -34,13 +41,14 @@ def test_the_next_requests_fail(holdfast_node, holdfast_client):
 
 
 def test_refused_requests_do_nothing(holdfast_node, holdfast_client):
+    before = holdfast_node.repository.totals()
     holdfast_node.fail_next(times=4)
     with pytest.raises(ProviderError) as caught:
-        holdfast_client.store([1])
+        holdfast_client.store(["refused"])
     assert str(caught.value) == "HTTP error 503"
     assert caught.value.status == 503
     assert holdfast_node.requests == [STORE] * 4
-    assert holdfast_node.repository.totals().pins == 0
+    assert holdfast_node.repository.totals() == before
 
 
 def test_a_refusal_may_have_words_and_headers(holdfast_node, holdfast_client):
@@ -127,10 +135,11 @@ def test_a_cut_body_is_asked_for_again(holdfast_node, holdfast_client):
 
 
 def test_a_cut_reply_was_a_request_all_the_same(holdfast_node, holdfast_client):
+    before = holdfast_node.repository.totals().pins
     holdfast_node.cut_next(after=3, on="api", times=4)
     with pytest.raises(NetworkError):
-        holdfast_client.store([1])
-    assert holdfast_node.repository.totals().pins == 1
+        holdfast_client.store(["cut"])
+    assert holdfast_node.repository.totals().pins == before + 1
 
 
 @pytest.mark.parametrize("fault", ["cut_next", "corrupt_next"])
