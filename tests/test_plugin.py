@@ -112,6 +112,7 @@ def test_loading_the_plugin_imports_next_to_nothing(pytester, run):
             assert ours == [
                 "holdfast",
                 "holdfast._version",
+                "holdfast.lazy",
                 "holdfast.testing",
                 "holdfast.testing.asyncio_fixtures",
                 "holdfast.testing.plugin",
