@@ -71,9 +71,11 @@ class Dag:
         return cid, size
 
     def directory(self, **entries):
-        return self.links(
-            [Link(cid, name.encode(), 5) for name, cid in entries.items()], message(DIRECTORY)
-        )
+        links = [
+            Link(cid, name.encode(), len(self.blocks.get(cid, b"")))
+            for name, cid in entries.items()
+        ]
+        return self.links(links, message(DIRECTORY))
 
     def shard(self, entries, *, hash_type=hamt.MURMUR3, fanout=256, bitfield=None):
         """A shard with links in any slots: (slot, name, cid)."""

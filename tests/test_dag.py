@@ -35,6 +35,7 @@ from holdfast.errors import (
 )
 from holdfast.sources.importing import import_content
 from tests.content import DATA, SMALL_PROFILES, Blocks
+from tests.dags import in_version_2
 from tests.support import HELLO_CID
 
 small_profiles = st.sampled_from(SMALL_PROFILES)
@@ -302,13 +303,6 @@ def test_archives_round_trip_in_pieces_cut_anywhere(contents, places):
     assert reader.roots == [cid for cid, _ in blocks]
 
 
-def in_version_2(archive, *, padding=0, index=b""):
-    start = 51 + padding
-    header = bytes(16) + start.to_bytes(8, "little") + len(archive).to_bytes(8, "little")
-    header += (start + len(archive) if index else 0).to_bytes(8, "little")
-    return bytes.fromhex("0aa16776657273696f6e02") + header + bytes(padding) + archive + index
-
-
 @pytest.mark.parametrize(("padding", "index"), [(0, b""), (100, b""), (7, b"\x80\x08an index")])
 @pytest.mark.parametrize("step", [1, 13, 10_000])
 def test_version_2_is_read_by_its_inner_version_1(padding, index, step):
@@ -419,15 +413,22 @@ def test_compute_cid_takes_what_people_have(tmp_path):
     assert compute_cid(b"") == compute_cid([]) == compute_cid(io.BytesIO())
 
 
-@pytest.mark.parametrize("source", [5, None, ["text"], [1, 2], object()])
-def test_compute_cid_of_something_else_is_a_type_error(source):
-    with pytest.raises(TypeError):
-        compute_cid(source)
+NO_SOURCES = [
+    *((source, TypeError, "") for source in (5, None, ["text"], [1, 2], object())),
+    *((source, TypeError, "an iterable of bytes") for source in ({b"a"}, {b"a": 1}, frozenset())),
+    ("missing", FileNotFoundError, "missing"),
+    ("", FileNotFoundError, ""),
+]
 
 
-def test_compute_cid_of_a_missing_file_is_the_error_of_open(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        compute_cid(tmp_path / "missing")
+@pytest.mark.parametrize(
+    ("source", "error", "words"), NO_SOURCES, ids=[type(row[0]).__name__ for row in NO_SOURCES]
+)
+def test_what_cannot_be_read_is_an_error(source, error, words):
+    for read in (compute_cid, lambda source: verify(source, HELLO_CID)):
+        with pytest.raises(error) as caught:
+            read(source)
+        assert words in str(caught.value)
 
 
 def test_an_unknown_profile_is_a_value_error():
@@ -435,25 +436,34 @@ def test_an_unknown_profile_is_a_value_error():
         compute_cid(b"", profile="v1")
 
 
-def test_a_file_that_shrinks_or_changes_while_it_is_hashed_is_an_error(tmp_path, monkeypatch):
+def rewrite(path):
+    """A change that hides behind the time of the file."""
+    before = path.stat()
+    with path.open("r+b") as file:
+        file.write(b"x")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda path: os.truncate(path, 1 << 20), "moving shrank"),
+        (lambda path: os.utime(path, (1, 1)), "moving was written to"),
+        (rewrite, "moving was written to"),
+    ],
+    ids=["shrinks", "is touched", "is written to"],
+)
+def test_a_file_that_changes_while_it_is_hashed_is_an_error(tmp_path, monkeypatch, change, words):
     path = tmp_path / "moving"
     path.write_bytes(bytes(20 << 20))
     original = os.preadv
 
-    def shrinking(descriptor, buffers, start):
-        os.truncate(path, 1 << 20)
-        return original(descriptor, buffers, start)
+    def changing(*arguments):
+        change(path)
+        return original(*arguments)
 
-    monkeypatch.setattr(os, "preadv", shrinking)
-    with pytest.raises(OSError, match="moving shrank"):
-        compute_cid(path)
-
-    def touching(descriptor, buffers, start):
-        os.utime(path, (1, 1))
-        return original(descriptor, buffers, start)
-
-    monkeypatch.setattr(os, "preadv", touching)
-    with pytest.raises(OSError, match="moving was written to"):
+    monkeypatch.setattr(os, "preadv", changing)
+    with pytest.raises(OSError, match=words):
         compute_cid(path)
 
 
@@ -560,19 +570,6 @@ def test_a_directory_is_never_a_raw_block(tmp_path):
         verify(tmp_path, HELLO_CID)
 
 
-def test_an_empty_path_is_no_path():
-    with pytest.raises(FileNotFoundError):
-        compute_cid("")
-    with pytest.raises(FileNotFoundError):
-        verify("", HELLO_CID)
-
-
-@pytest.mark.parametrize("source", [{b"a", b"b"}, {b"a": 1}, frozenset()])
-def test_pieces_without_an_order_are_a_type_error(source):
-    with pytest.raises(TypeError, match=r"cannot read .* an iterable of bytes"):
-        compute_cid(source)
-
-
 def test_an_importer_may_be_finished_twice():
     importer = FileImporter(SMALL_PROFILES[0])
     importer.update(bytes(100))
@@ -584,23 +581,6 @@ def test_jobs_are_cut_at_the_edges_of_chunks(tmp_path):
     data = os.urandom(20 << 20)
     (tmp_path / "file").write_bytes(data)
     assert import_content(tmp_path / "file", odd) == import_content(data, odd)
-
-
-def test_a_change_that_hides_behind_its_time_is_seen(tmp_path, monkeypatch):
-    path = tmp_path / "moving"
-    path.write_bytes(bytes(20 << 20))
-    before = path.stat()
-    original = os.preadv
-
-    def rewriting(descriptor, buffers, start):
-        with path.open("r+b") as file:
-            file.write(b"x")
-        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-        return original(descriptor, buffers, start)
-
-    monkeypatch.setattr(os, "preadv", rewriting)
-    with pytest.raises(OSError, match="was written to"):
-        compute_cid(path)
 
 
 def test_a_large_buffer_is_not_copied():

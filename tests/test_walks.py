@@ -13,7 +13,7 @@ from holdfast.content.car import CarReader
 from holdfast.content.cid import CID, DAG_PB, RAW
 from holdfast.content.dag_pb import Link, encode
 from holdfast.content.hashes import IDENTITY
-from holdfast.content.profiles import KUBO_LEGACY_CIDV1, UNIXFS_V0_2015, UNIXFS_V1_2025
+from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.content.proof import NoProof, Proof, block_proof
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs import data
@@ -29,13 +29,8 @@ from holdfast.errors import MalformedError, VerificationError
 from holdfast.node.gateway.archives import ArchiveWalk, Selection
 from holdfast.node.gateway.cached_repository import CachedRepository
 from holdfast.repository import Repository
-from tests.content import Blocks
+from tests.content import SMALL_PROFILES, Blocks
 
-SMALL = [
-    replace(UNIXFS_V1_2025, chunk_size=7, width=3),
-    replace(UNIXFS_V0_2015, chunk_size=5, width=2),
-    replace(KUBO_LEGACY_CIDV1, chunk_size=16, width=4),
-]
 # Few letters, so that leaves and whole branches are repeated.
 contents = st.text("ab", max_size=300).map(str.encode)
 ends = st.tuples(st.integers(0, 320), st.integers(0, 320)).map(sorted)
@@ -68,7 +63,7 @@ def needs(walk, blocks):
 
 
 @in_one_store
-@given(contents, st.sampled_from(SMALL), ends)
+@given(contents, st.sampled_from(SMALL_PROFILES), ends)
 def test_the_node_reads_and_packs_a_range_with_the_blocks_of_the_walk(
     repository, content, profile, ends
 ):
@@ -89,7 +84,7 @@ def test_the_node_reads_and_packs_a_range_with_the_blocks_of_the_walk(
 
 
 @in_one_store
-@given(contents, st.sampled_from(SMALL))
+@given(contents, st.sampled_from(SMALL_PROFILES))
 def test_an_archive_has_every_block_once_depth_first(repository, content, profile):
     root, blocks = Blocks.of_file(content, profile)
     expected = list(dict.fromkeys(cid for cid, _ in blocks.depth_first(root)))

@@ -15,19 +15,24 @@ from holdfast.content.unixfs.hamt import build_shard
 from holdfast.errors import (
     ClientClosedError,
     InvalidCIDError,
+    MalformedError,
+    NetworkError,
     NotAFileError,
     NotFoundError,
     PermissionDeniedError,
+    ProviderError,
     UnprovenError,
     UnsupportedError,
+    VerificationError,
 )
+from holdfast.protocol.gateway import RAW_TYPE
 from holdfast.records import Entry
 from holdfast.testing import Scripted, ScriptedServer
 from tests._async.reading import client_of
 from tests._async.test_base_provider import AsyncDictProvider
-from tests._async.test_entries import serving, sharded
 from tests.content import Blocks
-from tests.support import HELLO_CID, config_for
+from tests.dags import Dag, block_gateway
+from tests.support import EMPTY_DIRECTORY_V0, HELLO_CID, raw_cid
 
 DOCUMENT = {"name": "Zoë"}
 LARGE = b"x" * 3_000_000
@@ -47,9 +52,8 @@ def folder(tmp_path_factory):
 @pytest.fixture(params=["local", "gateway"])
 async def client(request, node):
     """A client that reads what `node.repository` has, from the store itself or by its gateway."""
-    config = {"path": node.repository.path} if request.param == "local" else {"config": node.config}
-    fields = {"path": config["path"]} if "path" in config else {}
-    async with await AsyncClient.init(config.get("config"), **fields) as client:
+    config = {"path": node.repository.path} if request.param == "local" else node.config
+    async with await AsyncClient.init(config) as client:
         yield client
 
 
@@ -147,7 +151,7 @@ async def test_entries_that_cannot_be_read_have_no_kind():
     cids = [CID(1, 0x71, 0x12, bytes(32)), CID(1, 0x70, 0x1D, bytes(32))]
     parts = [(b"%d" % n, Part(cid, 0, 0)) for n, cid in enumerate(cids)]
     root = build_directory(parts, UNIXFS_V1_2025, blocks.__setitem__)
-    async with client_of(ScriptedServer(serving(blocks))) as (client, _):
+    async with client_of(serving(blocks)) as (client, _):
         entries = await client.entries(str(root.cid), details=True)
     assert entries == [Entry(name=str(n), cid=str(cid)) for n, cid in enumerate(cids)]
 
@@ -155,20 +159,10 @@ async def test_entries_that_cannot_be_read_have_no_kind():
 # One entry
 
 
-@pytest.mark.parametrize(
-    ("cid", "entry"),
-    [
-        ("bafkqaaa", Entry(name="", cid="bafkqaaa", kind="file", size=0)),
-        ("bafkqabik", None),
-    ],
-    ids=["empty", "not a CID"],
-)
-async def test_the_content_of_an_identity_cid(client, cid, entry):
-    if entry is None:
-        with pytest.raises(InvalidCIDError):
-            await client.stat(cid)
-    else:
-        assert await client.stat(cid) == entry
+async def test_the_content_of_an_identity_cid(client):
+    assert await client.stat("bafkqaaa") == Entry(name="", cid="bafkqaaa", kind="file", size=0)
+    with pytest.raises(InvalidCIDError):
+        await client.stat("bafkqabik")
 
 
 async def test_stat_of_the_content_itself(client, node, stored):
@@ -182,12 +176,9 @@ async def test_stat_of_the_content_itself(client, node, stored):
 
 
 async def test_only_the_root_of_a_large_file_is_read():
-    blocks = Blocks()
-    importer = FileImporter(UNIXFS_V1_2025, blocks.__setitem__)
-    importer.update(LARGE)
-    root = str(importer.finish().cid)
-    async with client_of(ScriptedServer(serving(blocks))) as (client, server):
-        assert (await client.stat(root)).size == len(LARGE)
+    root, blocks = Blocks.of_file(LARGE, UNIXFS_V1_2025)
+    async with client_of(serving(blocks)) as (client, server):
+        assert (await client.stat(str(root))).size == len(LARGE)
         assert len(server.requests) == 1
 
 
@@ -244,7 +235,121 @@ async def test_a_provider_that_cannot_look_says_so():
         await client.stat(HELLO_CID)
 
 
-# Gateways that give little
+# Gateways, which are asked block by block
+
+
+def sharded(emit, names):
+    importer = FileImporter(UNIXFS_V1_2025, emit)
+    importer.update(b"hello")
+    part = importer.finish()
+    links = [dag_pb.Link(part.cid, name.encode(), part.dag_size) for name in names]
+    return build_shard(links, UNIXFS_V1_2025, emit).cid
+
+
+def serving(blocks):
+    return ScriptedServer(block_gateway(blocks))
+
+
+@pytest.fixture
+def dag():
+    """A directory with a file, in another directory: `dag.root`, `dag.inner_root`."""
+    dag = Dag()
+    dag.inner_root = dag.directory(a=dag.raw(b"hello"))
+    dag.root = dag.directory(sub=dag.inner_root)
+    return dag
+
+
+async def test_a_directory_is_listed_with_the_sizes_of_raw_files():
+    large, blocks = Blocks.of_file(LARGE, UNIXFS_V1_2025)
+    dag = Dag(blocks=blocks)
+    root = dag.directory(a=dag.raw(b"hello"), b=large, c=dag.raw(b""))
+    async with client_of(serving(blocks)) as (client, server):
+        assert await client.entries(str(root)) == [
+            Entry(name="a", cid=HELLO_CID, size=5, kind="file"),
+            Entry(name="b", cid=str(large)),
+            Entry(name="c", cid=raw_cid(b""), size=0, kind="file"),
+        ]
+    assert [request.target for request in server.requests] == [f"/ipfs/{root}?format=raw"]
+
+
+async def test_a_sharded_directory_is_listed_shard_by_shard():
+    blocks = Blocks()
+    names = [f"file {number}" for number in range(500)]
+    root = sharded(blocks.__setitem__, names)
+    del blocks[CID.of_raw(b"hello")]
+    async with client_of(serving(blocks)) as (client, server):
+        entries = client.iter_entries(str(root))
+        assert server.requests == []
+        first = await anext(entries)
+        assert len(server.requests) <= 10
+        listed = [first, *[entry async for entry in entries]]
+    assert len(server.requests) == len(blocks) > 50
+    assert [entry.name for entry in listed] == [entry.name for entry in blocks.list(root)]
+    assert sorted(entry.name for entry in listed) == sorted(names)
+
+
+async def test_the_next_gateway_is_asked_where_one_lies_fails_or_has_no_blocks(dag):
+    gateways = [
+        serving(dict.fromkeys(dag.blocks, b"a lie")),
+        ScriptedServer(lambda _: Scripted(status=406)),
+        ScriptedServer(lambda _: Scripted(hang_up=True)),
+        serving(dag.blocks),
+    ]
+    async with client_of(*gateways) as (client, liar, *others):
+        assert [entry.name for entry in await client.entries(f"{dag.root}/sub")] == ["a"]
+        # The gateway that gave a block is the first one to be asked for the next.
+        assert [len(each.requests) for each in (liar, *others)] == [1, 1, 1, 2]
+        await client.entries(str(dag.root))
+    assert len(liar.requests) == 1  # it comes last for a while
+
+
+async def test_a_gateway_that_is_busy_is_asked_again(dag):
+    replies = [Scripted(status=503)]
+    serve = block_gateway(dag.blocks)
+    busy = ScriptedServer(lambda request: replies.pop() if replies else serve(request))
+    retries = {"attempts": 3, "base": 0.01, "cap": 0.02}
+    async with client_of(busy, retries=retries) as (client, server):
+        assert [entry.name for entry in await client.entries(str(dag.root))] == ["sub"]
+    assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize("size", [5, 3_000_000], ids=["one block", "a tree"])
+async def test_a_file_is_not_a_directory(size):
+    cid, blocks = Blocks.of_file(b"x" * size, UNIXFS_V1_2025)
+    async with client_of(serving(blocks)) as (client, server):
+        with pytest.raises(NotFoundError, match=f"{cid} is not a directory"):
+            await client.entries(str(cid))
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("reply", "error", "words"),
+    [
+        (Scripted(status=404), NotFoundError, "HTTP error 404"),
+        (Scripted(status=406), ProviderError, "HTTP error 406"),
+        (Scripted(body=b"<html>"), UnprovenError, "cannot be listed: .* does not give blocks"),
+        (
+            Scripted(body=b"?", headers={"Content-Type": RAW_TYPE}),
+            VerificationError,
+            "does not match its CID",
+        ),
+        (Scripted(hang_up=True), NetworkError, "broke"),
+    ],
+    ids=["missing", "refused", "plain content", "wrong block", "broken"],
+)
+async def test_what_a_gateway_says_instead_of_a_block(reply, error, words):
+    async with client_of(ScriptedServer(lambda _: reply)) as (client, server):
+        with pytest.raises(error, match=words):
+            await client.entries(EMPTY_DIRECTORY_V0)
+    assert len(server.requests) == 1
+
+
+async def test_a_malformed_directory_is_refused():
+    dag = Dag()
+    root = dag.directory(**{"../up": dag.raw(b"hello")})
+    async with client_of(serving(dag.blocks)) as (client, _):
+        with pytest.raises(MalformedError, match="unsafe"):
+            await client.entries(str(root))
 
 
 @pytest.mark.parametrize(
@@ -255,23 +360,20 @@ async def test_a_provider_that_cannot_look_says_so():
     ],
     ids=["plain content", "refused"],
 )
-async def test_a_gateway_without_the_blocks_is_told_clearly(reply, error):
+async def test_a_gateway_without_the_blocks_is_told_clearly(dag, reply, error):
     """Such as one that gives only ROOT/PATH, and none of the CIDs below the root."""
-    blocks = Blocks()
-    inner = sharded(blocks.__setitem__, ["a"])
-    root = build_directory([(b"sub", inner)], UNIXFS_V1_2025, blocks.__setitem__)
-    serve = serving({root.cid: blocks[root.cid]})
-    with ScriptedServer(
-        lambda request: serve(request) if str(root.cid) in request.target else reply
-    ) as server:
-        async with await AsyncClient.init(config_for(server)) as client:
-            assert [entry.name for entry in await client.entries(str(root.cid))] == ["sub"]
-            for look in (client.entries, client.stat):
-                with pytest.raises(error) as caught:
-                    await look(f"{root.cid}/sub")
-                words = [str(caught.value), *getattr(caught.value, "__notes__", ())]
-                assert "add a gateway that does" in " ".join(words)
-                assert server.url in " ".join(words)
+    serve = block_gateway(dag.blocks)
+    stingy = ScriptedServer(
+        lambda request: serve(request) if str(dag.root) in request.target else reply
+    )
+    async with client_of(stingy) as (client, server):
+        assert [entry.name for entry in await client.entries(str(dag.root))] == ["sub"]
+        for look in (client.entries, client.stat):
+            with pytest.raises(error) as caught:
+                await look(f"{dag.root}/sub")
+            words = " ".join([str(caught.value), *getattr(caught.value, "__notes__", ())])
+            assert "add a gateway that does" in words
+            assert server.url in words
 
 
 # Between two pages
