@@ -31,7 +31,6 @@ from holdfast.errors import (
 from holdfast.protocol import pinata
 from holdfast.provider import AsyncBaseProvider, AsyncWrappingProvider, AsyncWrappingReader
 from holdfast.providers import AsyncKuboProvider, AsyncPinataProvider
-from holdfast.records import Added, Entry
 from holdfast.testing import Scripted, ScriptedServer, forward_to
 from tests.folder_dags import on_disk
 from tests.support import closed_port_url, config_for
@@ -472,27 +471,6 @@ async def test_streams_that_can_be_read_once(client, inner):
 
 
 @everywhere
-async def test_many_at_a_time(client):
-    contents = {f"{number}.txt": b"%d" % number * 1000 for number in range(12)}
-    cids = {}
-    async for outcome in client.upload_many(contents.items()):
-        cids[outcome.item[0]] = outcome.result().cid
-    assert {name: (await client.download(cids[name])).read() for name in contents} == contents
-
-
-@everywhere
-async def test_a_wrong_key_gives_other_bytes_of_the_same_size(client, inner, tmp_path):
-    wrong = AsyncClient(AsyncXORProvider(inner, b"another key"))
-    cid = (await client.upload(SMALL)).cid
-    value = (await client.store({"a": 1})).cid
-    blob = await wrong.download(cid, to=tmp_path / "copy")
-    assert blob.size == len(SMALL)
-    assert blob.read() != SMALL
-    with pytest.raises(SerializationError):
-        await wrong.retrieve(value)
-
-
-@everywhere
 async def test_content_of_another_program_is_a_clear_error_or_other_bytes(
     client, inner, folder, tmp_path
 ):
@@ -881,6 +859,20 @@ async def test_a_mirror_goes_on_when_either_fails(failing, memory_folder, folder
         await AsyncClient(sound).pins()
 
 
+@pytest.fixture
+async def stores(memory_folder):
+    """Two providers."""
+    return [local(memory_folder / "one"), local(memory_folder / "two")]
+
+
+@pytest.fixture
+async def mirror(stores):
+    """A client of a mirror of both."""
+    client = AsyncClient(AsyncMirror(*stores))
+    yield client
+    await client.provider.aclose()
+
+
 async def test_both_of_a_mirror_have_the_content(memory_folder, node, folder, tmp_path):
     members = [local(memory_folder / "one"), AsyncPinProvider(node.config)]
     seen = []
@@ -907,18 +899,15 @@ async def test_both_of_a_mirror_have_the_content(memory_folder, node, folder, tm
     await client.provider.aclose()
 
 
-async def test_a_mirror_copies_and_takes_archives(memory_folder, folder, tmp_path):
-    members = [local(memory_folder / "one"), local(memory_folder / "two")]
-    client = AsyncClient(AsyncMirror(*members))
+async def test_a_mirror_copies_and_takes_archives(mirror, stores, memory_folder, folder):
     async with AsyncClient.init(path=memory_folder / "three") as other:
         cid = (await other.upload(folder)).cid
-        assert (await other.copy(cid, to=client)).how == "archive"
-        for member in map(AsyncClient, members):
+        assert (await other.copy(cid, to=mirror)).how == "archive"
+        for member in map(AsyncClient, stores):
             assert [pin.cid for pin in await member.pins()] == [cid]
-        large = (await client.upload(LARGE)).cid
-        await client.copy(large, to=other)
+        large = (await mirror.upload(LARGE)).cid
+        await mirror.copy(large, to=other)
         assert (await other.download(large)).read() == LARGE
-    await client.provider.aclose()
 
 
 class AsyncQueueing(AsyncWrappingProvider):
@@ -972,144 +961,24 @@ async def test_if_both_of_a_mirror_fail_the_first_error_is_raised(server, order)
     await client.provider.aclose()
 
 
-async def test_options_of_a_mirror_are_those_of_both(memory_folder):
-    members = [local(memory_folder / "one"), local(memory_folder / "two")]
-    client = AsyncClient(AsyncMirror(*members))
-    copy = client.with_options(cid_version=0)
+async def test_options_of_a_mirror_are_those_of_both(mirror, stores, memory_folder):
+    copy = mirror.with_options(cid_version=0)
     cid = (await copy.upload(SMALL)).cid
     assert cid.startswith("Qm")
-    for member in map(AsyncClient, members):
+    for member in map(AsyncClient, stores):
         assert [pin.cid for pin in await member.pins()] == [cid]
     with pytest.raises(ConfigError, match="path belongs to the repository"):
-        client.with_options(path=memory_folder / "three")
-    await client.provider.aclose()
+        mirror.with_options(path=memory_folder / "three")
+    await mirror.provider.aclose()
     with pytest.raises(ClientClosedError):
         await copy.upload(SMALL)
 
 
-async def test_a_mirror_below_one_that_changes_content(memory_folder, folder, tmp_path):
-    members = [local(memory_folder / "one"), local(memory_folder / "two")]
-    client = AsyncClient(AsyncXORProvider(AsyncMirror(*members), KEY))
+async def test_a_mirror_below_one_that_changes_content(mirror, stores, folder, tmp_path):
+    client = AsyncClient(AsyncXORProvider(mirror.provider, KEY))
     cid = (await client.upload(LARGE)).cid
     top = (await client.upload(folder)).cid
-    await members[0].aclose()
+    await stores[0].aclose()
     assert (await client.download(cid)).read() == LARGE
     assert on_disk(await client.download_folder(top, tmp_path / "down")) == TREE
-    assert plain((await AsyncClient(members[1]).download(cid)).read()) == LARGE
-    await client.provider.aclose()
-
-
-# Classes of other people, which have the methods of the contract
-
-
-class AsyncForeign:
-    """The contract over a dictionary; `stat` and `pin` besides, and names that we use as well."""
-
-    require = "a word of its own"
-
-    def __init__(self):
-        self.content = {}
-        self.calls = []
-
-    async def put_json(self, text, *, name):
-        return await self._put(text.encode())
-
-    async def put_file(self, source, *, name, progress=None):
-        return await self._put(b"".join(source.chunks()))
-
-    async def _put(self, data):
-        cid = compute_cid(data)
-        self.content[cid] = data
-        return cid
-
-    async def get_json(self, cid):
-        return self.content[cid].decode()
-
-    async def get_file(self, cid, *, to=None, progress=None):
-        return SimpleNamespace(read=lambda: self.content[cid])
-
-    async def delete(self, cid):
-        del self.content[cid]
-
-    async def test_authentication(self):
-        self.calls.append("test_authentication")
-
-    async def aclose(self):
-        self.calls.append("close")
-
-    async def stat(self, cid):
-        return Entry(name="", cid=cid, kind="file", size=len(self.content[cid]))
-
-    # Names of ours with other meanings
-
-    def put(self, key):
-        raise AssertionError("this is no method of a provider")
-
-    call = refusal = stored = place_at = check_open = release = import_content = put
-
-
-async def test_a_foreign_provider_is_used_by_the_methods_of_the_contract():
-    provider = AsyncForeign()
-    client = AsyncClient(provider)
-    assert client.provider is provider
-    record = await client.upload(SMALL)
-    assert record == type(record)(cid=record.cid, timestamp=record.timestamp, size=len(SMALL))
-    assert (await client.download(record.cid)).read() == SMALL
-    assert (await client.stat(record.cid)).size == len(SMALL)
-    assert await client.retrieve((await client.store([1])).cid) == "[1]"
-    assert await client.revoke(record.cid)
-    assert await client.test_connection()
-    for call in (client.pins, lambda: client.update(record.cid, name="x")):
-        with pytest.raises(UnsupportedError, match=r"^(Async)?Foreign can"):
-            await call()
-    for call in (
-        lambda: client.upload(SMALL, keyvalues={"a": 1}),
-        lambda: client.download(record.cid, max_bytes=5),
-        lambda: client.download_folder(record.cid, "nowhere"),
-        lambda: client.open(record.cid),
-    ):
-        with pytest.raises(UnsupportedError, match=r"^(Async)?Foreign "):
-            await call()
-    with pytest.raises(UnsupportedError):
-        client.with_options(verify=False)
-    assert provider.calls == ["test_authentication"]
-
-
-async def test_a_foreign_provider_with_the_primitive_is_used_by_it():
-    class AsyncModern(AsyncForeign):
-        takes = ()  # says that its `add` is ours; what it takes, it decides itself
-
-        async def add(self, content, info, call, progress):
-            self.calls.append((call.operation, info.keyvalues))
-            return Added(cid=await self._put(b"".join(content.chunks())))
-
-    provider = AsyncModern()
-    record = await AsyncClient(provider).upload(SMALL, keyvalues={"a": 1})
-    assert provider.calls == [("upload", {"a": 1})]
-    assert provider.content[record.cid] == SMALL
-
-
-async def test_an_add_with_another_meaning_is_not_called():
-    class AsyncLibrary(AsyncForeign):
-        def add(self, path):
-            raise AssertionError("this is no method of a provider")
-
-    provider = AsyncLibrary()
-    record = await AsyncClient(provider).upload(SMALL)
-    assert provider.content[record.cid] == SMALL
-    with pytest.raises(
-        TypeError, match=r"a wrapper needs an (Async)?BaseProvider, not (Async)?Lib"
-    ):
-        AsyncLoggingProvider(provider)
-
-
-async def test_copies_to_and_from_a_foreign_provider(tmp_path):
-    foreign = AsyncClient(AsyncForeign())
-    provider = AsyncXORProvider(local(tmp_path), KEY)
-    client = AsyncClient(provider)
-    cid = (await client.upload(SMALL)).cid
-    assert (await client.copy(cid, to=foreign)).how == "upload"
-    assert plain((await foreign.download(cid)).read()) == SMALL
-    with pytest.raises(UnsupportedError, match="Foreign cannot give content block by block"):
-        await foreign.copy((await foreign.upload(b"other")).cid, to=client)
-    await provider.aclose()
+    assert plain((await AsyncClient(stores[1]).download(cid)).read()) == LARGE

@@ -7,20 +7,12 @@ import os
 import pytest
 
 from holdfast import Client, compute_cid
-from holdfast.content.car import write_car
-from holdfast.content.cid import CID
-from holdfast.content.profiles import UNIXFS_V1_2025
-from holdfast.content.unixfs.files import FileImporter
 from holdfast.errors import (
-    MalformedError,
     NetworkError,
     NotFoundError,
     ProviderError,
-    RequestTimeoutError,
 )
 from holdfast.protocol.pin_api import other_version
-from holdfast.providers import ClusterProvider
-from holdfast.records import PinInfo
 from tests.support import NOBODY_HAS, closed_port_url
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
@@ -213,74 +205,3 @@ def test_a_peer_that_is_down_is_left_out(cluster, salt):
         assert [pin.cid for pin in client.pins(cid=record.cid)] == [record.cid]
         assert client.pins(limit=1)
         assert client.revoke(record.cid) is True
-
-
-# Archives
-
-
-@pytest.fixture
-def provider(cluster):
-    provider = ClusterProvider(cluster.provider_config(timeouts={"total": 4}))
-    yield provider
-    provider.close()
-
-
-def blocks_of(data):
-    """The root of a file and its blocks, the root first."""
-    blocks = {}
-    importer = FileImporter(UNIXFS_V1_2025, blocks.__setitem__)
-    importer.update(data)
-    root = importer.finish().cid
-    return root, [(root, blocks.pop(root)), *blocks.items()]
-
-
-def pieces_of(archive, size=100_000):
-    for start in range(0, len(archive), size):
-        yield archive[start : start + size]
-
-
-def test_an_archive_is_stored_under_its_cid_and_name(provider):
-    data = os.urandom(3_000_000)
-    root, blocks = blocks_of(data)
-    archive = b"".join(write_car([root], blocks))
-    info = PinInfo(name="a.bin", keyvalues={"a": "1"})
-    added = provider.import_archive(str(root), pieces_of(archive), info)
-    assert (added.cid, added.duplicate) == (str(root), False)
-    pin = pin_of(Client(provider), str(root))
-    assert (pin.name, pin.keyvalues, pin.state) == ("a.bin", {"a": "1"}, "pinned")
-    assert (provider.get_file(str(root))).read() == data
-    exported = b"".join([piece for piece in provider.export_archive(str(root))])
-    again = provider.import_archive(str(root), pieces_of(exported), PinInfo(name="b"))
-    assert again.duplicate is True
-    assert (pin_of(Client(provider), str(root))).name == "a.bin"
-
-
-def test_content_inside_the_cid_is_pinned(provider):
-    archive = b"".join(write_car([CID.parse("bafkqaaa")], []))
-    added = provider.import_archive("bafkqaaa", pieces_of(archive), PinInfo(name="empty"))
-    assert added.cid == "bafkqaaa"
-    provider.delete("bafkqaaa")
-
-
-@pytest.mark.parametrize("left_out", [0, 2])
-def test_an_archive_without_one_block_is_an_error_and_not_pinned(provider, left_out):
-    """The cluster accepts it, and its nodes look for the block without end."""
-    root, blocks = blocks_of(os.urandom(3_000_000))
-    del blocks[left_out]
-    archive = b"".join(write_car([root], blocks))
-    with pytest.raises(RequestTimeoutError, match=r"is on 0 of 2 peers: peer\d "):
-        provider.import_archive(str(root), pieces_of(archive), PinInfo(name="x"))
-    assert Client(provider).pins(cid=str(root)) == []
-
-
-def test_a_damaged_archive_is_an_error_and_not_pinned(provider):
-    root, blocks = blocks_of(os.urandom(3_000_000))
-    archive = b"".join(write_car([root], blocks))
-    wrong = bytearray(archive)
-    wrong[-1] ^= 1
-    for broken, words in ((archive[:-10], "unexpected EOF"), (wrong, "mismatch in content")):
-        with pytest.raises(ProviderError, match=words):
-            provider.import_archive(str(root), pieces_of(broken), PinInfo(name="x"))
-    with pytest.raises(MalformedError, match="CAR: the root must be"):
-        provider.import_archive(NOBODY_HAS, pieces_of(archive), PinInfo())
-    assert Client(provider).pins(cid=str(root)) == []

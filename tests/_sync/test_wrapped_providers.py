@@ -33,7 +33,6 @@ from holdfast.errors import (
 from holdfast.protocol import pinata
 from holdfast.provider import BaseProvider, WrappingProvider, WrappingReader
 from holdfast.providers import KuboProvider, PinataProvider
-from holdfast.records import Added, Entry
 from holdfast.testing import Scripted, ScriptedServer, forward_to
 from tests.folder_dags import on_disk
 from tests.support import closed_port_url, config_for
@@ -472,27 +471,6 @@ def test_streams_that_can_be_read_once(client, inner):
 
 
 @everywhere
-def test_many_at_a_time(client):
-    contents = {f"{number}.txt": b"%d" % number * 1000 for number in range(12)}
-    cids = {}
-    for outcome in client.upload_many(contents.items()):
-        cids[outcome.item[0]] = outcome.result().cid
-    assert {name: (client.download(cids[name])).read() for name in contents} == contents
-
-
-@everywhere
-def test_a_wrong_key_gives_other_bytes_of_the_same_size(client, inner, tmp_path):
-    wrong = Client(XORProvider(inner, b"another key"))
-    cid = (client.upload(SMALL)).cid
-    value = (client.store({"a": 1})).cid
-    blob = wrong.download(cid, to=tmp_path / "copy")
-    assert blob.size == len(SMALL)
-    assert blob.read() != SMALL
-    with pytest.raises(SerializationError):
-        wrong.retrieve(value)
-
-
-@everywhere
 def test_content_of_another_program_is_a_clear_error_or_other_bytes(
     client, inner, folder, tmp_path
 ):
@@ -879,6 +857,20 @@ def test_a_mirror_goes_on_when_either_fails(failing, memory_folder, folder, tmp_
         Client(sound).pins()
 
 
+@pytest.fixture
+def stores(memory_folder):
+    """Two providers."""
+    return [local(memory_folder / "one"), local(memory_folder / "two")]
+
+
+@pytest.fixture
+def mirror(stores):
+    """A client of a mirror of both."""
+    client = Client(Mirror(*stores))
+    yield client
+    client.provider.close()
+
+
 def test_both_of_a_mirror_have_the_content(memory_folder, node, folder, tmp_path):
     members = [local(memory_folder / "one"), PinProvider(node.config)]
     seen = []
@@ -905,18 +897,15 @@ def test_both_of_a_mirror_have_the_content(memory_folder, node, folder, tmp_path
     client.provider.close()
 
 
-def test_a_mirror_copies_and_takes_archives(memory_folder, folder, tmp_path):
-    members = [local(memory_folder / "one"), local(memory_folder / "two")]
-    client = Client(Mirror(*members))
+def test_a_mirror_copies_and_takes_archives(mirror, stores, memory_folder, folder):
     with Client.init(path=memory_folder / "three") as other:
         cid = (other.upload(folder)).cid
-        assert (other.copy(cid, to=client)).how == "archive"
-        for member in map(Client, members):
+        assert (other.copy(cid, to=mirror)).how == "archive"
+        for member in map(Client, stores):
             assert [pin.cid for pin in member.pins()] == [cid]
-        large = (client.upload(LARGE)).cid
-        client.copy(large, to=other)
+        large = (mirror.upload(LARGE)).cid
+        mirror.copy(large, to=other)
         assert (other.download(large)).read() == LARGE
-    client.provider.close()
 
 
 class Queueing(WrappingProvider):
@@ -970,144 +959,24 @@ def test_if_both_of_a_mirror_fail_the_first_error_is_raised(server, order):
     client.provider.close()
 
 
-def test_options_of_a_mirror_are_those_of_both(memory_folder):
-    members = [local(memory_folder / "one"), local(memory_folder / "two")]
-    client = Client(Mirror(*members))
-    copy = client.with_options(cid_version=0)
+def test_options_of_a_mirror_are_those_of_both(mirror, stores, memory_folder):
+    copy = mirror.with_options(cid_version=0)
     cid = (copy.upload(SMALL)).cid
     assert cid.startswith("Qm")
-    for member in map(Client, members):
+    for member in map(Client, stores):
         assert [pin.cid for pin in member.pins()] == [cid]
     with pytest.raises(ConfigError, match="path belongs to the repository"):
-        client.with_options(path=memory_folder / "three")
-    client.provider.close()
+        mirror.with_options(path=memory_folder / "three")
+    mirror.provider.close()
     with pytest.raises(ClientClosedError):
         copy.upload(SMALL)
 
 
-def test_a_mirror_below_one_that_changes_content(memory_folder, folder, tmp_path):
-    members = [local(memory_folder / "one"), local(memory_folder / "two")]
-    client = Client(XORProvider(Mirror(*members), KEY))
+def test_a_mirror_below_one_that_changes_content(mirror, stores, folder, tmp_path):
+    client = Client(XORProvider(mirror.provider, KEY))
     cid = (client.upload(LARGE)).cid
     top = (client.upload(folder)).cid
-    members[0].close()
+    stores[0].close()
     assert (client.download(cid)).read() == LARGE
     assert on_disk(client.download_folder(top, tmp_path / "down")) == TREE
-    assert plain((Client(members[1]).download(cid)).read()) == LARGE
-    client.provider.close()
-
-
-# Classes of other people, which have the methods of the contract
-
-
-class Foreign:
-    """The contract over a dictionary; `stat` and `pin` besides, and names that we use as well."""
-
-    require = "a word of its own"
-
-    def __init__(self):
-        self.content = {}
-        self.calls = []
-
-    def put_json(self, text, *, name):
-        return self._put(text.encode())
-
-    def put_file(self, source, *, name, progress=None):
-        return self._put(b"".join(source.chunks()))
-
-    def _put(self, data):
-        cid = compute_cid(data)
-        self.content[cid] = data
-        return cid
-
-    def get_json(self, cid):
-        return self.content[cid].decode()
-
-    def get_file(self, cid, *, to=None, progress=None):
-        return SimpleNamespace(read=lambda: self.content[cid])
-
-    def delete(self, cid):
-        del self.content[cid]
-
-    def test_authentication(self):
-        self.calls.append("test_authentication")
-
-    def close(self):
-        self.calls.append("close")
-
-    def stat(self, cid):
-        return Entry(name="", cid=cid, kind="file", size=len(self.content[cid]))
-
-    # Names of ours with other meanings
-
-    def put(self, key):
-        raise AssertionError("this is no method of a provider")
-
-    call = refusal = stored = place_at = check_open = release = import_content = put
-
-
-def test_a_foreign_provider_is_used_by_the_methods_of_the_contract():
-    provider = Foreign()
-    client = Client(provider)
-    assert client.provider is provider
-    record = client.upload(SMALL)
-    assert record == type(record)(cid=record.cid, timestamp=record.timestamp, size=len(SMALL))
-    assert (client.download(record.cid)).read() == SMALL
-    assert (client.stat(record.cid)).size == len(SMALL)
-    assert client.retrieve((client.store([1])).cid) == "[1]"
-    assert client.revoke(record.cid)
-    assert client.test_connection()
-    for call in (client.pins, lambda: client.update(record.cid, name="x")):
-        with pytest.raises(UnsupportedError, match=r"^(Async)?Foreign can"):
-            call()
-    for call in (
-        lambda: client.upload(SMALL, keyvalues={"a": 1}),
-        lambda: client.download(record.cid, max_bytes=5),
-        lambda: client.download_folder(record.cid, "nowhere"),
-        lambda: client.open(record.cid),
-    ):
-        with pytest.raises(UnsupportedError, match=r"^(Async)?Foreign "):
-            call()
-    with pytest.raises(UnsupportedError):
-        client.with_options(verify=False)
-    assert provider.calls == ["test_authentication"]
-
-
-def test_a_foreign_provider_with_the_primitive_is_used_by_it():
-    class Modern(Foreign):
-        takes = ()  # says that its `add` is ours; what it takes, it decides itself
-
-        def add(self, content, info, call, progress):
-            self.calls.append((call.operation, info.keyvalues))
-            return Added(cid=self._put(b"".join(content.chunks())))
-
-    provider = Modern()
-    record = Client(provider).upload(SMALL, keyvalues={"a": 1})
-    assert provider.calls == [("upload", {"a": 1})]
-    assert provider.content[record.cid] == SMALL
-
-
-def test_an_add_with_another_meaning_is_not_called():
-    class Library(Foreign):
-        def add(self, path):
-            raise AssertionError("this is no method of a provider")
-
-    provider = Library()
-    record = Client(provider).upload(SMALL)
-    assert provider.content[record.cid] == SMALL
-    with pytest.raises(
-        TypeError, match=r"a wrapper needs an (Async)?BaseProvider, not (Async)?Lib"
-    ):
-        LoggingProvider(provider)
-
-
-def test_copies_to_and_from_a_foreign_provider(tmp_path):
-    foreign = Client(Foreign())
-    provider = XORProvider(local(tmp_path), KEY)
-    client = Client(provider)
-    cid = (client.upload(SMALL)).cid
-    assert (client.copy(cid, to=foreign)).how == "upload"
-    assert plain((foreign.download(cid)).read()) == SMALL
-    with pytest.raises(UnsupportedError, match="Foreign cannot give content block by block"):
-        foreign.copy((foreign.upload(b"other")).cid, to=client)
-    provider.close()
+    assert plain((Client(stores[1]).download(cid)).read()) == LARGE

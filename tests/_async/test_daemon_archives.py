@@ -1,4 +1,4 @@
-"""Archives (CAR) into a real Kubo: all of the content under the same CID, or nothing."""
+"""Archives (CAR) into a real Kubo and a real cluster: all content under its CID, or nothing."""
 
 import os
 
@@ -7,25 +7,45 @@ import pytest
 from holdfast import AsyncClient, compute_cid
 from holdfast.content.car import write_car
 from holdfast.content.cid import CID
-from holdfast.content.profiles import profile_for
+from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.content.unixfs.files import FileImporter
-from holdfast.errors import MalformedError, NetworkError, ProviderError, UnsupportedError
-from holdfast.providers import AsyncKuboProvider
+from holdfast.errors import (
+    MalformedError,
+    NetworkError,
+    ProviderError,
+    RequestTimeoutError,
+    UnsupportedError,
+)
+from holdfast.providers import AsyncClusterProvider, AsyncKuboProvider
 from holdfast.records import PinInfo
 from tests.support import closed_port_url
 
+pytestmark = pytest.mark.timeout(120)
+
 
 @pytest.fixture
-async def provider(kubo):
+async def kubo_provider(kubo):
     provider = AsyncKuboProvider(kubo.provider_config())
     yield provider
     await provider.aclose()
 
 
-def blocks_of(data, profile=None):
+@pytest.fixture
+async def cluster_provider(cluster):
+    provider = AsyncClusterProvider(cluster.provider_config(timeouts={"total": 4}))
+    yield provider
+    await provider.aclose()
+
+
+@pytest.fixture(params=["kubo", pytest.param("cluster", marks=pytest.mark.slow)])
+def provider(request):
+    return request.getfixturevalue(f"{request.param}_provider")
+
+
+def blocks_of(data):
     """The root of a file and its blocks, the root first."""
     blocks = {}
-    importer = FileImporter(profile_for(profile, 1), blocks.__setitem__)
+    importer = FileImporter(UNIXFS_V1_2025, blocks.__setitem__)
     importer.update(data)
     root = importer.finish().cid
     return root, [(root, blocks.pop(root)), *blocks.items()]
@@ -48,36 +68,42 @@ async def names_of(provider, cid):
 async def test_an_archive_is_stored_under_its_cid_and_name(provider):
     data = os.urandom(3_000_000)
     root, archive = archive_of(data)
-    added = await provider.import_archive(str(root), pieces_of(archive), PinInfo(name="a.bin"))
-    assert (added.cid, added.duplicate) == (str(root), False)
-    assert await names_of(provider, root) == ["a.bin"]
-    assert (await AsyncClient(provider).download(str(root))).read() == data
-
-
-@pytest.mark.slow
-async def test_the_name_of_a_pin_stays_unless_another_is_given(provider):
-    root, archive = archive_of(os.urandom(3_000_000))
     cid = str(root)
-    await provider.import_archive(cid, pieces_of(archive), PinInfo(name="first"))
-    added = await provider.import_archive(cid, pieces_of(archive), PinInfo(name="ours"))
-    assert added.duplicate is True
-    assert await names_of(provider, root) == ["first"]
-    given = PinInfo(name="second", given=True)
-    assert (await provider.import_archive(cid, pieces_of(archive), given)).duplicate is True
-    assert await names_of(provider, root) == ["second"]
+    added = await provider.import_archive(cid, pieces_of(archive), PinInfo(name="a.bin"))
+    assert (added.cid, added.duplicate) == (cid, False)
+    assert await names_of(provider, root) == ["a.bin"]
+    assert (await AsyncClient(provider).download(cid)).read() == data
+    exported = b"".join([piece async for piece in provider.export_archive(cid)])
+    for info, name in ((PinInfo(name="b"), "a.bin"), (PinInfo(name="c", given=True), "c")):
+        again = await provider.import_archive(cid, pieces_of(exported), info)
+        assert again.duplicate is True
+        assert await names_of(provider, root) == [name]
 
 
 @pytest.mark.slow
-async def test_a_missing_block_is_an_error_and_nothing_is_pinned(provider):
-    root, blocks = blocks_of(os.urandom(3_000_000))
-    for left_out in range(len(blocks)):
-        kept = [block for number, block in enumerate(blocks) if number != left_out]
-        archive = b"".join(write_car([root], kept))
-        with pytest.raises(ProviderError, match=f"could not pin it.*{blocks[left_out][0]}"):
-            await provider.import_archive(str(root), pieces_of(archive), PinInfo(name="x"))
-        assert await names_of(provider, root) == []
-        # What was imported so far stays until garbage is collected: other content is needed.
+async def test_a_missing_block_is_an_error_and_nothing_is_pinned(kubo_provider):
+    for left_out in range(4):
+        # What was imported stays until garbage is collected: each time, other content is needed.
         root, blocks = blocks_of(os.urandom(3_000_000))
+        cid, _ = blocks.pop(left_out)
+        archive = b"".join(write_car([root], blocks))
+        with pytest.raises(ProviderError, match=f"could not pin it.*{cid}"):
+            await kubo_provider.import_archive(str(root), pieces_of(archive), PinInfo(name="x"))
+        assert await names_of(kubo_provider, root) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("left_out", [0, 2])
+async def test_a_cluster_that_looks_for_a_block_without_end_pins_nothing(
+    cluster_provider, left_out
+):
+    """It accepts such an archive."""
+    root, blocks = blocks_of(os.urandom(3_000_000))
+    del blocks[left_out]
+    archive = b"".join(write_car([root], blocks))
+    with pytest.raises(RequestTimeoutError, match=r"is on 0 of 2 peers: peer\d "):
+        await cluster_provider.import_archive(str(root), pieces_of(archive), PinInfo(name="x"))
+    assert await names_of(cluster_provider, root) == []
 
 
 @pytest.mark.slow
@@ -97,10 +123,10 @@ async def test_another_root_is_refused_before_anything_is_sent(provider):
     root, archive = archive_of(os.urandom(3_000_000))
     _, two_roots = archive_of(b"y", roots=[CID.of_raw(b"y"), other])
     _, no_roots = archive_of(b"y", roots=[])
-    for given, wanted in ((archive, other), (two_roots, CID.of_raw(b"y")), (no_roots, other)):
+    for given, expected in ((archive, other), (two_roots, CID.of_raw(b"y")), (no_roots, other)):
         with pytest.raises(MalformedError, match="CAR: the root must be"):
-            await provider.import_archive(str(wanted), pieces_of(given, 7), PinInfo())
-        assert await names_of(provider, wanted) == []
+            await provider.import_archive(str(expected), pieces_of(given, 7), PinInfo())
+        assert await names_of(provider, expected) == []
     for given in (b"", archive[:20], b"no archive at all"):
         with pytest.raises(MalformedError, match="CAR"):
             await provider.import_archive(str(root), pieces_of(given), PinInfo())
@@ -108,7 +134,7 @@ async def test_another_root_is_refused_before_anything_is_sent(provider):
 
 
 @pytest.mark.slow
-async def test_an_error_of_the_pieces_is_raised_and_nothing_is_pinned(provider):
+async def test_an_error_of_the_pieces_is_raised_and_nothing_is_pinned(kubo_provider):
     root, archive = archive_of(os.urandom(3_000_000))
 
     async def broken():
@@ -117,8 +143,8 @@ async def test_an_error_of_the_pieces_is_raised_and_nothing_is_pinned(provider):
         raise NetworkError("the other side broke off")
 
     with pytest.raises(NetworkError, match="the other side broke off"):
-        await provider.import_archive(str(root), broken(), PinInfo())
-    assert await names_of(provider, root) == []
+        await kubo_provider.import_archive(str(root), broken(), PinInfo())
+    assert await names_of(kubo_provider, root) == []
 
 
 @pytest.mark.slow

@@ -1,6 +1,4 @@
-# WARNING: this file is generated from tests/_async/test_kubo_content.py
-# by scripts/generate_sync.py. Change the original instead.
-"""Our CIDs on a real Kubo in every profile, and content that Kubo has cut in unusual ways."""
+"""Our CIDs on a real Kubo and a real cluster in every profile, and what Kubo has cut otherwise."""
 
 import hashlib
 import json
@@ -20,9 +18,21 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 each_profile = pytest.mark.parametrize("profile", PROFILES)
 
 
-def config_of(kubo, profile, **changes):
+@pytest.fixture(params=["kubo", "cluster"])
+def engine(request):
+    return request.getfixturevalue(request.param)
+
+
+def config_of(engine, profile, **changes):
     version = PROFILES[profile].cid_version
-    return kubo.provider_config(profile=profile, cid_version=version, **changes)
+    return engine.provider_config(profile=profile, cid_version=version, **changes)
+
+
+def kubos_of(engine, pin):
+    """The nodes that have a pin."""
+    if pin.peers is None:
+        return [engine]
+    return [peer.kubo for peer in engine.peers if peer.name in pin.peers]
 
 
 def sizes_of(profile):
@@ -39,19 +49,21 @@ def data_of(size):
 
 
 @each_profile
-def test_files_have_our_cids_and_kubo_reads_them(kubo, profile):
-    with Client.init(config_of(kubo, profile)) as client:
+def test_files_have_our_cids_and_the_nodes_read_them(engine, profile):
+    with Client.init(config_of(engine, profile)) as client:
         for size in sizes_of(profile):
             data = data_of(size)
             for source in (data, iter([data[: size // 2], data[size // 2 :]])):
                 record = client.upload(source)
                 assert (size, record.cid) == (size, compute_cid(data, profile=profile))
-            assert kubo.call("cat", arg=record.cid) == data
-            assert sum(link["Size"] for link in links_of(kubo, record.cid)) == (
-                size if size > PROFILES[profile].chunk_size else 0  # a file of one block has none
-            )
-            check_export(kubo, record.cid)
-            assert (client.download(record.cid)).read() == data
+            (pin,) = client.pins(cid=record.cid)
+            for kubo in kubos_of(engine, pin):
+                assert kubo.call("cat", arg=record.cid, offline=True) == data
+                assert sum(link["Size"] for link in links_of(kubo, record.cid)) == (
+                    size if size > PROFILES[profile].chunk_size else 0  # one block has no links
+                )
+                check_export(kubo, record.cid)
+            assert client.download(record.cid).read() == data
 
 
 @each_profile
@@ -70,7 +82,7 @@ def test_kubo_gets_leaves_that_end_where_a_source_says(kubo, profile):
             assert [link["Size"] for link in links_of(kubo, record.cid)] == [PREFIX, len(data)]
             assert seen[-1] == (len(content), len(content))
             check_export(kubo, record.cid)
-            assert (client.download(record.cid)).read() == content
+            assert client.download(record.cid).read() == content
 
 
 @each_profile
@@ -98,33 +110,37 @@ def check_export(kubo, cid):
     assert [str(root) for root in archive.roots] == [cid]
 
 
-@pytest.mark.parametrize("beyond", [0, 1])
-def test_a_file_of_about_one_full_node_has_our_cid(kubo, beyond, memory_folder):
-    """1024 chunks of 1 MiB: zeros, so that Kubo keeps one or two of them."""
+@pytest.mark.parametrize("size", [(174 << 20) + 1, 1 << 30, (1 << 30) + 1])
+def test_a_file_of_more_chunks_than_a_node_links_has_our_cid(engine, memory_folder, size):
+    """A cluster's own layout links 174 chunks. Zeros, so that the nodes keep one or two chunks."""
     large = memory_folder / "zeros"
     with large.open("wb") as file:
-        file.truncate((1 << 30) + beyond)
-    with Client.init(config_of(kubo, "unixfs-v1-2025")) as client:
+        file.truncate(size)
+    with Client.init(config_of(engine, "unixfs-v1-2025")) as client:
         record = client.upload(large)
-    assert record.cid == compute_cid(large)
-    check_export(kubo, record.cid)
+        assert record.cid == compute_cid(large)
+        assert client.stat(record.cid).size == size
+        for kubo in kubos_of(engine, *client.pins(cid=record.cid)):
+            check_export(kubo, record.cid)
 
 
 @each_profile
 @pytest.mark.parametrize("vector", VECTORS["directories"], ids=lambda vector: vector["name"])
-def test_directories_have_our_cids_and_kubo_lists_them(kubo, profile, vector, memory_folder):
+def test_directories_have_our_cids_and_the_nodes_list_them(engine, profile, vector, memory_folder):
+    """Flat, nested, and on both sides of the size from which on a directory is sharded."""
     folder = make_directory(memory_folder / "folder", vector)
     cid = compute_cid(folder, profile=profile)
-    with Client.init(config_of(kubo, profile)) as client:
-        record = client.upload(folder)
-        assert record.cid == cid
-        assert [pin.cid for pin in client.pins(cid=cid)] == [cid]
+    with Client.init(config_of(engine, profile)) as client:
+        assert client.upload(folder).cid == cid
+        (pin,) = client.pins(cid=cid)
     shown = [path.name for path in folder.iterdir() if not path.name.startswith(".")]
-    assert sorted(link["Name"] for link in links_of(kubo, cid)) == sorted(shown)
     files = [path for path in folder.iterdir() if path.name in shown and path.is_file()]
-    for path in files[:1]:
-        assert kubo.call("cat", arg=f"/ipfs/{cid}/{path.name}") == path.read_bytes()
-    check_export(kubo, cid)
+    for kubo in kubos_of(engine, pin):
+        listed = links_of(kubo, cid, offline=True, size=False)
+        assert sorted(link["Name"] for link in listed) == sorted(shown)
+        for path in files[:1]:
+            assert kubo.call("cat", arg=f"/ipfs/{cid}/{path.name}") == path.read_bytes()
+        check_export(kubo, cid)
 
 
 @pytest.mark.parametrize("count", [5_000, 5_461, 5_462, 5_700])
@@ -164,7 +180,7 @@ def test_what_kubo_has_cut_in_unusual_ways_is_read(kubo, trustless_kubo, way, na
     cid = node.add(data, **{"cid_version": 1, **UNUSUAL[name]})
     address = {"gateway_url": node.gateway_url} if "gateway" in way else {}
     with Client.init(node.provider_config(**address)) as client:
-        assert (client.download(cid)).read() == data
+        assert client.download(cid).read() == data
         with client.open(cid) as file:
             file.seek(len(data) // 2)
             assert file.read(1000) == data[len(data) // 2 :][:1000]

@@ -1,6 +1,6 @@
-# WARNING: this file is generated from tests/_async/test_kubo_archives.py
+# WARNING: this file is generated from tests/_async/test_daemon_archives.py
 # by scripts/generate_sync.py. Change the original instead.
-"""Archives (CAR) into a real Kubo: all of the content under the same CID, or nothing."""
+"""Archives (CAR) into a real Kubo and a real cluster: all content under its CID, or nothing."""
 
 import os
 
@@ -9,25 +9,45 @@ import pytest
 from holdfast import Client, compute_cid
 from holdfast.content.car import write_car
 from holdfast.content.cid import CID
-from holdfast.content.profiles import profile_for
+from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.content.unixfs.files import FileImporter
-from holdfast.errors import MalformedError, NetworkError, ProviderError, UnsupportedError
-from holdfast.providers import KuboProvider
+from holdfast.errors import (
+    MalformedError,
+    NetworkError,
+    ProviderError,
+    RequestTimeoutError,
+    UnsupportedError,
+)
+from holdfast.providers import ClusterProvider, KuboProvider
 from holdfast.records import PinInfo
 from tests.support import closed_port_url
 
+pytestmark = pytest.mark.timeout(120)
+
 
 @pytest.fixture
-def provider(kubo):
+def kubo_provider(kubo):
     provider = KuboProvider(kubo.provider_config())
     yield provider
     provider.close()
 
 
-def blocks_of(data, profile=None):
+@pytest.fixture
+def cluster_provider(cluster):
+    provider = ClusterProvider(cluster.provider_config(timeouts={"total": 4}))
+    yield provider
+    provider.close()
+
+
+@pytest.fixture(params=["kubo", pytest.param("cluster", marks=pytest.mark.slow)])
+def provider(request):
+    return request.getfixturevalue(f"{request.param}_provider")
+
+
+def blocks_of(data):
     """The root of a file and its blocks, the root first."""
     blocks = {}
-    importer = FileImporter(profile_for(profile, 1), blocks.__setitem__)
+    importer = FileImporter(UNIXFS_V1_2025, blocks.__setitem__)
     importer.update(data)
     root = importer.finish().cid
     return root, [(root, blocks.pop(root)), *blocks.items()]
@@ -50,36 +70,40 @@ def names_of(provider, cid):
 def test_an_archive_is_stored_under_its_cid_and_name(provider):
     data = os.urandom(3_000_000)
     root, archive = archive_of(data)
-    added = provider.import_archive(str(root), pieces_of(archive), PinInfo(name="a.bin"))
-    assert (added.cid, added.duplicate) == (str(root), False)
-    assert names_of(provider, root) == ["a.bin"]
-    assert (Client(provider).download(str(root))).read() == data
-
-
-@pytest.mark.slow
-def test_the_name_of_a_pin_stays_unless_another_is_given(provider):
-    root, archive = archive_of(os.urandom(3_000_000))
     cid = str(root)
-    provider.import_archive(cid, pieces_of(archive), PinInfo(name="first"))
-    added = provider.import_archive(cid, pieces_of(archive), PinInfo(name="ours"))
-    assert added.duplicate is True
-    assert names_of(provider, root) == ["first"]
-    given = PinInfo(name="second", given=True)
-    assert (provider.import_archive(cid, pieces_of(archive), given)).duplicate is True
-    assert names_of(provider, root) == ["second"]
+    added = provider.import_archive(cid, pieces_of(archive), PinInfo(name="a.bin"))
+    assert (added.cid, added.duplicate) == (cid, False)
+    assert names_of(provider, root) == ["a.bin"]
+    assert (Client(provider).download(cid)).read() == data
+    exported = b"".join([piece for piece in provider.export_archive(cid)])
+    for info, name in ((PinInfo(name="b"), "a.bin"), (PinInfo(name="c", given=True), "c")):
+        again = provider.import_archive(cid, pieces_of(exported), info)
+        assert again.duplicate is True
+        assert names_of(provider, root) == [name]
 
 
 @pytest.mark.slow
-def test_a_missing_block_is_an_error_and_nothing_is_pinned(provider):
-    root, blocks = blocks_of(os.urandom(3_000_000))
-    for left_out in range(len(blocks)):
-        kept = [block for number, block in enumerate(blocks) if number != left_out]
-        archive = b"".join(write_car([root], kept))
-        with pytest.raises(ProviderError, match=f"could not pin it.*{blocks[left_out][0]}"):
-            provider.import_archive(str(root), pieces_of(archive), PinInfo(name="x"))
-        assert names_of(provider, root) == []
-        # What was imported so far stays until garbage is collected: other content is needed.
+def test_a_missing_block_is_an_error_and_nothing_is_pinned(kubo_provider):
+    for left_out in range(4):
+        # What was imported stays until garbage is collected: each time, other content is needed.
         root, blocks = blocks_of(os.urandom(3_000_000))
+        cid, _ = blocks.pop(left_out)
+        archive = b"".join(write_car([root], blocks))
+        with pytest.raises(ProviderError, match=f"could not pin it.*{cid}"):
+            kubo_provider.import_archive(str(root), pieces_of(archive), PinInfo(name="x"))
+        assert names_of(kubo_provider, root) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("left_out", [0, 2])
+def test_a_cluster_that_looks_for_a_block_without_end_pins_nothing(cluster_provider, left_out):
+    """It accepts such an archive."""
+    root, blocks = blocks_of(os.urandom(3_000_000))
+    del blocks[left_out]
+    archive = b"".join(write_car([root], blocks))
+    with pytest.raises(RequestTimeoutError, match=r"is on 0 of 2 peers: peer\d "):
+        cluster_provider.import_archive(str(root), pieces_of(archive), PinInfo(name="x"))
+    assert names_of(cluster_provider, root) == []
 
 
 @pytest.mark.slow
@@ -99,10 +123,10 @@ def test_another_root_is_refused_before_anything_is_sent(provider):
     root, archive = archive_of(os.urandom(3_000_000))
     _, two_roots = archive_of(b"y", roots=[CID.of_raw(b"y"), other])
     _, no_roots = archive_of(b"y", roots=[])
-    for given, wanted in ((archive, other), (two_roots, CID.of_raw(b"y")), (no_roots, other)):
+    for given, expected in ((archive, other), (two_roots, CID.of_raw(b"y")), (no_roots, other)):
         with pytest.raises(MalformedError, match="CAR: the root must be"):
-            provider.import_archive(str(wanted), pieces_of(given, 7), PinInfo())
-        assert names_of(provider, wanted) == []
+            provider.import_archive(str(expected), pieces_of(given, 7), PinInfo())
+        assert names_of(provider, expected) == []
     for given in (b"", archive[:20], b"no archive at all"):
         with pytest.raises(MalformedError, match="CAR"):
             provider.import_archive(str(root), pieces_of(given), PinInfo())
@@ -110,7 +134,7 @@ def test_another_root_is_refused_before_anything_is_sent(provider):
 
 
 @pytest.mark.slow
-def test_an_error_of_the_pieces_is_raised_and_nothing_is_pinned(provider):
+def test_an_error_of_the_pieces_is_raised_and_nothing_is_pinned(kubo_provider):
     root, archive = archive_of(os.urandom(3_000_000))
 
     def broken():
@@ -119,8 +143,8 @@ def test_an_error_of_the_pieces_is_raised_and_nothing_is_pinned(provider):
         raise NetworkError("the other side broke off")
 
     with pytest.raises(NetworkError, match="the other side broke off"):
-        provider.import_archive(str(root), broken(), PinInfo())
-    assert names_of(provider, root) == []
+        kubo_provider.import_archive(str(root), broken(), PinInfo())
+    assert names_of(kubo_provider, root) == []
 
 
 @pytest.mark.slow

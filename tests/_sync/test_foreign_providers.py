@@ -1,0 +1,150 @@
+# WARNING: this file is generated from tests/_async/test_foreign_providers.py
+# by scripts/generate_sync.py. Change the original instead.
+"""Classes of other people, which have the methods of the contract, and perhaps some more."""
+
+from types import SimpleNamespace
+
+import pytest
+from examples.logging_provider import LoggingProvider
+from examples.xor_provider import PREFIX, Key, XORProvider
+
+from holdfast import Client, ClientConfig, LocalProvider, Pin, compute_cid
+from holdfast.errors import UnsupportedError
+from holdfast.records import Added, Entry
+
+KEY = b"a secret that is no secret"
+SMALL = b"hello world\n"
+
+
+class Foreign:
+    """The contract over a dictionary; `stat` and `pin` besides, and names that we use as well."""
+
+    require = "a word of its own"
+
+    def __init__(self):
+        self.content = {}
+        self.calls = []
+
+    def put_json(self, text, *, name):
+        return self._put(text.encode())
+
+    def put_file(self, source, *, name, progress=None):
+        return self._put(b"".join(source.chunks()))
+
+    def _put(self, data):
+        cid = compute_cid(data)
+        self.content[cid] = data
+        return cid
+
+    def get_json(self, cid):
+        return self.content[cid].decode()
+
+    def get_file(self, cid, *, to=None, progress=None):
+        return SimpleNamespace(read=lambda: self.content[cid])
+
+    def delete(self, cid):
+        del self.content[cid]
+
+    def test_authentication(self):
+        self.calls.append("test_authentication")
+
+    def close(self):
+        self.calls.append("close")
+
+    def stat(self, cid):
+        return Entry(name="", cid=cid, kind="file", size=len(self.content[cid]))
+
+    # Names of ours with other meanings
+
+    def put(self, key):
+        raise AssertionError("this is no method of a provider")
+
+    call = refusal = stored = place_at = check_open = release = import_content = put
+
+
+def test_a_foreign_provider_is_used_by_the_methods_of_the_contract():
+    provider = Foreign()
+    client = Client(provider)
+    assert client.provider is provider
+    record = client.upload(SMALL)
+    assert record == type(record)(cid=record.cid, timestamp=record.timestamp, size=len(SMALL))
+    assert (client.download(record.cid)).read() == SMALL
+    assert (client.stat(record.cid)).size == len(SMALL)
+    assert client.retrieve((client.store([1])).cid) == "[1]"
+    assert client.revoke(record.cid)
+    assert client.test_connection()
+    for call in (client.pins, lambda: client.update(record.cid, name="x")):
+        with pytest.raises(UnsupportedError, match=r"^(Async)?Foreign can"):
+            call()
+    for call in (
+        lambda: client.upload(SMALL, keyvalues={"a": 1}),
+        lambda: client.download(record.cid, max_bytes=5),
+        lambda: client.download_folder(record.cid, "nowhere"),
+        lambda: client.open(record.cid),
+    ):
+        with pytest.raises(UnsupportedError, match=r"^(Async)?Foreign "):
+            call()
+    with pytest.raises(UnsupportedError):
+        client.with_options(verify=False)
+    assert provider.calls == ["test_authentication"]
+
+
+def test_a_foreign_provider_has_what_it_has_methods_for(tmp_path):
+    class Old(Foreign):
+        supports = frozenset({"json", "files"})  # a name of its own, which means something else
+
+        def list_pins(self, *, name=None, limit=None):
+            return [Pin(id=cid, cid=cid, name="old") for cid in self.content]
+
+        def url(self, cid):
+            return f"old://{cid}"
+
+    client = Client(Old())
+    cid = (client.upload(SMALL, name="a.txt")).cid
+    assert client.pins() == [Pin(id=cid, cid=cid, name="old")]
+    assert client.url(cid) == f"old://{cid}"
+    with pytest.raises(UnsupportedError, match="Old cannot open files in parts; use"):
+        client.open(cid)
+    with pytest.raises(UnsupportedError, match="Old cannot store directories; upload the"):
+        client.upload(tmp_path)
+
+
+def test_a_foreign_provider_with_the_primitive_is_used_by_it():
+    class Modern(Foreign):
+        takes = ()  # says that its `add` is ours; what it takes, it decides itself
+
+        def add(self, content, info, call, progress):
+            self.calls.append((call.operation, info.keyvalues))
+            return Added(cid=self._put(b"".join(content.chunks())))
+
+    provider = Modern()
+    record = Client(provider).upload(SMALL, keyvalues={"a": 1})
+    assert provider.calls == [("upload", {"a": 1})]
+    assert provider.content[record.cid] == SMALL
+
+
+def test_an_add_with_another_meaning_is_not_called():
+    class Library(Foreign):
+        def add(self, path):
+            raise AssertionError("this is no method of a provider")
+
+    provider = Library()
+    record = Client(provider).upload(SMALL)
+    assert provider.content[record.cid] == SMALL
+    with pytest.raises(
+        TypeError, match=r"a wrapper needs an (Async)?BaseProvider, not (Async)?Lib"
+    ):
+        LoggingProvider(provider)
+
+
+def test_copies_to_and_from_a_foreign_provider(tmp_path):
+    foreign = Client(Foreign())
+    provider = XORProvider(LocalProvider(ClientConfig(path=tmp_path)), KEY)
+    client = Client(provider)
+    cid = (client.upload(SMALL)).cid
+    assert (client.copy(cid, to=foreign)).how == "upload"
+    stored = (foreign.download(cid)).read()
+    assert Key(KEY).xor(stored[PREFIX:], stored[:PREFIX], 0) == SMALL
+    with pytest.raises(UnsupportedError, match="Foreign cannot give content block by block"):
+        foreign.copy((foreign.upload(b"other")).cid, to=client)
+    provider.close()
