@@ -4,7 +4,6 @@ import json
 import os
 import random
 import secrets
-import signal
 import socket
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -18,7 +17,7 @@ import urllib3
 from scripts.build_engines import CLUSTER
 
 from holdfast import ClientConfig
-from tests.engines import START_TIME, Kubo, end, engine_path
+from tests.engines import START_TIME, Kubo, end, engine_path, send_signal
 from tests.support import wait_until
 
 # For how long a peer is known to be there and to have room, after its last word.
@@ -143,10 +142,7 @@ class ClusterPeer:
 
     def signal(self, name: str) -> None:
         """Send the process of the peer a signal, such as ``STOP``."""
-        assert self._daemon is not None
-        self._daemon.send_signal(signal.Signals[f"SIG{name}"])
-        if name == "STOP":  # all of its threads
-            os.waitid(os.P_PID, self._daemon.pid, os.WSTOPPED | os.WNOWAIT)
+        send_signal(self._daemon, name)
 
     def swarm_peer(self) -> dict[str, Any]:
         """Return its Kubo as one of the `Peering.Peers` of another Kubo."""

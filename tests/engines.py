@@ -16,6 +16,7 @@ import urllib3
 from scripts.build_engines import KUBO, Engine
 
 from holdfast import ClientConfig
+from holdfast.content import PROFILES
 from tests.support import TOKEN, closed_port_url
 
 START_TIME = 60  # seconds; it takes one or two on a quiet machine
@@ -23,24 +24,13 @@ START_TIME = 60  # seconds; it takes one or two on a quiet machine
 # What `add` needs to lay files out as a profile of ours does. All of it is sent: what is left out
 # comes from the node's configuration. Directories also depend on settings that `add` cannot send.
 ADD_OPTIONS = {
-    "unixfs-v1-2025": {
-        "cid_version": 1,
-        "raw_leaves": True,
-        "chunker": "size-1048576",
-        "max_file_links": 1024,
-    },
-    "unixfs-v0-2015": {
-        "cid_version": 0,
-        "raw_leaves": False,
-        "chunker": "size-262144",
-        "max_file_links": 174,
-    },
-    "kubo-legacy-cidv1": {
-        "cid_version": 1,
-        "raw_leaves": True,
-        "chunker": "size-262144",
-        "max_file_links": 174,
-    },
+    name: {
+        "cid_version": profile.cid_version,
+        "raw_leaves": profile.raw_leaves,
+        "chunker": f"size-{profile.chunk_size}",
+        "max_file_links": profile.width,
+    }
+    for name, profile in PROFILES.items()
 }
 
 
@@ -69,6 +59,24 @@ def end(daemon: subprocess.Popen[bytes], *, kill: bool) -> None:
     except subprocess.TimeoutExpired:
         daemon.kill()
         daemon.wait()
+
+
+def send_signal(daemon: subprocess.Popen[bytes] | None, name: str) -> None:
+    """Send a process a signal, such as ``STOP``."""
+    assert daemon is not None
+    daemon.send_signal(signal.Signals[f"SIG{name}"])
+    if name == "STOP":  # all of its threads
+        os.waitid(os.P_PID, daemon.pid, os.WSTOPPED | os.WNOWAIT)
+
+
+@contextmanager
+def stopped(engine: Any) -> Iterator[None]:
+    """Stop the process of an engine for a while (SIGSTOP)."""
+    engine.signal("STOP")
+    try:
+        yield
+    finally:
+        engine.signal("CONT")
 
 
 class Kubo:
@@ -125,10 +133,7 @@ class Kubo:
 
     def signal(self, name: str) -> None:
         """Send its process a signal, such as ``STOP``."""
-        assert self._daemon is not None
-        self._daemon.send_signal(signal.Signals[f"SIG{name}"])
-        if name == "STOP":  # all of its threads
-            os.waitid(os.P_PID, self._daemon.pid, os.WSTOPPED | os.WNOWAIT)
+        send_signal(self._daemon, name)
 
     def _run(self, *arguments: str) -> None:
         subprocess.run(  # noqa: S603

@@ -3,7 +3,7 @@
 import os
 import socket
 import threading
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 import pytest
 
@@ -18,7 +18,7 @@ from holdfast.errors import (
 )
 from holdfast.testing.provider_cases import memory_below
 from tests.disks import disk
-from tests.engines import running_kubo
+from tests.engines import running_kubo, stopped
 from tests.support import NOBODY_HAS, all_calls, closed_port_url
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
@@ -185,16 +185,6 @@ async def test_a_kubo_that_stops_in_the_middle_is_a_timeout(steady_kubo, tmp_pat
         assert (await client.download(record.cid)).read() == data
 
 
-@contextmanager
-def stopped(kubo):
-    """Stop the process of Kubo for a while (SIGSTOP)."""
-    kubo.signal("STOP")
-    try:
-        yield
-    finally:
-        kubo.signal("CONT")
-
-
 def restarting(kubo, at):
     """A function for progress that kills Kubo once, when `at` bytes are sent, and starts it."""
     killed = []
@@ -208,30 +198,24 @@ def restarting(kubo, at):
     return progress, killed
 
 
-async def test_a_file_is_sent_again_to_a_kubo_that_was_killed(steady_kubo, tmp_path):
-    large = tmp_path / "large.bin"
-    large.write_bytes(os.urandom(30_000_000))
+@pytest.mark.parametrize("kind", ["file", "folder"])
+async def test_what_can_be_read_again_is_sent_again_to_a_kubo_that_was_killed(
+    steady_kubo, tmp_path, kind
+):
+    top = tmp_path / "top"
+    top.mkdir()
+    for number in range(1 if kind == "file" else 30):
+        (top / f"{number}.bin").write_bytes(os.urandom(30_000_000 if kind == "file" else 1_000_000))
+    given = top / "0.bin" if kind == "file" else top
     progress, killed = restarting(steady_kubo, 10_000_000)
     config = steady_kubo.provider_config(retries={"attempts": 4})
     async with await AsyncClient.init(config) as client:
-        record = await client.upload(large, progress=progress)
+        record = await client.upload(given, progress=progress)
         assert killed
-        assert record.cid == compute_cid(large)
-        assert [pin.name for pin in await client.pins(cid=record.cid)] == ["large.bin"]
-        assert (await client.download(record.cid)).read() == large.read_bytes()
-
-
-async def test_a_folder_is_sent_again_to_a_kubo_that_was_killed(steady_kubo, tmp_path):
-    for number in range(30):
-        (tmp_path / f"{number}.bin").write_bytes(os.urandom(1_000_000))
-    progress, killed = restarting(steady_kubo, 10_000_000)
-    config = steady_kubo.provider_config(retries={"attempts": 4})
-    async with await AsyncClient.init(config) as client:
-        record = await client.upload(tmp_path, progress=progress)
-        assert killed
-        assert record.cid == compute_cid(tmp_path)
-        data = (tmp_path / "29.bin").read_bytes()
-        assert (await client.download(f"{record.cid}/29.bin")).read() == data
+        assert record.cid == compute_cid(given)
+        assert [pin.name for pin in await client.pins(cid=record.cid)] == [given.name]
+        path = record.cid if kind == "file" else f"{record.cid}/0.bin"
+        assert (await client.download(path)).read() == (top / "0.bin").read_bytes()
 
 
 async def test_a_download_goes_on_after_kubo_was_killed(steady_kubo, tmp_path):

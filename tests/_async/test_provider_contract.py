@@ -6,15 +6,15 @@ from examples.folder_provider import AsyncFolderProvider
 from holdfast import AsyncLocalProvider, AsyncPinProvider, ClientConfig
 from holdfast.content.car import CarReader
 from holdfast.testing import AsyncProviderTests
+from tests._async.made_provider import AsyncMade
 from tests.contract import DIRECTORY_ARCHIVE, OnTheNode, SmallerFiles
 
 
-class TestLocal(SmallerFiles, AsyncProviderTests):
-    @pytest.fixture
-    async def provider(self, memory_folder):
-        provider = AsyncLocalProvider(ClientConfig(path=memory_folder / "store"))
-        yield provider
-        await provider.aclose()
+class TestLocal(SmallerFiles, AsyncMade, AsyncProviderTests):
+    needs = "memory_folder"
+
+    def make(self, folder):
+        return AsyncLocalProvider(ClientConfig(path=folder / "store"))
 
     @pytest.fixture
     async def directory_cid(self, provider):
@@ -22,32 +22,24 @@ class TestLocal(SmallerFiles, AsyncProviderTests):
         return root
 
 
-class TestPinning(OnTheNode, AsyncProviderTests):
-    @pytest.fixture
-    async def provider(self, node):
-        provider = AsyncPinProvider(node.config)
-        yield provider
-        await provider.aclose()
+class TestPinning(OnTheNode, AsyncMade, AsyncProviderTests):
+    def make(self, node):
+        return AsyncPinProvider(node.config)
 
 
 @pytest.mark.slow  # another layout of blocks, for which test_on_the_node.py has quick tests
 class TestPinningVersion0(TestPinning):
-    @pytest.fixture
-    async def provider(self, node):
-        provider = AsyncPinProvider(node.config.with_options(cid_version=0))
-        yield provider
-        await provider.aclose()
+    def make(self, node):
+        return AsyncPinProvider(node.config.with_options(cid_version=0))
 
 
-class TestFolder(SmallerFiles, AsyncProviderTests):
+class TestFolder(SmallerFiles, AsyncMade, AsyncProviderTests):
     """The provider of the guide: `BaseProvider` over a folder of blocks."""
 
-    @pytest.fixture
-    async def provider(self, tmp_path_factory):
-        folder = tmp_path_factory.mktemp("bucket")
-        provider = AsyncFolderProvider(ClientConfig(provider_options={"folder": folder}))
-        yield provider
-        await provider.aclose()
+    needs = "memory_folder"
+
+    def make(self, folder):
+        return AsyncFolderProvider(ClientConfig(provider_options={"folder": folder}))
 
     @pytest.fixture
     def directory_cid(self, provider):

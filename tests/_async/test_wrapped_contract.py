@@ -1,4 +1,4 @@
-"""Providers over other providers: those of the examples keep the contract of all providers."""
+"""Kubo, IPFS Cluster, and the providers over others of the examples keep the contract."""
 
 import pytest
 from examples.logging_provider import AsyncLoggingProvider
@@ -6,16 +6,21 @@ from examples.mirror_provider import AsyncMirror
 from examples.xor_provider import AsyncXORProvider
 
 from holdfast import AsyncLocalProvider, AsyncPinProvider, ClientConfig
-from holdfast.providers import AsyncKuboProvider, AsyncPinataProvider
+from holdfast.providers import AsyncClusterProvider, AsyncKuboProvider, AsyncPinataProvider
 from holdfast.records import PinInfo
 from holdfast.sources.folder_source import FolderSource
 from holdfast.testing import AsyncProviderTests
-from tests.contract import SmallerFiles
+from tests._async.made_provider import AsyncMade
+from tests.contract import DIRECTORY_ARCHIVE, DIRECTORY_CID, SmallerFiles
 
 KEY = b"a secret that is no secret"
 
 
-class OverAnother(SmallerFiles):
+def local(folder):
+    return AsyncLocalProvider(ClientConfig(path=folder))
+
+
+class OverAnother(SmallerFiles, AsyncMade):
     @pytest.fixture
     def directory_file(self):
         return "sub/hello.txt", b"hello world\n"
@@ -29,62 +34,89 @@ class OverAnother(SmallerFiles):
         folder = FolderSource.of(top)
         return (await provider.add_directory(folder, PinInfo(name="folder"))).cid
 
-    @pytest.fixture
-    async def provider(self, inner):
-        provider = AsyncXORProvider(inner, KEY)
-        yield provider
-        await provider.aclose()
-
 
 class TestLogging(OverAnother, AsyncProviderTests):
-    @pytest.fixture
-    async def provider(self, memory_folder):
-        provider = AsyncLoggingProvider(AsyncLocalProvider(ClientConfig(path=memory_folder)))
-        yield provider
-        await provider.aclose()
+    needs = "memory_folder"
+
+    def make(self, folder):
+        return AsyncLoggingProvider(local(folder))
 
 
 class TestXORLocal(OverAnother, AsyncProviderTests):
-    @pytest.fixture
-    def inner(self, memory_folder):
-        return AsyncLocalProvider(ClientConfig(path=memory_folder / "store"))
+    needs = "memory_folder"
+
+    def make(self, folder):
+        return AsyncXORProvider(local(folder), KEY)
 
 
 class TestXORPinning(OverAnother, AsyncProviderTests):
-    @pytest.fixture
-    def inner(self, node):
-        return AsyncPinProvider(node.config)
+    def make(self, node):
+        return AsyncXORProvider(AsyncPinProvider(node.config), KEY)
 
 
 @pytest.mark.slow
 class TestXORPinata(OverAnother, AsyncProviderTests):
-    @pytest.fixture
-    def inner(self, node):
-        return AsyncPinataProvider(node.config.with_options(provider="pinata"))
+    def make(self, node):
+        config = node.config.with_options(provider="pinata")
+        return AsyncXORProvider(AsyncPinataProvider(config), KEY)
 
 
 @pytest.mark.slow
 class TestXORKubo(OverAnother, AsyncProviderTests):
-    @pytest.fixture
-    def inner(self, kubo):
-        return AsyncKuboProvider(kubo.provider_config())
+    needs = "kubo"
+
+    def make(self, kubo):
+        return AsyncXORProvider(AsyncKuboProvider(kubo.provider_config()), KEY)
 
 
 class TestMirror(OverAnother, AsyncProviderTests):
-    @pytest.fixture
-    async def provider(self, memory_folder):
-        folders = (memory_folder / "one", memory_folder / "two")
-        members = [AsyncLocalProvider(ClientConfig(path=folder)) for folder in folders]
-        provider = AsyncMirror(*members)
-        yield provider
-        await provider.aclose()
+    needs = "memory_folder"
+
+    def make(self, folder):
+        return AsyncMirror(local(folder / "one"), local(folder / "two"))
 
 
 @pytest.mark.slow
 class TestMirrorOfServices(OverAnother, AsyncProviderTests):
     @pytest.fixture
     async def provider(self, node, memory_folder):
-        local = AsyncLocalProvider(ClientConfig(path=memory_folder / "one"))
-        provider = AsyncMirror(AsyncPinProvider(node.config), local)
+        provider = AsyncMirror(AsyncPinProvider(node.config), local(memory_folder / "one"))
         yield provider
         await provider.aclose()
+
+
+@pytest.mark.slow  # the quick tests are in test_kubo.py
+class TestKubo(SmallerFiles, AsyncMade, AsyncProviderTests):
+    """Reads block by block through the RPC API."""
+
+    needs = "kubo"
+
+    def make(self, kubo):
+        return AsyncKuboProvider(kubo.provider_config())
+
+    @pytest.fixture
+    def directory_cid(self, kubo):
+        kubo.import_car(DIRECTORY_ARCHIVE)
+        return DIRECTORY_CID
+
+
+@pytest.mark.slow
+class TestKuboByGateway(TestKubo):
+    """Reads through the node's gateway; the older layout of blocks."""
+
+    def make(self, kubo):
+        settings = {"gateway_url": kubo.gateway_url, "cid_version": 0}
+        return AsyncKuboProvider(kubo.provider_config(**settings))
+
+
+@pytest.mark.slow
+class TestCluster(SmallerFiles, AsyncMade, AsyncProviderTests):
+    needs = "cluster"
+
+    def make(self, cluster):
+        return AsyncClusterProvider(cluster.provider_config())
+
+    @pytest.fixture
+    def directory_cid(self, cluster):
+        cluster.peers[1].kubo.import_car(DIRECTORY_ARCHIVE)
+        return DIRECTORY_CID

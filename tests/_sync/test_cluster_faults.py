@@ -4,7 +4,6 @@
 
 import os
 import time
-from contextlib import contextmanager
 
 import pytest
 import urllib3
@@ -18,6 +17,7 @@ from holdfast.errors import (
 )
 from tests.clusters import running_cluster
 from tests.disks import disk, in_memory
+from tests.engines import stopped
 from tests.support import NOBODY_HAS, all_calls, closed_port_url, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
@@ -141,16 +141,6 @@ def test_a_peer_that_stops_answering_does_not_take_the_time_of_the_others(own_cl
                 with pytest.raises(RequestTimeoutError):
                     call()
         assert client.test_connection() is True
-
-
-@contextmanager
-def stopped(peer):
-    """Stop the process of a peer for a while (SIGSTOP)."""
-    peer.signal("STOP")
-    try:
-        yield
-    finally:
-        peer.signal("CONT")
 
 
 def test_an_upload_goes_on_at_another_peer(own_cluster, tmp_path):

@@ -8,15 +8,15 @@ from examples.folder_provider import FolderProvider
 from holdfast import ClientConfig, LocalProvider, PinProvider
 from holdfast.content.car import CarReader
 from holdfast.testing import ProviderTests
+from tests._sync.made_provider import Made
 from tests.contract import DIRECTORY_ARCHIVE, OnTheNode, SmallerFiles
 
 
-class TestLocal(SmallerFiles, ProviderTests):
-    @pytest.fixture
-    def provider(self, memory_folder):
-        provider = LocalProvider(ClientConfig(path=memory_folder / "store"))
-        yield provider
-        provider.close()
+class TestLocal(SmallerFiles, Made, ProviderTests):
+    needs = "memory_folder"
+
+    def make(self, folder):
+        return LocalProvider(ClientConfig(path=folder / "store"))
 
     @pytest.fixture
     def directory_cid(self, provider):
@@ -24,32 +24,24 @@ class TestLocal(SmallerFiles, ProviderTests):
         return root
 
 
-class TestPinning(OnTheNode, ProviderTests):
-    @pytest.fixture
-    def provider(self, node):
-        provider = PinProvider(node.config)
-        yield provider
-        provider.close()
+class TestPinning(OnTheNode, Made, ProviderTests):
+    def make(self, node):
+        return PinProvider(node.config)
 
 
 @pytest.mark.slow  # another layout of blocks, for which test_on_the_node.py has quick tests
 class TestPinningVersion0(TestPinning):
-    @pytest.fixture
-    def provider(self, node):
-        provider = PinProvider(node.config.with_options(cid_version=0))
-        yield provider
-        provider.close()
+    def make(self, node):
+        return PinProvider(node.config.with_options(cid_version=0))
 
 
-class TestFolder(SmallerFiles, ProviderTests):
+class TestFolder(SmallerFiles, Made, ProviderTests):
     """The provider of the guide: `BaseProvider` over a folder of blocks."""
 
-    @pytest.fixture
-    def provider(self, tmp_path_factory):
-        folder = tmp_path_factory.mktemp("bucket")
-        provider = FolderProvider(ClientConfig(provider_options={"folder": folder}))
-        yield provider
-        provider.close()
+    needs = "memory_folder"
+
+    def make(self, folder):
+        return FolderProvider(ClientConfig(provider_options={"folder": folder}))
 
     @pytest.fixture
     def directory_cid(self, provider):

@@ -1,6 +1,6 @@
 # WARNING: this file is generated from tests/_async/test_wrapped_contract.py
 # by scripts/generate_sync.py. Change the original instead.
-"""Providers over other providers: those of the examples keep the contract of all providers."""
+"""Kubo, IPFS Cluster, and the providers over others of the examples keep the contract."""
 
 import pytest
 from examples.logging_provider import LoggingProvider
@@ -8,16 +8,21 @@ from examples.mirror_provider import Mirror
 from examples.xor_provider import XORProvider
 
 from holdfast import ClientConfig, LocalProvider, PinProvider
-from holdfast.providers import KuboProvider, PinataProvider
+from holdfast.providers import ClusterProvider, KuboProvider, PinataProvider
 from holdfast.records import PinInfo
 from holdfast.sources.folder_source import FolderSource
 from holdfast.testing import ProviderTests
-from tests.contract import SmallerFiles
+from tests._sync.made_provider import Made
+from tests.contract import DIRECTORY_ARCHIVE, DIRECTORY_CID, SmallerFiles
 
 KEY = b"a secret that is no secret"
 
 
-class OverAnother(SmallerFiles):
+def local(folder):
+    return LocalProvider(ClientConfig(path=folder))
+
+
+class OverAnother(SmallerFiles, Made):
     @pytest.fixture
     def directory_file(self):
         return "sub/hello.txt", b"hello world\n"
@@ -31,62 +36,89 @@ class OverAnother(SmallerFiles):
         folder = FolderSource.of(top)
         return (provider.add_directory(folder, PinInfo(name="folder"))).cid
 
-    @pytest.fixture
-    def provider(self, inner):
-        provider = XORProvider(inner, KEY)
-        yield provider
-        provider.close()
-
 
 class TestLogging(OverAnother, ProviderTests):
-    @pytest.fixture
-    def provider(self, memory_folder):
-        provider = LoggingProvider(LocalProvider(ClientConfig(path=memory_folder)))
-        yield provider
-        provider.close()
+    needs = "memory_folder"
+
+    def make(self, folder):
+        return LoggingProvider(local(folder))
 
 
 class TestXORLocal(OverAnother, ProviderTests):
-    @pytest.fixture
-    def inner(self, memory_folder):
-        return LocalProvider(ClientConfig(path=memory_folder / "store"))
+    needs = "memory_folder"
+
+    def make(self, folder):
+        return XORProvider(local(folder), KEY)
 
 
 class TestXORPinning(OverAnother, ProviderTests):
-    @pytest.fixture
-    def inner(self, node):
-        return PinProvider(node.config)
+    def make(self, node):
+        return XORProvider(PinProvider(node.config), KEY)
 
 
 @pytest.mark.slow
 class TestXORPinata(OverAnother, ProviderTests):
-    @pytest.fixture
-    def inner(self, node):
-        return PinataProvider(node.config.with_options(provider="pinata"))
+    def make(self, node):
+        config = node.config.with_options(provider="pinata")
+        return XORProvider(PinataProvider(config), KEY)
 
 
 @pytest.mark.slow
 class TestXORKubo(OverAnother, ProviderTests):
-    @pytest.fixture
-    def inner(self, kubo):
-        return KuboProvider(kubo.provider_config())
+    needs = "kubo"
+
+    def make(self, kubo):
+        return XORProvider(KuboProvider(kubo.provider_config()), KEY)
 
 
 class TestMirror(OverAnother, ProviderTests):
-    @pytest.fixture
-    def provider(self, memory_folder):
-        folders = (memory_folder / "one", memory_folder / "two")
-        members = [LocalProvider(ClientConfig(path=folder)) for folder in folders]
-        provider = Mirror(*members)
-        yield provider
-        provider.close()
+    needs = "memory_folder"
+
+    def make(self, folder):
+        return Mirror(local(folder / "one"), local(folder / "two"))
 
 
 @pytest.mark.slow
 class TestMirrorOfServices(OverAnother, ProviderTests):
     @pytest.fixture
     def provider(self, node, memory_folder):
-        local = LocalProvider(ClientConfig(path=memory_folder / "one"))
-        provider = Mirror(PinProvider(node.config), local)
+        provider = Mirror(PinProvider(node.config), local(memory_folder / "one"))
         yield provider
         provider.close()
+
+
+@pytest.mark.slow  # the quick tests are in test_kubo.py
+class TestKubo(SmallerFiles, Made, ProviderTests):
+    """Reads block by block through the RPC API."""
+
+    needs = "kubo"
+
+    def make(self, kubo):
+        return KuboProvider(kubo.provider_config())
+
+    @pytest.fixture
+    def directory_cid(self, kubo):
+        kubo.import_car(DIRECTORY_ARCHIVE)
+        return DIRECTORY_CID
+
+
+@pytest.mark.slow
+class TestKuboByGateway(TestKubo):
+    """Reads through the node's gateway; the older layout of blocks."""
+
+    def make(self, kubo):
+        settings = {"gateway_url": kubo.gateway_url, "cid_version": 0}
+        return KuboProvider(kubo.provider_config(**settings))
+
+
+@pytest.mark.slow
+class TestCluster(SmallerFiles, Made, ProviderTests):
+    needs = "cluster"
+
+    def make(self, cluster):
+        return ClusterProvider(cluster.provider_config())
+
+    @pytest.fixture
+    def directory_cid(self, cluster):
+        cluster.peers[1].kubo.import_car(DIRECTORY_ARCHIVE)
+        return DIRECTORY_CID
