@@ -84,13 +84,14 @@ def holds(repository, data):
     return repository.find_pin(CID.of_raw(data)) is not None and repository.has(CID.of_raw(data))
 
 
-def test_stores_of_several_threads_share_a_transaction(repository):
+@pytest.mark.parametrize("size", [100, 20_000], ids=["rows", "files"])
+def test_stores_of_several_threads_share_a_transaction(repository, size):
     before = transactions(repository)
-    outcomes = run_at_once(repository, adds(repository, AT_ONCE))
+    outcomes = run_at_once(repository, adds(repository, AT_ONCE, size))
     assert transactions(repository) == before + 2  # the first had begun before the others came
     assert [existed for _, existed in outcomes] == [False] * AT_ONCE
     assert len({pin.id for pin, _ in outcomes}) == AT_ONCE
-    assert all(holds(repository, document(number)) for number in range(AT_ONCE))
+    assert all(holds(repository, document(number, size)) for number in range(AT_ONCE))
     assert list(repository.check()) == []
 
 
@@ -99,13 +100,6 @@ def test_the_same_content_in_one_group_is_one_pin(repository):
     outcomes = run_at_once(repository, work)
     assert [existed for _, existed in outcomes].count(True) == 3
     assert len({pin.id for pin, _ in outcomes}) == 1
-
-
-def test_blocks_that_are_files_may_be_in_a_group(repository):
-    outcomes = run_at_once(repository, adds(repository, 4, size=20_000))
-    assert not any(isinstance(outcome, Exception) for outcome in outcomes)
-    assert all(holds(repository, document(number, 20_000)) for number in range(4))
-    assert list(repository.check()) == []
 
 
 def test_a_large_group_is_divided(repository, monkeypatch):

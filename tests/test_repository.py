@@ -1,11 +1,6 @@
-"""The repository: many threads and processes, collection, checks, crashes and full disks."""
+"""The repository: blocks, pins, archives, garbage and damage."""
 
-import json
 import os
-import signal
-import sqlite3
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -19,13 +14,13 @@ from holdfast.content.unixfs.files import FileImporter
 from holdfast.errors import (
     ConfigError,
     MalformedError,
-    ProviderError,
     UnprovenError,
     VerificationError,
 )
 from holdfast.repository import PinQuery, Repository
 from holdfast.sources.importing import import_content
 from tests.content import DATA, Blocks
+from tests.stores import change
 
 
 @pytest.fixture
@@ -174,28 +169,35 @@ def test_adds_and_collections_at_once(tmp_path):  # noqa: C901 - three parties
 
 
 def test_check_names_what_is_damaged_or_gone(repository):
-    data = os.urandom(40_000)
-    damaged = add(repository, data)
-    gone = add(repository, data[::-1])
-    inline = add(repository, b"small")
+    damaged, gone, linked, sound = (add(repository, bytes([n]) * 40_000) for n in range(4))
+    small = add(repository, b"small")
     assert list(repository.check()) == []
-    for path in block_files(repository):
-        if damaged.digest.hex() in path.name:
-            path.write_bytes(b"x" + path.read_bytes()[1:])
-        else:
-            path.unlink()
-    with sqlite3.connect(repository.path / "holdfast.sqlite3") as connection:
-        connection.execute("UPDATE blocks SET data = x'00' WHERE data IS NOT NULL")
-    connection.close()
-    found = {damage.cid: damage.what for damage in repository.check()}
-    assert set(found) == {str(damaged), str(gone), str(inline)}
-    assert "damaged" in found[str(damaged)]
-    assert "gone" in found[str(gone)]
-    assert "damaged" in found[str(inline)]
-    with pytest.raises(VerificationError):
-        repository.block(damaged)
+    repository._files.path(bytes(damaged)).write_bytes(b"x")
+    repository._files.path(bytes(gone)).unlink()
+    change(repository.path, "UPDATE blocks SET data = x'00' WHERE data IS NOT NULL")
+    change(repository.path, "INSERT INTO links SELECT id, key FROM blocks WHERE id = 3")
+    found = {CID.parse(damage.cid): damage.what for damage in repository.check()}
+    assert set(found) == {damaged, gone, linked, small}
+    assert found[damaged].startswith("it is damaged")
+    assert found[small].startswith("it is damaged")
+    assert found[gone] == "its file is gone"
+    assert found[linked] == "the database has other links for it than the block"
+    for cid in (damaged, small):
+        with pytest.raises(VerificationError):
+            repository.block(cid)
     with pytest.raises(UnprovenError):
         repository.block(gone)
+    assert repository.block(sound) == bytes([3]) * 40_000
+
+
+def test_pinning_what_is_here_needs_all_of_it(repository):
+    cid = add(repository, os.urandom(3_000_000))
+    repository.unpin(cid)
+    pin, duplicate = repository.pin(cid, name="again")
+    assert (pin.name, duplicate) == ("again", False)
+    assert pin.size > 3_000_000
+    with pytest.raises(UnprovenError):
+        repository.pin(CID.of_raw(b"not here"))
 
 
 def test_archives_go_in_and_out(repository):
@@ -212,16 +214,6 @@ def test_archives_go_in_and_out(repository):
     with pytest.raises(MalformedError):
         repository.import_car([b"nonsense"])
     assert repository.totals().pins == 3
-
-
-def test_pinning_what_is_here_needs_all_of_it(repository):
-    cid = add(repository, os.urandom(3_000_000))
-    repository.unpin(cid)
-    pin, duplicate = repository.pin(cid, name="again")
-    assert (pin.name, duplicate) == ("again", False)
-    assert pin.size > 3_000_000
-    with pytest.raises(UnprovenError):
-        repository.pin(CID.of_raw(b"not here"))
 
 
 def test_queries(repository):
@@ -258,84 +250,6 @@ def test_leftovers_of_the_dead_are_removed_and_those_of_the_living_stay(tmp_path
         assert {path.name for path in temporary.iterdir()} == {used, young, stranger}
 
 
-WRITER = """
-import sys
-from holdfast import Client
-with Client.init(path=sys.argv[1]) as client:
-    for number in range(1000):
-        if number % 3:
-            record = client.store({"writer": sys.argv[2], "number": number})
-        else:
-            data = (sys.argv[2] + str(number)).encode() * 20_000
-            record = client.upload(data)
-        print(record.cid, flush=True)
-"""
-
-
-def killed_writer(path, name, count):
-    """What a writer that is killed after `count` acknowledgements had been told is stored."""
-    process = subprocess.Popen(  # noqa: S603
-        [sys.executable, "-c", WRITER, str(path), name], stdout=subprocess.PIPE, text=True
-    )
-    output = "".join(process.stdout.readline() for _ in range(count))
-    process.send_signal(signal.SIGKILL)
-    output += process.communicate()[0]
-    # The last line may be cut: it was not read as an acknowledgement then.
-    return output.splitlines()[: output.count("\n")]
-
-
-def assert_all_there(path, cids):
-    with Repository(path) as repository:
-        for cid in cids:
-            assert repository.find_pin(CID.parse(cid)) is not None
-            assert b"".join(repository.read(CID.parse(cid)))
-        assert list(repository.check()) == []
-
-
-def test_a_killed_writer_loses_nothing_that_was_acknowledged(tmp_path):
-    cids = killed_writer(tmp_path, "a", 30)
-    assert len(cids) >= 30
-    assert_all_there(tmp_path, cids)
-
-
-def test_a_full_disk_is_an_error_and_leaves_all_from_before(small_disk):
-    from holdfast import Client  # noqa: PLC0415
-
-    with Client.init(path=small_disk / "store") as client:
-        before = [client.store({"number": number}).cid for number in range(20)]
-        before.append(client.upload(b"x" * 500_000).cid)
-        with pytest.raises(OSError, match=r"space|full"):
-            client.upload(os.urandom(20_000_000))
-        with pytest.raises(OSError, match=r"space|full"):  # noqa: PT012
-            for number in range(100_000):
-                client.store({"filler": number, "text": "x" * 8000})
-    assert_all_there(small_disk / "store", before)
-
-
-PROCESS = """
-import sys
-from holdfast import Client
-with Client.init(path=sys.argv[1]) as client:
-    for number in range(100):
-        record = client.store({"process": sys.argv[2], "number": number})
-        assert client.retrieve(record.cid)["number"] == number
-"""
-
-
-def test_several_processes_share_one_repository(tmp_path):
-    processes = [
-        subprocess.Popen([sys.executable, "-c", PROCESS, str(tmp_path), str(number)])  # noqa: S603
-        for number in range(4)
-    ]
-    assert [process.wait() for process in processes] == [0] * 4
-    with Repository(tmp_path) as repository:
-        assert repository.totals().pins == 400
-        values = [
-            json.loads(b"".join(repository.read(CID.parse(pin.cid)))) for pin in repository.pins()
-        ]
-    assert {value["process"] for value in values} == set("0123")
-
-
 def test_a_store_may_have_any_name_and_the_current_folder_may_change(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with Repository("a?b#c%20 d&mode=ro") as repository:
@@ -362,9 +276,7 @@ def test_adding_again_heals_what_was_lost_or_damaged(repository):
     (path,) = block_files(repository)
     for harm in (path.unlink, lambda: path.write_bytes(b"x" * 50_000)):
         harm()
-        with sqlite3.connect(repository.path / "holdfast.sqlite3") as connection:
-            connection.execute("UPDATE blocks SET data = x'00' WHERE data IS NOT NULL")
-        connection.close()
+        change(repository.path, "UPDATE blocks SET data = x'00' WHERE data IS NOT NULL")
         assert len(list(repository.check())) == 2
         assert [add(repository, large), add(repository, small)] == cids
         assert list(repository.check()) == []
@@ -396,20 +308,6 @@ def test_an_archive_is_pinned_whole_or_not_at_all(repository):
     assert repository.totals().pins == 0
 
 
-def test_an_add_whose_lease_ran_out_is_not_acknowledged(repository):
-    with repository.adding() as adding:
-        importer = FileImporter(UNIXFS_V1_2025, adding.put)
-        importer.update(os.urandom(20 << 20))
-        with sqlite3.connect(repository.path / "holdfast.sqlite3") as connection:
-            connection.execute("DELETE FROM adds")
-        connection.close()
-        repository.collect_garbage()
-        part = importer.finish()
-        with pytest.raises(ProviderError, match="given up"):
-            adding.pin(part.cid)
-    assert repository.totals().pins == 0
-
-
 def test_stray_files_do_not_stop_a_collection(repository):
     repository.unpin(add(repository, os.urandom(50_000)))
     stray = block_files(repository)[0].parent / ".DS_Store"
@@ -427,46 +325,9 @@ def test_what_is_no_repository_is_a_config_error(tmp_path):
             Repository(tmp_path / name)
 
 
-def test_a_full_disk_can_be_used_again_when_something_goes(small_disk):
-    from holdfast import Client  # noqa: PLC0415
-
-    with Client.init(path=small_disk / "store") as client:
-        large = client.upload(os.urandom(3_000_000))
-        for _ in range(5):
-            with pytest.raises(OSError, match=r"space|full"):
-                client.upload(os.urandom(20_000_000))
-        assert client.revoke(large.cid) is True
-        client.provider.repository.collect_garbage()
-        assert client.upload(os.urandom(3_000_000)).size == 3_000_000
-
-
 def test_both_versions_of_a_cid_are_one_pin_and_each_is_answered_in_its_own(repository):
     cid = add(repository, b"hello", UNIXFS_V0_2015)
     as_v1 = CID(1, cid.codec, cid.hash_code, cid.digest)
     pin, duplicate = repository.pin(as_v1)
     assert duplicate
     assert pin.cid == str(as_v1)
-
-
-def test_a_store_may_be_used_on_both_sides_of_a_fork(tmp_path):
-    code = """
-import os, sys
-from holdfast import Client
-client = Client.init(path=sys.argv[1])
-before = client.store("before").cid
-child = os.fork()
-if child == 0:
-    right = client.retrieve(before) == "before" and client.store("child").cid
-    os._exit(0 if right else 1)
-for number in range(20):
-    client.store(number)
-_, status = os.waitpid(child, 0)
-with Client.init(path=sys.argv[1]) as fresh:
-    found = [fresh.retrieve(client.store("child").cid), len(list(fresh.provider.repository.pins()))]
-print(status, *found, *client.provider.repository.check())
-client.close()
-"""
-    result = subprocess.run(  # noqa: S603
-        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False
-    )
-    assert (result.stdout, result.stderr) == ("0 child 22\n", "")

@@ -7,7 +7,6 @@ import pytest
 
 from holdfast import AsyncClient, AsyncLocalProvider, ClientConfig, compute_cid
 from holdfast.errors import (
-    ClientClosedError,
     ConfigError,
     NotAFileError,
     NotFoundError,
@@ -64,13 +63,6 @@ async def test_all_operations(local, tmp_path):
     local.provider.repository.collect_garbage()
     with pytest.raises(NotFoundError, match="not in this store"):
         await local.download(record.cid)
-
-
-async def test_everything_is_there_the_next_time(tmp_path):
-    async with await AsyncClient.init(path=tmp_path) as client:
-        record = await client.upload(b"hello" * 10_000)
-    async with await AsyncClient.init(path=str(tmp_path)) as client:
-        assert (await client.download(record.cid)).read() == b"hello" * 10_000
 
 
 @pytest.mark.parametrize("version", [0, 1])
@@ -144,17 +136,6 @@ async def test_paths_lead_through_directories(local):
     assert b"".join(local.provider.export_car(root)) == archive
 
 
-async def test_pins_are_listed(local):
-    await local.upload(b"1", name="one.txt")
-    await local.upload(b"2", name="two.txt")
-    await local.store({"a": 1})
-    pins = await local.provider.list_pins()
-    assert [pin.name for pin in pins[1:]] == ["two.txt", "one.txt"]
-    assert pins[0].name.startswith("client-")
-    assert [pin.name for pin in await local.provider.list_pins(name="TWO")] == ["two.txt"]
-    assert len(await local.provider.list_pins(limit=1)) == 1
-
-
 async def test_many_tasks_at_once(local):
     def round_trip(number):
         async def call():
@@ -175,17 +156,6 @@ async def test_with_options_shares_the_repository(local):
     assert (await local.download(record.cid)).read() == b"hello"
     with pytest.raises(ConfigError, match="path belongs to the repository"):
         local.with_options(path="/elsewhere")
-
-
-async def test_use_after_close(tmp_path):
-    client = await AsyncClient.init(path=tmp_path)
-    provider = client.provider
-    await client.aclose()
-    await client.aclose()
-    with pytest.raises(ClientClosedError):
-        await client.store(1)
-    with pytest.raises(ClientClosedError):
-        await provider.put_json("1", name="x")
 
 
 async def test_a_file_that_shrinks_is_not_pinned(local, tmp_path):

@@ -9,7 +9,6 @@ import pytest
 
 from holdfast import Client, ClientConfig, LocalProvider, compute_cid
 from holdfast.errors import (
-    ClientClosedError,
     ConfigError,
     NotAFileError,
     NotFoundError,
@@ -66,13 +65,6 @@ def test_all_operations(local, tmp_path):
     local.provider.repository.collect_garbage()
     with pytest.raises(NotFoundError, match="not in this store"):
         local.download(record.cid)
-
-
-def test_everything_is_there_the_next_time(tmp_path):
-    with Client.init(path=tmp_path) as client:
-        record = client.upload(b"hello" * 10_000)
-    with Client.init(path=str(tmp_path)) as client:
-        assert (client.download(record.cid)).read() == b"hello" * 10_000
 
 
 @pytest.mark.parametrize("version", [0, 1])
@@ -146,17 +138,6 @@ def test_paths_lead_through_directories(local):
     assert b"".join(local.provider.export_car(root)) == archive
 
 
-def test_pins_are_listed(local):
-    local.upload(b"1", name="one.txt")
-    local.upload(b"2", name="two.txt")
-    local.store({"a": 1})
-    pins = local.provider.list_pins()
-    assert [pin.name for pin in pins[1:]] == ["two.txt", "one.txt"]
-    assert pins[0].name.startswith("client-")
-    assert [pin.name for pin in local.provider.list_pins(name="TWO")] == ["two.txt"]
-    assert len(local.provider.list_pins(limit=1)) == 1
-
-
 def test_many_tasks_at_once(local):
     def round_trip(number):
         def call():
@@ -177,17 +158,6 @@ def test_with_options_shares_the_repository(local):
     assert (local.download(record.cid)).read() == b"hello"
     with pytest.raises(ConfigError, match="path belongs to the repository"):
         local.with_options(path="/elsewhere")
-
-
-def test_use_after_close(tmp_path):
-    client = Client.init(path=tmp_path)
-    provider = client.provider
-    client.close()
-    client.close()
-    with pytest.raises(ClientClosedError):
-        client.store(1)
-    with pytest.raises(ClientClosedError):
-        provider.put_json("1", name="x")
 
 
 def test_a_file_that_shrinks_is_not_pinned(local, tmp_path):

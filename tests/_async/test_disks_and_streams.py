@@ -1,4 +1,4 @@
-"""What can go wrong on this machine while content goes up or comes down (T11)."""
+"""Disks, files and streams of this machine that fail while content goes up or comes down."""
 
 import errno
 import hashlib

@@ -1,6 +1,6 @@
-# WARNING: this file is generated from tests/_async/test_faults_local.py
+# WARNING: this file is generated from tests/_async/test_disks_and_streams.py
 # by scripts/generate_sync.py. Change the original instead.
-"""What can go wrong on this machine while content goes up or comes down (T11)."""
+"""Disks, files and streams of this machine that fail while content goes up or comes down."""
 
 import errno
 import hashlib
