@@ -66,12 +66,12 @@ def state_of(database: Path) -> DatabaseState:
     except OSError:
         return DatabaseState(None, has_log=False)
     file = status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
-    return DatabaseState(file, _has_log(database))
+    return DatabaseState(file, has_log(database))
 
 
 def read_only_uri(database: Path) -> str:
     """Return the URI with which SQLite opens `database` and writes nothing."""
-    immutable = "" if _has_log(database) else "&immutable=1"
+    immutable = "" if has_log(database) else "&immutable=1"
     return f"{database.absolute().as_uri()}?mode=ro{immutable}"
 
 
@@ -94,7 +94,7 @@ def _compare(database: Path, before: DatabaseState) -> None:
         ) from None
 
 
-def _has_log(database: Path) -> bool:
+def has_log(database: Path) -> bool:
     """Return whether a log may hold changes that are not in the database yet."""
     log, index, journal = (Path(f"{database}{end}") for end in ("-wal", "-shm", "-journal"))
     return _size(log) > 0 or (log.exists() and index.exists()) or _size(journal) > 0
@@ -167,6 +167,9 @@ def connect(path: Path, mode: str) -> sqlite3.Connection:
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
         check_kinds(connection)
+    except UnicodeDecodeError:  # of the message of SQLite, which quotes the schema
+        connection.close()
+        raise UnsoundError(f"{path.name} cannot be read: its schema is damaged") from None
     except BaseException:
         connection.close()
         raise

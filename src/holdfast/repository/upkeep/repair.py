@@ -32,7 +32,7 @@ from holdfast.repository.database.identity import (
     read_id,
     write_id,
 )
-from holdfast.repository.database.opening import check_regular, connect, read_header
+from holdfast.repository.database.opening import check_regular, connect, has_log, read_header
 from holdfast.repository.database.trust import SUFFIXES, check_table
 from holdfast.repository.owners import Owner, alone
 from holdfast.repository.pins import pin_of
@@ -71,6 +71,8 @@ class OldDatabase:
             self._connection.execute("BEGIN IMMEDIATE")
             check_table(self._connection, "store")
             self.mark = mark_of(self._connection)
+            (text,) = self._connection.execute("PRAGMA quick_check(1)").fetchone()
+            self.damage = None if text == "ok" else " ".join(text.split())
         except (sqlite3.Error, UnsoundError) as error:
             self.damage = str(error) if os.path.lexists(self.path) else "it is missing"
 
@@ -94,7 +96,8 @@ class OldDatabase:
             except sqlite3.Error as error:  # a damaged page, or a value that is too long
                 self.damage = str(error)
             else:
-                yield row
+                if row is not None:
+                    yield row
 
     def _ids(self, connection: sqlite3.Connection, table: str) -> Iterator[int]:
         """Yield the ids of rows, upwards. On a damaged page try one id after the other.
@@ -107,17 +110,19 @@ class OldDatabase:
             sql = f"SELECT {end} FROM {table} WHERE id {sign} ?"  # noqa: S608 - ours
             misses = 0
             while misses < MAX_MISSES + count and first <= last:
+                number: int | None = None
                 try:
                     (number,) = connection.execute(sql, (first if upwards else last,)).fetchone()
+                    if number is None or (not upwards and number < first):
+                        return
                 except sqlite3.Error as error:
                     self.damage = str(error)
+                if number is not None and first <= number <= last:
+                    yield number
+                    count += 1
+                else:  # a page that is damaged, or whose rows are not in order
+                    number = max(first, 0) if upwards else last
                     misses += 1
-                    first, last = (max(first, 0) + 1, last) if upwards else (first, last - 1)
-                    continue
-                if number is None or number < first:
-                    return
-                yield number
-                count += 1
                 first, last = (number + 1, last) if upwards else (first, number - 1)
 
     def keys(self, sql: str) -> list[Any]:
@@ -168,7 +173,7 @@ def _restore_size(path: Path) -> int | None:
 
     Return the size that it had, or None if it was not cut.
     """
-    header = read_header(path)
+    header = b"" if has_log(path) else read_header(path)
     page_size, pages = int.from_bytes(header[16:18], "big"), int.from_bytes(header[28:32], "big")
     if not header or path.stat().st_size >= page_size * pages:
         return None
@@ -364,15 +369,14 @@ class _Rebuild:
 
     def _lost_rows(self) -> Iterator[Damage]:
         """Yield the blocks and pins that the old database had, as far as its indexes name them."""
-        try:
+        yield Damage("", f"{SMALL}: the database could not be read completely")
+        with contextlib.suppress(sqlite3.Error):
             for key in self._old.keys(OLD_BLOCKS):
                 if _is_key(key) and key not in self._bad and not self._has("blocks", key):
                     yield Damage(str(cid_of(key)), "its row in the database could not be read")
             for key in self._old.keys(OLD_PINS):
                 if _is_key(key) and not self._has("pins", key):
                     yield Damage(str(cid_of(key)), "its pin in the database could not be read")
-        except sqlite3.Error:
-            yield Damage("", f"{SMALL}: the database could not be read completely")
 
     def _has(self, table: str, key: bytes, condition: str = "") -> bool:
         sql = f"SELECT 1 FROM {table} WHERE key = ? {condition}"  # noqa: S608 - ours
