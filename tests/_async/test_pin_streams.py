@@ -75,7 +75,7 @@ async def all_of(pins):
 async def test_an_endless_stream_of_pins_ends_with_the_total(provider, is_lazy):
     """No pin has the name, so a lazy list waits for the first pin all the time."""
     with endless(provider) as attacker:
-        config = stream_from(attacker, provider, total=0.5)
+        config = stream_from(attacker, provider, total=0.2)
         async with await AsyncClient.init(config) as client:
             wanted = {"name": "nobody has this name"}
             with pytest.raises(RequestTimeoutError):
@@ -84,7 +84,7 @@ async def test_an_endless_stream_of_pins_ends_with_the_total(provider, is_lazy):
 
 async def test_an_endless_stream_of_pins_that_match_ends_with_the_total():
     with endless("kubo") as attacker:
-        async with await AsyncClient.init(stream_from(attacker, "kubo", total=0.5)) as client:
+        async with await AsyncClient.init(stream_from(attacker, "kubo", total=0.2)) as client:
             with pytest.raises(RequestTimeoutError):
                 await client.pins()
 

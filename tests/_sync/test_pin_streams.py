@@ -77,7 +77,7 @@ def all_of(pins):
 def test_an_endless_stream_of_pins_ends_with_the_total(provider, is_lazy):
     """No pin has the name, so a lazy list waits for the first pin all the time."""
     with endless(provider) as attacker:
-        config = stream_from(attacker, provider, total=0.5)
+        config = stream_from(attacker, provider, total=0.2)
         with Client.init(config) as client:
             wanted = {"name": "nobody has this name"}
             with pytest.raises(RequestTimeoutError):
@@ -86,7 +86,7 @@ def test_an_endless_stream_of_pins_ends_with_the_total(provider, is_lazy):
 
 def test_an_endless_stream_of_pins_that_match_ends_with_the_total():
     with endless("kubo") as attacker:
-        with Client.init(stream_from(attacker, "kubo", total=0.5)) as client:
+        with Client.init(stream_from(attacker, "kubo", total=0.2)) as client:
             with pytest.raises(RequestTimeoutError):
                 client.pins()
 
