@@ -239,9 +239,7 @@ try:
 except ConfigError as error:
     print(error)
 """
-needs_root = pytest.mark.skipif(
-    not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give files away"
-)
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 
 
 @needs_root

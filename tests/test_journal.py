@@ -162,7 +162,6 @@ def test_after_close_nothing_is_read_or_written(journal):
     assert values(journal) == [HEADER, {"n": 1}]
 
 
-@pytest.mark.skipif(os.name == "nt", reason="has no limit of the size of a file")
 def test_on_a_full_disk_the_lines_stay_whole(journal):
     journal.close()
     lines = run(ON_A_FULL_DISK, journal.path).splitlines()
@@ -172,7 +171,6 @@ def test_on_a_full_disk_the_lines_stay_whole(journal):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(os.name == "nt", reason="has no SIGKILL")
 def test_after_a_kill_every_line_that_was_written_is_there(tmp_path):
     path = tmp_path / "journal"
     for _ in range(20):

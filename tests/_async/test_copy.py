@@ -367,16 +367,6 @@ async def test_a_line_that_was_cut_off_is_written_again(here, there, tmp_path):
     assert len(path.read_bytes().splitlines()) == 5
 
 
-async def test_a_damaged_line_is_named(here, there, tmp_path):
-    await fill(here, 4)
-    path = tmp_path / "journal"
-    await copied(here.copy_pins(to=there, journal=path))
-    lines = path.read_text().splitlines()
-    path.write_text("\n".join([*lines[:2], "{}", *lines[3:]]) + "\n")
-    with pytest.raises(ConfigError, match=r"line 3 of the journal .* is damaged: remove the file"):
-        await copied(here.copy_pins(to=there, journal=path))
-
-
 PIN = json.dumps({"pin": "x", "how": "archive", "duplicate": False, "size": 5, "dropped": []})
 
 
@@ -393,6 +383,7 @@ PIN = json.dumps({"pin": "x", "how": "archive", "duplicate": False, "size": 5, "
         (PIN.replace("[]", '"name"'), "is damaged"),
         (PIN.replace(', "size": 5', ""), "is damaged"),
         ("[" * 100_000 + "]" * 100_000, "is damaged"),
+        ("{}", "is damaged"),
     ],
 )
 async def test_a_line_that_no_copy_writes_is_a_typed_error(here, there, tmp_path, line, fault):

@@ -2,7 +2,6 @@
 
 import os
 import tempfile
-import time
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -198,16 +197,3 @@ async def test_the_mode_of_a_file_that_is_replaced_stays(node, tmp_path):
         async with await AsyncClient.init(config(server, tmp_path)) as client:
             await client.download(cid, to=target)
     assert target.stat().st_mode & 0o777 == 0o640
-
-
-async def test_partial_files_are_forgotten_after_a_week(node, tmp_path):
-    cid = pin(node, DATA, UNIXFS_V1_2025)
-    other = pin(node, DATA[::-1], UNIXFS_V1_2025)
-    await interrupted(node, cid, tmp_path)
-    (left,) = partials(tmp_path)
-    long_ago = time.time() - 8 * 24 * 3600
-    os.utime(left, (long_ago, long_ago))
-    with gateway(node) as server:
-        async with await AsyncClient.init(config(server, tmp_path)) as client:
-            await client.download(other, to=tmp_path / "other")
-    assert partials(tmp_path) == []

@@ -5,7 +5,6 @@
 import errno
 import json
 import os
-import sys
 from dataclasses import replace
 
 import pytest
@@ -183,7 +182,6 @@ def test_a_finish_that_fails_leaves_no_target_and_loses_no_verified_bytes(node, 
     assert partials(tmp_path) == []
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="mounts a disk")
 def test_a_disk_without_space_for_both_stages_is_refused_before_the_download(node, small_disk):
     cid = pin(node, STORED, UNIXFS_V1_2025)
     with gateway(node) as server:
@@ -196,7 +194,6 @@ def test_a_disk_without_space_for_both_stages_is_refused_before_the_download(nod
     assert not (small_disk / "copy").exists()
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="mounts a disk")
 def test_a_disk_that_is_full_in_the_finish_loses_no_verified_bytes(node, small_disk):
     cid = pin(node, STORED, UNIXFS_V1_2025)
     with gateway(node) as server:
@@ -385,7 +382,6 @@ def test_a_reader_with_a_finish_and_without_a_form_cannot_download_folders(tmp_p
                 client.download_folder(root, tmp_path / "copy")
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="mounts a disk")
 def test_a_disk_that_is_full_in_a_folder_keeps_what_is_finished(small_disk):
     dag = FolderDag()
     content = {f"{number}": b"%d" % number * 1_000_000 for number in range(10)}

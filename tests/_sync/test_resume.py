@@ -4,7 +4,6 @@
 
 import os
 import tempfile
-import time
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -200,16 +199,3 @@ def test_the_mode_of_a_file_that_is_replaced_stays(node, tmp_path):
         with Client.init(config(server, tmp_path)) as client:
             client.download(cid, to=target)
     assert target.stat().st_mode & 0o777 == 0o640
-
-
-def test_partial_files_are_forgotten_after_a_week(node, tmp_path):
-    cid = pin(node, DATA, UNIXFS_V1_2025)
-    other = pin(node, DATA[::-1], UNIXFS_V1_2025)
-    interrupted(node, cid, tmp_path)
-    (left,) = partials(tmp_path)
-    long_ago = time.time() - 8 * 24 * 3600
-    os.utime(left, (long_ago, long_ago))
-    with gateway(node) as server:
-        with Client.init(config(server, tmp_path)) as client:
-            client.download(other, to=tmp_path / "other")
-    assert partials(tmp_path) == []

@@ -19,8 +19,6 @@ FREE_SOME: Final = "free some space, or choose another disk"
 
 def free_bytes(folder: Path) -> int:
     """Return the bytes that this user may still write to the disk of `folder`."""
-    if not hasattr(os, "statvfs"):
-        return shutil.disk_usage(folder).free
     status = os.statvfs(folder)
     if not status.f_blocks:  # some file systems do not report it
         return UNKNOWN

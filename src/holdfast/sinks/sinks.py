@@ -15,6 +15,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO, Final, Protocol, Self, cast
 
@@ -249,7 +250,10 @@ class SpoolSink(Sink):
         super().__init__(max_bytes)
         self._memory = bytearray()
         self._file: BinaryIO | None = None
-        self._space = DiskSpace(Path(tempfile.gettempdir()), IN_ANOTHER_FOLDER)
+
+    @cached_property
+    def _space(self) -> DiskSpace:
+        return DiskSpace(Path(tempfile.gettempdir()), IN_ANOTHER_FOLDER)
 
     def expect(self, size: int, *, is_claim: bool = False) -> None:
         """Raise TooLargeError above `max_bytes`, and `OSError` if the disk has too little space."""

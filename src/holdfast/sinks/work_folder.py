@@ -22,17 +22,14 @@ import os
 import shutil
 import stat
 from collections.abc import Iterator
+from io import BufferedReader
 from pathlib import Path
 from threading import Lock
-from typing import BinaryIO, Final, Self
+from typing import BinaryIO, Final, Self, cast
 
 from holdfast.content.blocks import MAX_BLOCK, check_block
 from holdfast.content.cid import CID
-from holdfast.content.codecs import is_one_block
-from holdfast.content.hashes import FUNCTIONS, IDENTITY, Hasher
-from holdfast.content.profiles import candidates_for
 from holdfast.content.reference import Reference
-from holdfast.content.unixfs.layouts import Layouts
 from holdfast.disk.atomic import WORTH_KEEPING, WorkFile, sync_file_system, sync_name
 from holdfast.disk.folders import (
     DIRECTORY,
@@ -49,6 +46,7 @@ from holdfast.errors import ClientClosedError, VerificationError
 from holdfast.sinks.entries import Usage
 from holdfast.sinks.names import EntryPath, NameRules, longest_name
 from holdfast.sinks.sinks import Sink
+from holdfast.sources.local_cids import verify
 
 FILES: Final = "files"
 PARTS: Final = "parts"
@@ -57,7 +55,6 @@ FINISHED: Final = "finished"
 CONTENT: Final = (FILES, PARTS, BLOCKS, FINISHED)
 PROBE: Final = "probe"
 LOCK: Final = "lock"
-PIECE: Final = 1 << 20  # bytes that are hashed at once
 RECORD_SIZE: Final = 100  # the bytes of a record, at most
 LONGEST_SHOWN: Final = 100  # characters of the target's name in that of the work folder
 NFC, NFD = "caf\u00e9", "cafe\u0301"
@@ -302,7 +299,7 @@ class WorkFolder:
             return None
         with file:
             if self._is_recorded(file, path, cid) if self.form else has_content(file, cid):
-                return file.tell()
+                return os.fstat(file.fileno()).st_size
         if continues and not self.form:
             self.tree.move(place, self.key_path(PARTS, path, cid))
         else:
@@ -327,7 +324,7 @@ class WorkFolder:
         if record is None:
             return False
         with record:
-            digest = _digest(hashlib.sha256(), file).hex()
+            digest = hashlib.file_digest(cast("BufferedReader", file), "sha256").hexdigest()
             return record.read(RECORD_SIZE) == f"{file.tell()} {digest}".encode()
 
     def save_block(self, cid: CID, block: bytes) -> None:
@@ -609,32 +606,14 @@ def check_target(target: Path) -> int | None:
 def has_content(file: BinaryIO, cid: CID) -> bool:
     """Return whether the bytes of `file` are the content of `cid`.
 
-    A raw block is hashed. Any other file is imported again in the known layouts; False may also
-    mean that it was cut in another way.
+    False may also mean that it was cut in an unknown way.
 
     Example:
         >>> import io
         >>> has_content(io.BytesIO(b"hello"), CID.of_raw(b"hello"))
         True
     """
-    if not is_one_block(cid):
-        layouts = Layouts(candidates_for(cid))
-        for piece in _pieces(file):
-            layouts.update(piece)
-        return cid in layouts.roots().values()
-    if cid.hash_code == IDENTITY:
-        return file.read(len(cid.digest) + 1) == cid.digest
-    function = FUNCTIONS.get(cid.hash_code)
-    if function is None:
+    try:
+        return verify(file, str(cid))
+    except VerificationError:
         return False
-    return _digest(function.new(b""), file) == cid.digest
-
-
-def _digest(hasher: Hasher, file: BinaryIO) -> bytes:
-    for piece in _pieces(file):
-        hasher.update(piece)
-    return hasher.digest()
-
-
-def _pieces(file: BinaryIO) -> Iterator[bytes]:
-    return iter(lambda: file.read(PIECE), b"")
