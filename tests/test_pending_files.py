@@ -97,8 +97,15 @@ def terminate_when_it_has(process, size, folder, *, named_in=None):
 
 
 @linux
-@pytest.mark.parametrize("by", ["script", "command"])
-@pytest.mark.parametrize("where", ["spooled", "beside its target"])
+@pytest.mark.parametrize(
+    ("by", "where"),
+    [
+        ("script", "spooled"),
+        ("command", "beside its target"),
+        pytest.param("script", "beside its target", marks=pytest.mark.slow),
+        pytest.param("command", "spooled", marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.parametrize(
     "cid",
     [
@@ -151,7 +158,7 @@ def without_blocks(request):
         pytest.param(str(ROOT), answer, True, id="tree"),
     ],
 )
-@pytest.mark.parametrize("before", ["nothing", "kept"])
+@pytest.mark.parametrize("before", ["nothing", pytest.param("kept", marks=pytest.mark.slow)])
 def test_sigterm_leaves_only_verified_bytes_in_the_cache(tmp_path, cid, reply, may_stay, before):
     cache = tmp_path / "cache"
     if before == "kept":  # by an earlier download
