@@ -31,7 +31,7 @@ def fails(*words):
 
 def says(*words):
     """Name a test that must fail for a class, and the beginning of what its failure says."""
-    return lambda kind: note(kind, "says", words)
+    return lambda kind: note(kind, "says", [*getattr(kind, "says", ()), words])
 
 
 def note(kind, name, value):
@@ -622,16 +622,8 @@ class GivesBytes(MemoryProvider):
 
 
 @says("progress_is_told", "AssertionError: get_file with to= reported no progress")
+@says("leaves_no_file", "Failed: get_file with to= reported no progress, or ignored an error that")
 class IsSilent(MemoryProvider):
-    def get_file(self, cid, *, to=None, progress=None):
-        return super().get_file(cid, to=to, progress=None if to else progress)
-
-
-@says(
-    "leaves_no_file",
-    "Failed: get_file with to= reported no progress, or ignored an error that progress raised",
-)
-class GoesOn(MemoryProvider):
     def get_file(self, cid, *, to=None, progress=None):
         return super().get_file(cid, to=to, progress=None if to else progress)
 

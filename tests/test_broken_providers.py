@@ -182,9 +182,10 @@ def test_the_contract_and_a_class_that_is_no_test_by_its_own_word_are_not_collec
 
 def test_a_failure_says_what_is_wrong(run):
     broken = classes("MemoryProvider", "says")
-    chosen = " or ".join(f"(Test{name} and {test})" for name, (test, _) in broken.items())
+    rows = [(name, *row) for name, rows in broken.items() for row in rows]
+    chosen = " or ".join(f"(Test{name} and {test})" for name, test, _ in rows)
     code = f"define_tests(MemoryTests, *{tuple(broken)})"
     said = run(code, "--tb=short", "-k", chosen).stdout.str().splitlines()
-    for _, message in broken.values():
+    for _, _, message in rows:
         assert any(line.startswith(f"E   {message}") for line in said), message
     assert any("test_nothing_works_after_closing[delete]" in line for line in said)

@@ -719,7 +719,7 @@ class AsyncClient(AsyncCloses):
         copier = self._copier(to, pin_by_cid=pin_by_cid, wait=wait)
         text = Reference.parse_cid(cid)
         pin = await find_pin(self._provider.stored, text) or Pin(id="", cid=text, size=None)
-        return await copier.copy(pin, progress or ignore)
+        return await copier.copy(pin, ignore if progress is None else progress)
 
     def copy_pins(
         self,

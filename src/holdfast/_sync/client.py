@@ -713,7 +713,7 @@ class Client(Closes):
         copier = self._copier(to, pin_by_cid=pin_by_cid, wait=wait)
         text = Reference.parse_cid(cid)
         pin = find_pin(self._provider.stored, text) or Pin(id="", cid=text, size=None)
-        return copier.copy(pin, progress or ignore)
+        return copier.copy(pin, ignore if progress is None else progress)
 
     def copy_pins(
         self,

@@ -68,8 +68,10 @@ class Finish:
 
     def progress(self, progress: Progress | None) -> Progress | None:
         """Return a callback that calls `progress` with the sizes of the content."""
+        if progress is None:
+            return None
         size = self.size
-        return progress and (lambda done, total: progress(size(done), total and size(total)))
+        return lambda done, total: progress(size(done), total and size(total))
 
 
 class Sink:

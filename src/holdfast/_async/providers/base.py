@@ -374,7 +374,8 @@ class AsyncBaseProvider(AsyncStorageProvider, ABC):
         if not self.supports(method):
             raise self.refusal(method)
         async with self.call(operation, cid, total=method == "put_json") as call:
-            added = await self.add(content, info, call, progress or ignore)
+            report = ignore if progress is None else progress
+            added = await self.add(content, info, call, report)
             call.cid = str(added.cid)
             return added
 

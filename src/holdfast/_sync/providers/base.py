@@ -368,7 +368,8 @@ class BaseProvider(StorageProvider, ABC):
         if not self.supports(method):
             raise self.refusal(method)
         with self.call(operation, cid, total=method == "put_json") as call:
-            added = self.add(content, info, call, progress or ignore)
+            report = ignore if progress is None else progress
+            added = self.add(content, info, call, report)
             call.cid = str(added.cid)
             return added
 
