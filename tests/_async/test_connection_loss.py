@@ -17,6 +17,7 @@ from holdfast._async.runtime import sleep
 from holdfast.errors import (
     NetworkError,
     NotFoundError,
+    PermissionDeniedError,
     ProviderError,
     RateLimitError,
     RequestTimeoutError,
@@ -526,53 +527,59 @@ LOST = {"hang_up": True, "ending": "reset"}
 BUSY = {"status": 503}
 
 
-@pytest.mark.parametrize(
-    "replies",
-    [
-        [LOST, LAST],
-        [{"hang_up": True}, LAST],
-        [{"cut_head": 25, "ending": "reset"}, LAST],
-        [{"body": b"OK", "cut": 1, "ending": "reset"}, LAST],
-        [{"hang_up": True, "ending": "stall"}, LAST],
-        [{"body": b"OK", "cut": 1, "ending": "stall"}, LAST],
-        [LOST, BUSY, LAST],
-        [BUSY, LOST, LAST],
-        [LOST, {"status": 429}, LOST, LAST],
+UNPINS = {
+    "reset after the request was read": ([LOST, LAST], None),
+    "closed after the request was read": ([{"hang_up": True}, LAST], None),
+    "reset amid the headers": ([{"cut_head": 25, "ending": "reset"}, LAST], None),
+    "reset amid the body": ([{"body": b"OK", "cut": 1, "ending": "reset"}, LAST], None),
+    "time-out after the request was read": ([{"hang_up": True, "ending": "stall"}, LAST], None),
+    "time-out amid the body": ([{"body": b"OK", "cut": 1, "ending": "stall"}, LAST], None),
+    "lost, then 503": ([LOST, BUSY, LAST], None),
+    "503, then lost": ([BUSY, LOST, LAST], None),
+    "lost, then 429, then lost": ([LOST, {"status": 429}, LOST, LAST], None),
+    "lost, and a service with other words": (
         [LOST, {"status": 404, "body": {"error": f"{CID} is not pinned"}}],
-    ],
-    ids=[
-        "reset after the request was read",
-        "closed after the request was read",
-        "reset amid the headers",
-        "reset amid the body",
-        "time-out after the request was read",
-        "time-out amid the body",
-        "lost, then 503",
-        "503, then lost",
-        "lost, then 429, then lost",
-        "lost, and a service with other words",
-    ],
-)
-async def test_not_pinned_after_a_lost_reply_is_what_was_wanted(server, tmp_path, replies):
+        None,
+    ),
+    "not pinned at first": ([LAST], NOT_PINNED),
+    "429 first": ([{"status": 429}, LAST], NOT_PINNED),
+    "500 and 503 first": ([{"status": 500}, BUSY, LAST], NOT_PINNED),
+    "lost, then 404 without words": ([LOST, {"status": 404}], "HTTP error 404"),
+    "lost, then 400 with other words": (
+        [LOST, {"status": 400, "body": {"error": "bad CID"}}],
+        "bad CID",
+    ),
+    "lost, then 403": ([LOST, {"status": 403, "body": NOT_PINNED_BODY}], NOT_PINNED),
+    "lost, then 429 to the end": (
+        [LOST, *[{"status": 429, "body": NOT_PINNED_BODY}] * 3],
+        NOT_PINNED,
+    ),
+}
+
+
+KINDS = {
+    (400, NOT_PINNED): NotFoundError,
+    (400, "bad CID"): ProviderError,
+    (403, NOT_PINNED): PermissionDeniedError,
+    (404, "HTTP error 404"): NotFoundError,
+    (429, NOT_PINNED): RateLimitError,
+}
+
+
+@pytest.mark.parametrize(("replies", "message"), UNPINS.values(), ids=UNPINS)
+async def test_not_pinned_is_what_was_wanted_only_after_a_lost_reply(
+    server, tmp_path, replies, message
+):
     for each in replies:
         server.reply(**each)
     outcome = await outcome_of("revoke", server, tmp_path, timeouts=HASTY)
-    outcome.assert_good("revoke")
     assert len(server.requests) == len(replies)
-
-
-@pytest.mark.parametrize(
-    "replies",
-    [[LAST], [{"status": 429}, LAST], [BUSY, LAST], [{"status": 500}, BUSY, LAST]],
-    ids=["not pinned at first", "429 first", "503 first", "500 and 503 first"],
-)
-async def test_not_pinned_without_a_lost_reply_is_the_providers_error(server, tmp_path, replies):
-    for each in replies:
-        server.reply(**each)
-    outcome = await outcome_of("revoke", server, tmp_path)
-    assert type(outcome.error) is NotFoundError
-    assert (str(outcome.error), outcome.error.status) == (NOT_PINNED, 400)
-    assert len(server.requests) == len(replies)
+    if message is None:
+        outcome.assert_good("revoke")
+    else:
+        status = replies[-1]["status"]
+        assert (str(outcome.error), outcome.error.status) == (message, status)
+        assert type(outcome.error) is (KINDS[status, message])
 
 
 @pytest.mark.parametrize("refuses", [True, False], ids=["refused first", "not accepted first"])
@@ -586,28 +593,6 @@ async def test_not_pinned_after_a_request_that_reached_nobody_is_an_error(
         )
     assert (str(outcome.error), outcome.attempts) == (NOT_PINNED, 2)
     assert len(server.requests) == 1
-
-
-@pytest.mark.parametrize(
-    ("reply", "kind", "message"),
-    [
-        ({"status": 404}, NotFoundError, "HTTP error 404"),
-        ({"status": 400, "body": {"error": "bad CID"}}, ProviderError, "bad CID"),
-        ({"status": 403, "body": NOT_PINNED_BODY}, ProviderError, NOT_PINNED),
-        ({"status": 429, "body": NOT_PINNED_BODY}, RateLimitError, NOT_PINNED),
-    ],
-    ids=["404 without words", "400 with other words", "403", "429 to the end"],
-)
-async def test_another_failure_after_a_lost_reply_is_an_error(
-    server, tmp_path, reply, kind, message
-):
-    server.reply(**LOST)
-    for _ in range(3):
-        server.reply(**reply)
-    outcome = await outcome_of("revoke", server, tmp_path)
-    assert isinstance(outcome.error, kind)
-    assert str(outcome.error) == message
-    assert len(server.requests) == (4 if reply["status"] == 429 else 2)
 
 
 async def test_a_lost_reply_of_one_call_does_not_excuse_the_next(server, tmp_path):

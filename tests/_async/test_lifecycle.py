@@ -8,44 +8,14 @@ import time
 import pytest
 
 import holdfast
-from holdfast import AsyncClient, AsyncPinProvider, Blob, ClientConfig
+from holdfast import AsyncClient, AsyncPinProvider, ClientConfig
 from holdfast.errors import ClientClosedError, ConfigError
 from holdfast.testing import Scripted, ScriptedServer, forward_to
 from tests._async.parallel import assert_round_trips, in_parallel
+from tests._async.spec_only import AsyncSpecOnly
 from tests.support import HELLO_CID, TOKEN, config_for, pinned, raw_cid
 
 RETRIES = {"attempts": 4, "base": 0.01, "cap": 0.05}
-
-
-class MemoryProvider:
-    """The smallest provider: no base class, one dictionary."""
-
-    def __init__(self):
-        self.kept = {}
-        self.closed = 0
-
-    async def put_json(self, text, *, name):
-        self.kept[HELLO_CID] = text
-        return HELLO_CID
-
-    async def get_json(self, cid):
-        return self.kept[cid]
-
-    async def put_file(self, source, *, name, progress=None):
-        self.kept[HELLO_CID] = b"".join(source.chunks())
-        return HELLO_CID
-
-    async def get_file(self, cid, *, to=None, progress=None):
-        return Blob(self.kept[cid])
-
-    async def delete(self, cid):
-        del self.kept[cid]
-
-    async def test_authentication(self):
-        pass
-
-    async def aclose(self):
-        self.closed += 1
 
 
 async def test_init_takes_a_config_a_mapping_or_keywords_and_keywords_win(server):
@@ -200,7 +170,7 @@ async def test_the_context_manager_closes(server):
 
 
 async def test_a_provider_of_the_callers_is_used_and_not_closed():
-    provider = MemoryProvider()
+    provider = AsyncSpecOnly()
     async with AsyncClient(provider) as client:
         assert client.provider is provider
         assert client.config == ClientConfig()
@@ -211,7 +181,7 @@ async def test_a_provider_of_the_callers_is_used_and_not_closed():
         assert await client.revoke(HELLO_CID) is True
         assert await client.test_connection() is True
         assert client.url(HELLO_CID) == f"ipfs://{HELLO_CID}"
-        with pytest.raises(ConfigError, match="MemoryProvider takes no other options"):
+        with pytest.raises(ConfigError, match="SpecOnly takes no other options"):
             client.with_options(verify=False)
     assert provider.closed == 0
 

@@ -10,44 +10,14 @@ import time
 import pytest
 
 import holdfast
-from holdfast import Blob, Client, ClientConfig, PinProvider
+from holdfast import Client, ClientConfig, PinProvider
 from holdfast.errors import ClientClosedError, ConfigError
 from holdfast.testing import Scripted, ScriptedServer, forward_to
 from tests._sync.parallel import assert_round_trips, in_parallel
+from tests._sync.spec_only import SpecOnly
 from tests.support import HELLO_CID, TOKEN, config_for, pinned, raw_cid
 
 RETRIES = {"attempts": 4, "base": 0.01, "cap": 0.05}
-
-
-class MemoryProvider:
-    """The smallest provider: no base class, one dictionary."""
-
-    def __init__(self):
-        self.kept = {}
-        self.closed = 0
-
-    def put_json(self, text, *, name):
-        self.kept[HELLO_CID] = text
-        return HELLO_CID
-
-    def get_json(self, cid):
-        return self.kept[cid]
-
-    def put_file(self, source, *, name, progress=None):
-        self.kept[HELLO_CID] = b"".join(source.chunks())
-        return HELLO_CID
-
-    def get_file(self, cid, *, to=None, progress=None):
-        return Blob(self.kept[cid])
-
-    def delete(self, cid):
-        del self.kept[cid]
-
-    def test_authentication(self):
-        pass
-
-    def close(self):
-        self.closed += 1
 
 
 def test_init_takes_a_config_a_mapping_or_keywords_and_keywords_win(server):
@@ -202,7 +172,7 @@ def test_the_context_manager_closes(server):
 
 
 def test_a_provider_of_the_callers_is_used_and_not_closed():
-    provider = MemoryProvider()
+    provider = SpecOnly()
     with Client(provider) as client:
         assert client.provider is provider
         assert client.config == ClientConfig()
@@ -213,7 +183,7 @@ def test_a_provider_of_the_callers_is_used_and_not_closed():
         assert client.revoke(HELLO_CID) is True
         assert client.test_connection() is True
         assert client.url(HELLO_CID) == f"ipfs://{HELLO_CID}"
-        with pytest.raises(ConfigError, match="MemoryProvider takes no other options"):
+        with pytest.raises(ConfigError, match="SpecOnly takes no other options"):
             client.with_options(verify=False)
     assert provider.closed == 0
 
