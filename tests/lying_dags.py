@@ -36,10 +36,7 @@ LIES = {
         lambda d: d.inner((d.raw(b"world"), 0), (d.raw(b"hello"), 5)),
         b"worldhello",
     ),
-    "inner node declared empty": (
-        lambda d: _zero(d, d.inner((d.raw(b"world"), 5))),
-        b"helloworld",
-    ),
+    "inner node declared empty": (lambda d: _zero(d, d.inner((d.raw(b"world"), 5))), b"helloworld"),
     "inner node over empty leaves declared empty": (
         lambda d: _zero(d, d.inner((d.raw(b""), 0), (d.raw(b""), 0))),
         b"hello",
@@ -108,10 +105,7 @@ LIES = {
         lambda d: _over(d, _root_data(d, size=8), 5),
         b"helloabchello",
     ),
-    "sum beyond 2^63": (
-        lambda d: d.node([d.raw(b"a")] * 3, sizes=[(1 << 62) + 1] * 3),
-        b"aaa",
-    ),
+    "sum beyond 2^63": (lambda d: d.node([d.raw(b"a")] * 3, sizes=[(1 << 62) + 1] * 3), b"aaa"),
     "size as a varint of ten bytes": (
         lambda d: d.node([d.raw(b"a")], sizes=[b"\x80" * 9 + b"\x01"]),
         b"a",
