@@ -1,16 +1,14 @@
 """The command that runs the local node in the foreground."""
 
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 from holdfast.cli.options import not_empty, option, store_options
 from holdfast.cli.run import Run, command, group
 from holdfast.errors import ConfigError
 from holdfast.hints import advise
-
-if TYPE_CHECKING:
-    from holdfast.node.node_server import Addresses
 
 commands: Final = group()
 REMEDY = "give another --port, --host, --token-file or --gateway: `holdfast node --help`"
@@ -47,8 +45,8 @@ def node(
     """
     from holdfast.node.node_server import read_tokens, serve
 
-    def announce(addresses: "Addresses") -> None:
-        run.emit(addresses.to_dict(), *addresses.lines())
+    def announce(values: Mapping[str, str | None], lines: Sequence[str]) -> None:
+        run.emit(dict(values), *lines)
         sys.stdout.flush()  # the process that reads a pipe waits for these lines
 
     path = run.store_path()

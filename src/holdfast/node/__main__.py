@@ -6,7 +6,7 @@ from pathlib import Path
 
 from holdfast.config.locations import data_folder
 from holdfast.errors import ClientError
-from holdfast.node.node_server import Addresses, read_tokens, serve
+from holdfast.node.node_server import read_tokens, serve
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -22,7 +22,7 @@ def main(arguments: list[str] | None = None) -> int:
             gateways=options.gateway,
             v3_profile=options.v3_profile,
             pretend_pinned=options.pretend_pinned,
-            announce=_print_lines,
+            announce=lambda _, lines: print(*lines, sep="\n", flush=True),  # noqa: T201
         )
     except KeyboardInterrupt:
         return 130  # the code of shells for an interrupt
@@ -30,11 +30,6 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"holdfast.node: {error}", file=sys.stderr)  # noqa: T201
         return 2
     return 0
-
-
-def _print_lines(addresses: Addresses) -> None:
-    for line in addresses.lines():
-        print(line, flush=True)  # noqa: T201
 
 
 def _parser() -> argparse.ArgumentParser:

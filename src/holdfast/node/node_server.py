@@ -7,11 +7,10 @@ import secrets
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 from urllib.parse import quote
 
 import uvicorn
@@ -185,44 +184,15 @@ def check_host(host: str, *, token_given: bool) -> None:
 TOKEN_VARIABLE: Final = "HOLDFAST_NODE_TOKEN"  # noqa: S105 - a name
 
 
-@dataclass(frozen=True, slots=True)
-class Addresses:
-    """The URLs, the store and the token of a node.
-
-    Attributes:
-        pin_api_url: The URL of the pinning API.
-        gateway_url: The URL of the gateway.
-        path: The folder of the store.
-        provider_token: The generated token; None if the user gave one.
-        page_url: The URL of the page.
-    """
-
-    pin_api_url: str
-    gateway_url: str
-    path: str
-    provider_token: str | None
-    page_url: str
-
-    def lines(self) -> list[str]:
-        """Return the lines to print for people."""
-        labels = {
-            "Pinning API": self.pin_api_url,
-            "Gateway": self.gateway_url,
-            "Store": self.path,
-            "Token": self.provider_token,
-            "Page": self.page_url,
-        }
-        return [f"{label:<12} {value}" for label, value in labels.items() if value is not None]
-
-    def to_dict(self) -> dict[str, str | None]:
-        """Return the fields as JSON, named as `Client.init` takes them."""
-        return {
-            "pinApiUrl": self.pin_api_url,
-            "gatewayUrl": self.gateway_url,
-            "path": self.path,
-            "providerToken": self.provider_token,
-            "pageUrl": self.page_url,
-        }
+# What a node that listens says: the names of `Client.init`, and those for people.
+LABELS: Final = {
+    "pinApiUrl": "Pinning API",
+    "gatewayUrl": "Gateway",
+    "path": "Store",
+    "providerToken": "Token",
+    "pageUrl": "Page",
+}
+Announce: TypeAlias = Callable[[Mapping[str, str | None], Sequence[str]], None]
 
 
 def serve(
@@ -235,9 +205,13 @@ def serve(
     gateways: Sequence[str],
     v3_profile: str | None = None,
     pretend_pinned: bool = False,
-    announce: Callable[[Addresses], None],
+    announce: Announce,
 ) -> None:
-    """Run a node until it is interrupted; call `announce` with its addresses once it listens."""
+    """Run a node until it is interrupted. Once it listens, call `announce`.
+
+    Its arguments are the addresses of the node, its store, and the token if it was generated: as
+    JSON, and as lines for people.
+    """
     check_host(host, token_given=bool(tokens))
     if rate_limit is not None and rate_limit < 1:
         raise ConfigError("--rate-limit must be 1 or more")
@@ -253,15 +227,12 @@ def serve(
     with Repository(path) as repository:
         repository.totals()  # fail now, not at the first request, if the store cannot be read
         server = NodeServer(repository, settings, host=host, port=port)
-        addresses = Addresses(
-            pin_api_url=server.url,
-            gateway_url=f"{server.url}/ipfs",
-            path=str(repository.path),
-            provider_token=generated,
-            page_url=page_url(server.url, generated),
-        )
+        url, path_text = server.url, str(repository.path)
+        values = (url, f"{url}/ipfs", path_text, generated, page_url(url, generated))
+        named = dict(zip(LABELS, values, strict=True))
+        lines = [f"{LABELS[name]:<12} {value}" for name, value in named.items() if value]
         with _stopped_by_hangup(server):
-            server.run(lambda: announce(addresses))
+            server.run(lambda: announce(named, lines))
 
 
 @contextmanager

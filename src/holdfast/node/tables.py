@@ -55,8 +55,7 @@ class Details(NamedTuple):
     expires: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class Group(NamedTuple):
     """A group of files. `number` counts groups in the order in which they were made."""
 
     number: int
@@ -321,13 +320,7 @@ def _statements(connection: sqlite3.Connection) -> set[str]:
 
 def _group(row: tuple[Any, ...]) -> Group:
     number, id_, name, is_public, created = row
-    return Group(
-        number=natural(number),
-        id=text(id_),
-        name=text(name),
-        is_public=bool(is_public),
-        created=parse_time(created),
-    )
+    return Group(natural(number), text(id_), text(name), bool(is_public), parse_time(created))
 
 
 def _request(row: tuple[Any, ...]) -> PinRequest:

@@ -6,8 +6,11 @@ pinned script and no file from elsewhere can run in it.
 """
 
 import secrets
+from collections.abc import Iterable
+from contextlib import suppress
 from http import HTTPStatus
 from importlib.resources import files
+from itertools import islice
 from pathlib import PurePath
 from typing import Any, Final
 
@@ -17,6 +20,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from holdfast.content.cid import CID
 from holdfast.content.codecs import is_one_block, kind_of
 from holdfast.content.media_types import named_type
 from holdfast.content.unixfs.data import Kind
@@ -58,45 +62,36 @@ def describe(repository: CachedRepository, path: str) -> dict[str, Any]:
 
 def _directory(repository: CachedRepository, found: ResolvedPath) -> dict[str, Any]:
     entries, is_cut = listed(repository, found.cid)
-    types = EntryTypes(repository)
+    folders = _folders(repository, entries)
     rows = [
         {
             "name": readable(entry.name),
             "quoted": quoted(entry.name),
             "size": entry.size,
-            "type": types.type_of(entry),
+            "type": "directory" if entry.cid in folders else named_type(entry.name) or "",
         }
         for entry in entries
     ]
     return {"kind": "directory", "entries": rows, "more": is_cut}
 
 
-class EntryTypes:
-    """The types of the entries of a directory.
+def _folders(repository: CachedRepository, entries: Iterable[DirectoryEntry]) -> set[CID]:
+    """Return which entries of a directory are directories.
 
-    A directory's block does not say which of its entries are directories: their blocks do. Only
-    some of them are read, and the other entries are taken for files.
+    A directory's block does not say that: the blocks of its entries do. Only some of them are read,
+    and the other entries are taken for files.
     """
-
-    def __init__(self, repository: CachedRepository) -> None:
-        self._repository = repository
-        self._blocks = READ_BLOCKS
-        self._bytes = READ_BYTES
-
-    def type_of(self, entry: DirectoryEntry) -> str:
-        """Return ``directory``, or the media type for the name; empty if that is not known."""
-        return "directory" if self._is_directory(entry) else named_type(entry.name) or ""
-
-    def _is_directory(self, entry: DirectoryEntry) -> bool:
-        if is_one_block(entry.cid) or self._blocks <= 0 or self._bytes <= 0:
-            return False
-        try:
-            block = self._repository.block(entry.cid)
-            self._blocks -= 1
-            self._bytes -= len(block)
-            return kind_of(entry.cid, block) in {Kind.DIRECTORY, Kind.SHARD}
-        except ClientError:
-            return False  # it is missing or damaged; the page says so when it is opened
+    folders: set[CID] = set()
+    size = 0
+    for entry in islice((each for each in entries if not is_one_block(each.cid)), READ_BLOCKS):
+        with suppress(ClientError):  # missing or damaged; the page says so when it is opened
+            block = repository.block(entry.cid)
+            size += len(block)
+            if kind_of(entry.cid, block) in {Kind.DIRECTORY, Kind.SHARD}:
+                folders.add(entry.cid)
+        if size >= READ_BYTES:
+            break
+    return folders
 
 
 def _file(repository: CachedRepository, found: ResolvedPath) -> dict[str, Any]:
