@@ -216,20 +216,21 @@ def test_the_state_of_a_pin_is_that_of_its_peers(client, server, statuses, state
     assert pin.size is None
 
 
-def test_a_pin_that_the_peers_gave_up_is_an_error(client, server):
-    lost = states("pin_error", "pinned")
-    lost["peer_map"]["12D30"]["error"] = "context deadline exceeded"
+@pytest.mark.parametrize(
+    ("count", "error", "words"),
+    [
+        (1, "context deadline exceeded", r"peer0 pin_error \(context deadline exceeded\)"),
+        (500, "no space\n\x1b[2Jleft " * 20, r"peer0 pin_error \(no space"),
+    ],
+)
+def test_a_pin_that_the_peers_gave_up_is_an_error_in_one_short_line(
+    client, server, count, error, words
+):
+    lost = states(*["pin_error"] * count, *["pinned"] * (count == 1))
+    for row in lost["peer_map"].values():
+        row["error"] = error if row["status"] == "pin_error" else ""
     reply(server, PIN, states("pin_queued", "pin_queued"), PIN, lost)
-    with pytest.raises(ProviderError, match=r"peer0 pin_error \(context deadline exceeded\)"):
-        client.pin(HELLO_CID, wait=5)
-
-
-def test_errors_of_many_peers_are_told_in_one_short_line(client, server):
-    lost = states(*["pin_error"] * 500)
-    for about in lost["peer_map"].values():
-        about["error"] = "no space\n\x1b[2Jleft " * 20
-    reply(server, PIN, states("pin_queued", "pin_queued"), PIN, lost)
-    with pytest.raises(ProviderError, match=r"peer0 pin_error \(no space") as caught:
+    with pytest.raises(ProviderError, match=words) as caught:
         client.pin(HELLO_CID, wait=5)
     assert len(str(caught.value)) < 1_000
     assert str(caught.value).isprintable()
