@@ -1,9 +1,11 @@
 """Lists of pins page by page, at each service: what is asked for, what is read, and every end.
 
-The lists are pure: they build requests and read replies. So these tests need no server.
+And the jobs of pins by CID. Both are pure: they build requests and read replies, so these tests
+need no server.
 """
 
 import json
+from dataclasses import replace
 from itertools import count
 from urllib.parse import parse_qsl, urlsplit
 
@@ -18,7 +20,7 @@ from holdfast.protocol.http import Reply
 from holdfast.protocol.pinata import PinataAPI, PinataOptions
 from holdfast.protocol.pinning import PinningAPI
 from holdfast.protocol.psa import PSAAPI
-from holdfast.provider import PinFilter
+from holdfast.provider import PinFilter, PinInfo
 from tests import pinata, psa
 from tests.support import EMPTY_FILE_V0, HELLO_CID, TOKEN
 
@@ -268,7 +270,7 @@ ODD = {  # rows of another form
     "pinata": [{"cid": 5}, {"cid": "x"}, {"id": None}, {"size": "x"}, {"created_at": 5}],
     "psa": psa.ODD_ROWS,
 }
-GOOD = {"pinning": row(1), "pinata": v3_row(1), "psa": psa.row()}
+GOOD = {"pinning": row(1, ipfs_pin_hash=HELLO_CID), "pinata": v3_row(1), "psa": psa.row()}
 NO_LIST = {
     "pinning": ("not a list of pins", [[], {}, {"rows": None}, {"rows": 5}, {"rows": [1]}]),
     "pinata": (r"not a list of files|not the v3 API's: no data",
@@ -465,3 +467,97 @@ def test_other_states_spellings_and_fields_of_services_are_read():
         ("q", "queued", None, psa.CREATED_MS),
         (psa.REQUEST_ID, "pinning", None, None),
     ]
+
+
+# Jobs of pins by CID, which two services have
+
+
+def talk(exchange, *bodies):
+    """Return the result of an exchange in which these are the bodies of the replies."""
+    requests = [next(exchange)]
+    for body in bodies:
+        text = body if isinstance(body, bytes) else json.dumps(body).encode()
+        try:
+            requests.append(exchange.send(Reply(200, {}, text)))
+        except StopIteration as end:
+            return end.value, [json.loads(each.body) for each in requests if each.body]
+    raise AssertionError("it makes another request")
+
+
+CREATED_JOBS = {
+    "pinning": lambda **changes: {"id": "job-7", "ipfsHash": HELLO_CID, "name": "x", **changes},
+    "pinata": lambda **changes: {"data": {"id": "job-7", "cid": HELLO_CID, "name": "x", **changes}},
+}
+JOB_LISTS = {
+    "pinning": lambda jobs: {"rows": jobs},
+    "pinata": lambda jobs: {"data": {"jobs": jobs}},
+}
+STATES = {"prechecking": "queued", "backfilled": "queued", "searching": "pinning", None: "pinning"}
+NEW = Pin(id="job-7", cid=HELLO_CID, name="x", size=None, created=None, state="queued")
+FAILED = {
+    "expired": "it did not find the content in time; check that a node or gateway serves it",
+    "over_free_limit": "it is larger than the plan of the account allows",
+    "over_max_size": "it is larger than the provider accepts",
+    "invalid_object": "the content under the CID is not valid",
+    "bad_host_node": "it cannot reach the node that has the content",
+}
+each_queue = pytest.mark.parametrize("service", CREATED_JOBS)
+
+
+@each_queue
+def test_a_new_pin_is_looked_for_and_then_asked_for(service):
+    api, empty = APIS[service], LISTS[service]()
+    job = CREATED_JOBS[service](status="prechecking")
+    about = PinInfo(name="x", keyvalues={"a": 1}, given=True)
+    pin, [body] = talk(api.pin(HELLO_CID, about), empty, job)
+    assert pin == replace(NEW, keyvalues={"a": 1})
+    assert (
+        body
+        == {
+            "pinning": {
+                "hashToPin": HELLO_CID,
+                "pinataMetadata": {"name": "x", "keyvalues": {"a": 1}},
+            },
+            "pinata": {"cid": HELLO_CID, "name": "x", "keyvalues": {"a": "1"}},
+        }[service]
+    )
+    _, [body] = talk(api.pin(HELLO_CID, PinInfo(name="not given")), empty, job)
+    assert list(body.values()) == [HELLO_CID]
+    pin, bodies = talk(api.pin(HELLO_CID, PinInfo()), LISTS[service](GOOD[service]))
+    assert (pin.state, pin.id, bodies) == ("pinned", "id-1", [])
+
+
+@each_queue
+def test_a_job_has_a_state(service):
+    empty = LISTS[service]()
+    for word, state in (*STATES.items(), (["searching"], "pinning")):
+        job = CREATED_JOBS[service](status=word)
+        assert talk(APIS[service].pin(HELLO_CID, PinInfo()), empty, job)[0].state == state
+    jobs = JOB_LISTS[service]([{"id": "job-6", "status": "expired"}, {"id": "job-7"}])
+    assert talk(APIS[service].check_pin(NEW), jobs)[0].state == "pinning"
+
+
+@each_queue
+@pytest.mark.parametrize("word", FAILED)
+def test_a_job_that_failed_is_an_error_with_the_reason(service, word):
+    words = f"the provider could not pin {HELLO_CID}: {FAILED[word]}"
+    jobs = JOB_LISTS[service]([{"id": "job-7", "status": word}])
+    with pytest.raises(ProviderError) as caught:
+        talk(APIS[service].check_pin(NEW), jobs)
+    assert (str(caught.value), caught.value.details) == (words, word)
+    job = CREATED_JOBS[service](status=word)
+    with pytest.raises(ProviderError, match=words):
+        talk(APIS[service].pin(HELLO_CID, PinInfo()), LISTS[service](), job)
+
+
+@each_queue
+def test_replies_without_jobs_are_errors(service):
+    member = {"pinning": "ipfsHash", "pinata": "cid"}[service]
+    wrong = [{"id": None}, {member: None}, {member: "x"}, {member: "bafkqaaa"}]
+    bodies = [CREATED_JOBS[service](**changes) for changes in wrong]
+    for body in (b"<html>", [], {}, {"data": []}, *bodies):
+        with pytest.raises(ProviderError, match=r"names no job for the CID|not the v3 API's"):
+            talk(APIS[service].pin(HELLO_CID, PinInfo()), LISTS[service](), body)
+    for body in (b"<html>", {}, JOB_LISTS[service](None), JOB_LISTS[service]([1])):
+        with pytest.raises(ProviderError, match=r"is not a list of jobs|not the v3 API's"):
+            talk(APIS[service].check_pin(NEW), body)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast import AsyncClient, Pin, compute_cid
+from holdfast import AsyncClient, compute_cid
 from holdfast.content.car import write_car
 from holdfast.content.cid import CID
 from holdfast.errors import (
@@ -114,35 +114,6 @@ async def test_the_node_says_when_nobody_has_it(node):
 # As the service is asked
 
 
-async def test_a_new_pin_is_looked_for_and_then_asked_for(server, client):
-    server.reply(200, NOTHING)
-    server.reply(200, JOB)
-    pin = await client.pin(HELLO_CID, name="x", keyvalues={"a": 1})
-    assert pin == Pin(
-        id="job-7",
-        cid=HELLO_CID,
-        name="x",
-        keyvalues={"a": 1},
-        size=None,
-        created=None,
-        state="queued",
-    )
-    look, ask = server.requests
-    assert look.target.startswith("/data/pinList?")
-    assert (ask.method, ask.target) == ("POST", "/pinning/pinByHash")
-    assert ask.json() == {
-        "hashToPin": HELLO_CID,
-        "pinataMetadata": {"name": "x", "keyvalues": {"a": 1}},
-    }
-
-
-async def test_without_a_name_no_metadata_is_sent(server, client):
-    server.reply(200, NOTHING)
-    server.reply(200, JOB)
-    await client.pin(HELLO_CID)
-    assert server.requests[1].json() == {"hashToPin": HELLO_CID}
-
-
 async def test_waiting_follows_the_job_to_its_pin(server, client):
     steps = [job("prechecking"), job("retrieving"), job("expired", 6), NOTHING, NOTHING]
     pin = await states(server, client, *steps, {"rows": [ROW]})
@@ -164,53 +135,11 @@ async def test_the_wait_ends_with_the_state_so_far(server, client, monkeypatch):
     assert len(server.requests) == 3
 
 
-@pytest.mark.parametrize(
-    ("status", "words"),
-    [
-        ("expired", "it did not find the content in time; check that a node or gateway serves it"),
-        ("over_free_limit", "it is larger than the plan of the account allows"),
-        ("over_max_size", "it is larger than the provider accepts"),
-        ("invalid_object", "the content under the CID is not valid"),
-        ("bad_host_node", "it cannot reach the node that has the content"),
-    ],
-)
-async def test_a_job_that_failed_is_an_error_with_the_reason(server, client, status, words):
-    with pytest.raises(ProviderError) as caught:
-        await states(server, client, job("retrieving"), job(status))
-    assert str(caught.value) == f"the provider could not pin {HELLO_CID}: {words}"
-    assert caught.value.details == status
-
-
 async def test_a_plan_without_pinning_by_cid_is_the_error_of_the_service(server, client):
     server.reply(200, NOTHING)
     server.reply(403, {"error": {"reason": "PAID_FEATURE_ONLY", "details": "upgrade"}})
     with pytest.raises(PermissionDeniedError, match=r"^upgrade$"):
         await client.pin(HELLO_CID)
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"<html>",
-        [],
-        {},
-        {**JOB, "id": None},
-        {**JOB, "ipfsHash": None},
-        {**JOB, "ipfsHash": "x"},
-        {**JOB, "ipfsHash": "bafkqaaa"},
-    ],
-)
-async def test_a_reply_that_is_no_job_is_a_provider_error(server, client, body):
-    server.reply(200, NOTHING)
-    server.reply(200, body)
-    with pytest.raises(ProviderError, match="names no job for the CID"):
-        await client.pin(HELLO_CID)
-
-
-@pytest.mark.parametrize("body", [b"<html>", {}, {"rows": None}, {"rows": [1]}])
-async def test_a_reply_that_is_no_list_of_jobs_is_a_provider_error(server, client, body):
-    with pytest.raises(ProviderError, match="is not a list of jobs"):
-        await states(server, client, body)
 
 
 @pytest.mark.parametrize(

@@ -251,35 +251,6 @@ def test_pin_waits_for_its_job_and_then_for_the_file(server):
     assert server.requests[2].target == f"/v3/files/public/pin_by_cid?cid={HELLO_CID}&limit=100"
 
 
-@pytest.mark.parametrize(
-    ("status", "state"),
-    [
-        ("prechecking", "queued"),
-        ("backfilled", "queued"),
-        ("searching", "pinning"),
-        (["searching"], "pinning"),
-        (None, "pinning"),
-    ],
-)
-def test_a_job_has_a_state(server, v3_client, status, state):
-    server.reply(200, files())
-    server.reply(200, {"data": job(status)})
-    assert (v3_client.pin(HELLO_CID)).state == state
-
-
-def test_a_job_that_has_failed_is_an_error(server, v3_client):
-    server.reply(200, files())
-    server.reply(200, {"data": job("over_free_limit")})
-    with pytest.raises(ProviderError, match="larger than the plan"):
-        v3_client.pin(HELLO_CID)
-
-
-def test_what_is_pinned_needs_no_job(server, v3_client):
-    server.reply(200, files(file_row()))
-    assert (v3_client.pin(HELLO_CID)).state == "pinned"
-    assert len(server.requests) == 1
-
-
 def test_the_private_network_pins_nothing_by_cid_that_it_does_not_have(server):
     server.reply(200, files())
     server.reply(200, files(file_row()))

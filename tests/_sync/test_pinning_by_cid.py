@@ -4,7 +4,7 @@
 
 import pytest
 
-from holdfast import Client, Pin, compute_cid
+from holdfast import Client, compute_cid
 from holdfast.content.car import write_car
 from holdfast.content.cid import CID
 from holdfast.errors import (
@@ -116,35 +116,6 @@ def test_the_node_says_when_nobody_has_it(node):
 # As the service is asked
 
 
-def test_a_new_pin_is_looked_for_and_then_asked_for(server, client):
-    server.reply(200, NOTHING)
-    server.reply(200, JOB)
-    pin = client.pin(HELLO_CID, name="x", keyvalues={"a": 1})
-    assert pin == Pin(
-        id="job-7",
-        cid=HELLO_CID,
-        name="x",
-        keyvalues={"a": 1},
-        size=None,
-        created=None,
-        state="queued",
-    )
-    look, ask = server.requests
-    assert look.target.startswith("/data/pinList?")
-    assert (ask.method, ask.target) == ("POST", "/pinning/pinByHash")
-    assert ask.json() == {
-        "hashToPin": HELLO_CID,
-        "pinataMetadata": {"name": "x", "keyvalues": {"a": 1}},
-    }
-
-
-def test_without_a_name_no_metadata_is_sent(server, client):
-    server.reply(200, NOTHING)
-    server.reply(200, JOB)
-    client.pin(HELLO_CID)
-    assert server.requests[1].json() == {"hashToPin": HELLO_CID}
-
-
 def test_waiting_follows_the_job_to_its_pin(server, client):
     steps = [job("prechecking"), job("retrieving"), job("expired", 6), NOTHING, NOTHING]
     pin = states(server, client, *steps, {"rows": [ROW]})
@@ -166,53 +137,11 @@ def test_the_wait_ends_with_the_state_so_far(server, client, monkeypatch):
     assert len(server.requests) == 3
 
 
-@pytest.mark.parametrize(
-    ("status", "words"),
-    [
-        ("expired", "it did not find the content in time; check that a node or gateway serves it"),
-        ("over_free_limit", "it is larger than the plan of the account allows"),
-        ("over_max_size", "it is larger than the provider accepts"),
-        ("invalid_object", "the content under the CID is not valid"),
-        ("bad_host_node", "it cannot reach the node that has the content"),
-    ],
-)
-def test_a_job_that_failed_is_an_error_with_the_reason(server, client, status, words):
-    with pytest.raises(ProviderError) as caught:
-        states(server, client, job("retrieving"), job(status))
-    assert str(caught.value) == f"the provider could not pin {HELLO_CID}: {words}"
-    assert caught.value.details == status
-
-
 def test_a_plan_without_pinning_by_cid_is_the_error_of_the_service(server, client):
     server.reply(200, NOTHING)
     server.reply(403, {"error": {"reason": "PAID_FEATURE_ONLY", "details": "upgrade"}})
     with pytest.raises(PermissionDeniedError, match=r"^upgrade$"):
         client.pin(HELLO_CID)
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"<html>",
-        [],
-        {},
-        {**JOB, "id": None},
-        {**JOB, "ipfsHash": None},
-        {**JOB, "ipfsHash": "x"},
-        {**JOB, "ipfsHash": "bafkqaaa"},
-    ],
-)
-def test_a_reply_that_is_no_job_is_a_provider_error(server, client, body):
-    server.reply(200, NOTHING)
-    server.reply(200, body)
-    with pytest.raises(ProviderError, match="names no job for the CID"):
-        client.pin(HELLO_CID)
-
-
-@pytest.mark.parametrize("body", [b"<html>", {}, {"rows": None}, {"rows": [1]}])
-def test_a_reply_that_is_no_list_of_jobs_is_a_provider_error(server, client, body):
-    with pytest.raises(ProviderError, match="is not a list of jobs"):
-        states(server, client, body)
 
 
 @pytest.mark.parametrize(
