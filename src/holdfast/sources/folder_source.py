@@ -251,13 +251,6 @@ def plain_progress(content: Source | FolderSource, progress: Progress) -> Progre
     return report
 
 
-class _OpenFolder(NamedTuple):
-    """A folder during the scan, and what remains in it."""
-
-    entry: FolderEntry
-    entries: Iterator[FolderEntry]
-
-
 class _Scan:
     """One scan of a folder. Not recursive: folders may be nested more deeply than Python's stack.
 
@@ -274,17 +267,19 @@ class _Scan:
         """Yield everything in the folder; what is in a directory comes before it."""
         opened = [self._open(FolderEntry("", "", "directory", 0))]
         while opened:
-            entry = next(opened[-1].entries, None)
+            folder, entries = opened[-1]
+            entry = next(entries, None)
             if entry is None:
-                ended = opened.pop()
+                opened.pop()
                 if opened:
-                    yield ended.entry
+                    yield folder
             elif entry.kind == "directory":
                 opened.append(self._open(entry))
             else:
                 yield entry
 
-    def _open(self, entry: FolderEntry) -> _OpenFolder:
+    def _open(self, entry: FolderEntry) -> tuple[FolderEntry, Iterator[FolderEntry]]:
+        """Return the folder with the number of its names, and the entries in it."""
         path = entry.path
         with open_source_folder(self._root, path) as folder:
             names = os.listdir(folder)  # noqa: PTH208 - an open folder
@@ -294,7 +289,7 @@ class _Scan:
                 names = shown
             names.sort(key=os.fsencode)
             entries = [self._look(folder, path, name) for name in names]
-        return _OpenFolder(entry._replace(size=len(names)), iter(entries))
+        return entry._replace(size=len(names)), iter(entries)
 
     def _look(self, folder: int, parent: str, name: str) -> FolderEntry:
         """Return the entry for a name; that of a directory has no size yet."""
