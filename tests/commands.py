@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import re
 import select
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from functools import cache, partial
 from pathlib import Path
 
 from tests.launcher import Launcher
+from tests.support import TOKEN
 
 HOLDFAST = str(Path(sys.executable).parent / "holdfast")
 # A session leader gets its terminal by opening it; then the command takes the process over.
@@ -20,19 +22,15 @@ ON_TERMINAL = (
 )
 
 
-_WITHOUT_DELAY = """
-from holdfast.cli import main, output
-output.DELAY, output.threading.Timer.start = 0, output.threading.Timer.run
-main.main()
-"""
-BARS_AT_ONCE = (sys.executable, "-c", _WITHOUT_DELAY)  # bars appear after half a second otherwise
-
-
 class Commands:
-    """Runs commands in a folder of their own, in an environment that knows nothing of ours."""
+    """Runs commands in a folder of their own, in an environment that knows nothing of ours.
+
+    Bars appear after `delay` seconds, if it is not None; but not where `command` is another one.
+    """
 
     def __init__(self, folder, command=(HOLDFAST,), **variables):
         self.command = command
+        self.delay = None
         self.folder = folder / "work"
         self.folder.mkdir(parents=True)
         self.environment = {
@@ -58,9 +56,8 @@ class Commands:
         folder = cwd or self.folder
         environment = {**self.environment, **variables}
         if self.command == (HOLDFAST,) and launcher().can_run(environment):
-            result = launcher().run(
-                words, given=given, cwd=folder, environment=environment, timeout=120
-            )
+            about = {"cwd": folder, "environment": environment, "delay": self.delay}
+            result = launcher().run(words, given=given, timeout=120, **about)
         else:
             result = subprocess.run(  # noqa: S603 - our own command
                 [*self.command, *words],
@@ -92,6 +89,17 @@ class Commands:
         assert result.returncode != 0
         assert result.stdout == b""
         return result.returncode, result.stderr.decode().splitlines()
+
+    def complete(self, words, shell="bash", **variables):
+        """The completions of the last of `words`."""
+        given = {
+            "_HOLDFAST_COMPLETE": f"complete_{shell}",
+            "COMP_WORDS": f"holdfast {words}",
+            "COMP_CWORD": str(words.count(" ") + 1),
+            "_TYPER_COMPLETE_ARGS": f"holdfast {words}",
+            "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+        }
+        return self.text(**given, **variables).splitlines()
 
     def start(self, *arguments, **variables):
         """A process under way, its output as text."""
@@ -144,9 +152,8 @@ class Commands:
     def _start_on_terminal(self, words, terminal, streams, environment):
         """The process; forked as in `run`."""
         if self.command == (HOLDFAST,) and launcher().can_run(environment):
-            return launcher().start(
-                words, streams, cwd=self.folder, environment=environment, terminal=terminal
-            )
+            about = {"cwd": self.folder, "environment": environment, "delay": self.delay}
+            return launcher().start(words, streams, terminal=terminal, **about)
         source, output, errors = streams
         return Started(
             [sys.executable, "-c", ON_TERMINAL, terminal, *self.command, *words],
@@ -219,3 +226,17 @@ def node_variables(node, provider="pinning"):
         "HOLDFAST_PIN_API_URL": node.api_url,
         "HOLDFAST_GATEWAY_URL": node.gateway_url,
     }
+
+
+def server_variables(server, provider="pinning"):
+    """The environment that leads to a scripted server."""
+    return {
+        "HOLDFAST_PROVIDER": provider,
+        "HOLDFAST_PROVIDER_TOKEN": TOKEN,
+        "HOLDFAST_PIN_API_URL": server.url,
+    }
+
+
+def plain(shown):
+    """What a terminal showed, without colours and movements of the cursor."""
+    return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown)

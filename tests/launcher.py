@@ -22,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from contextlib import redirect_stdout, suppress
 from importlib import import_module
 from pathlib import Path
@@ -32,10 +33,20 @@ IMPORTED = (
     "holdfast._sync.transport",
 )
 READY = b"ready\n"
-# Variables that are read when a command runs, or completes.
+# Variables that are read when a command runs, or completes; or that `become` applies.
 PASSED_ON = (
-    *("HOME", "XDG_", "HOLDFAST_", "TERM", "NO_COLOR", "COLUMNS", "LINES"),
-    *("_HOLDFAST_", "COMP_", "_TYPER_"),
+    *(
+        "HOME",
+        "XDG_",
+        "HOLDFAST_",
+        "TERM",
+        "NO_COLOR",
+        "COLUMNS",
+        "LINES",
+        "BROWSER",
+        "HTTPS_PROXY",
+    ),
+    *("_HOLDFAST_", "COMP_", "_TYPER_", "TZ", "TMPDIR", "PYTHONPATH"),
 )
 
 
@@ -62,12 +73,12 @@ class Launcher:
         """Tell whether a command in this environment may be forked."""
         return _without_passed_on(environment) == self._environment
 
-    def run(self, arguments, *, given, cwd, environment, timeout):
+    def run(self, arguments, *, given, timeout, **about):
         """Run the command as `subprocess.run` does, with its output captured."""
         pipes = [os.pipe() for _ in range(3)]
         (their_input, our_input), (our_output, their_output), (our_errors, their_errors) = pipes
         theirs = [their_input, their_output, their_errors]
-        process = self.start(arguments, theirs, cwd=cwd, environment=environment)
+        process = self.start(arguments, theirs, **about)
         for descriptor in theirs:
             os.close(descriptor)
         streams = [
@@ -82,10 +93,18 @@ class Launcher:
         _, output, errors = (stream.result() for stream in streams)
         return subprocess.CompletedProcess([self._command, *arguments], status, output, errors)
 
-    def start(self, arguments, streams, *, cwd, environment, terminal=None):
-        """Start the command with these three descriptors, on the terminal of this name, if any."""
-        argv = [self._command, *arguments]
-        about = {"argv": argv, "cwd": str(cwd), "env": environment, "terminal": terminal}
+    def start(self, arguments, streams, *, cwd, environment, terminal=None, delay=None):
+        """Start the command with these three descriptors, on the terminal of this name, if any.
+
+        Bars appear after `delay` seconds, if it is given.
+        """
+        about = {
+            "argv": [self._command, *arguments],
+            "cwd": str(cwd),
+            "env": environment,
+            "terminal": terminal,
+            "delay": delay,
+        }
         connection = socket.socket(socket.AF_UNIX)
         connection.connect(self._path)
         line = json.dumps(about).encode() + b"\n"
@@ -222,12 +241,25 @@ def main():
         run(["cid", os.devnull])  # for all that is imported when a command runs
     gc.collect()
     gc.freeze()  # what is there now is never looked at again, and so stays shared
-    about = serve(sys.argv[1])
+    become(serve(sys.argv[1]))
+    main()
+
+
+def become(about):
+    """Make this process what one would be that was started as usual."""
     os.environ.clear()
     os.environ.update(about["env"])
     os.chdir(about["cwd"])
     sys.argv = about["argv"]
-    main()
+    time.tzset()
+    tempfile.tempdir = None
+    sys.path[:0] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    if about["delay"] is not None:
+        from holdfast.cli import output  # noqa: PLC0415
+
+        output.DELAY = about["delay"]
+        if not output.DELAY:
+            output.threading.Timer.start = output.threading.Timer.run
 
 
 if __name__ == "__main__":

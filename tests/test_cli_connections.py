@@ -529,14 +529,10 @@ def test_a_test_sends_one_request(archive, server):
 
 
 def test_names_of_connections_are_completed(archive):
-    def complete(words):
-        variables = {"_HOLDFAST_COMPLETE": "complete_bash", "COMP_WORDS": words}
-        return archive.text(**variables, COMP_CWORD=str(words.count(" "))).split()
-
     names = ["archive", *providers_without_token()]
-    assert complete("holdfast list --use ") == sorted(names)
+    assert archive.complete("list --use ") == sorted(names)
     archive.write_user_file("nonsense")
-    assert complete("holdfast list --use l") == ["local"]
+    assert archive.complete("list --use l") == ["local"]
 
 
 def test_setting_shows_what_a_provider_by_name_is(commands):

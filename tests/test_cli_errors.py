@@ -12,7 +12,7 @@ import pytest
 from holdfast import errors
 from holdfast.cli import exit_codes
 from holdfast.testing import Scripted, ScriptedServer
-from tests.commands import HOLDFAST, Commands, install_provider
+from tests.commands import HOLDFAST, Commands, install_provider, server_variables
 from tests.content import DATA
 from tests.psa import results, row
 from tests.support import EMPTY_DIRECTORY_V0, HELLO_CID, TOKEN, closed_port_url
@@ -23,13 +23,7 @@ ONCE = "[retries]\nattempts = 1\n"
 @pytest.fixture
 def scripted(tmp_path, server):
     """Commands whose provider and gateway reply as told, and are asked once."""
-    commands = Commands(
-        tmp_path,
-        HOLDFAST_PROVIDER="pinning",
-        HOLDFAST_PROVIDER_TOKEN=TOKEN,
-        HOLDFAST_PIN_API_URL=server.url,
-        HOLDFAST_GATEWAY_URL=server.url,
-    )
+    commands = Commands(tmp_path, **server_variables(server), HOLDFAST_GATEWAY_URL=server.url)
     (commands.folder / "holdfast.toml").write_text(ONCE)
     return commands
 

@@ -19,7 +19,7 @@ from holdfast.cli.unknown_words import (
     OPTION_POINTERS,
     POINTERS,
 )
-from tests.commands import Commands
+from tests.commands import Commands, server_variables
 from tests.content import DATA
 from tests.support import HELLO_CID, TOKEN
 
@@ -108,12 +108,7 @@ def test_several_are_revoked_for_machines(filled):
 
 
 def test_a_token_that_is_refused_stops_the_others(tmp_path, server):
-    commands = Commands(
-        tmp_path,
-        HOLDFAST_PROVIDER="pinning",
-        HOLDFAST_PROVIDER_TOKEN=TOKEN,
-        HOLDFAST_PIN_API_URL=server.url,
-    )
+    commands = Commands(tmp_path, **server_variables(server))
     for _ in range(8):
         server.reply(401, {"error": "expired"})
     result = commands.run("rm", *[HELLO_CID] * 50)
@@ -173,12 +168,7 @@ def test_verbose_shows_the_log(commands, typed):
 
 
 def test_verbose_shows_requests_and_no_token(tmp_path, server):
-    commands = Commands(
-        tmp_path,
-        HOLDFAST_PROVIDER="pinning",
-        HOLDFAST_PROVIDER_TOKEN=TOKEN,
-        HOLDFAST_PIN_API_URL=server.url,
-    )
+    commands = Commands(tmp_path, **server_variables(server))
     server.reply(503, {"error": f"busy {TOKEN}"})
     server.reply(200, {"message": "hello"})
     result = commands.run("test-connection", "-v")
@@ -389,26 +379,7 @@ def test_json_that_lost_its_quotes(commands, value):
     assert "quotes" in lines[1]
 
 
-def test_the_pointer_of_a_file_works(filled):
-    _, lines = filled.failure("store", "value.json")
-    assert lines[1] == "hint: `holdfast store - < value.json` stores the JSON in a file"
-    cid = filled.text("store", "-", given=(filled.folder / "value.json").read_bytes())
-    assert filled.json("retrieve", cid) == {"a": 1}
-
-
 # TAB.
-
-
-def complete(commands, words, shell="bash", **variables):
-    """The completions of the last of `words`."""
-    given = {
-        "_HOLDFAST_COMPLETE": f"complete_{shell}",
-        "COMP_WORDS": words,
-        "COMP_CWORD": str(words.count(" ")),
-        "_TYPER_COMPLETE_ARGS": words,
-        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
-    }
-    return commands.text(**given, **variables).splitlines()
 
 
 @pytest.mark.parametrize(
@@ -429,14 +400,14 @@ def complete(commands, words, shell="bash", **variables):
     ],
 )
 def test_tab_completes_cids(filled, words):
-    assert complete(filled, f"holdfast {words}") == [HELLO_CID]
+    assert filled.complete(words) == [HELLO_CID]
 
 
 def test_tab_completes_names_and_shows_what_is_what(filled):
-    assert complete(filled, "holdfast list --name he") == ["hello.txt"]
-    assert complete(filled, "holdfast list --name x") == []
-    assert complete(filled, "holdfast get ", "fish") == [f"{HELLO_CID}\thello.txt"]
-    assert set(complete(filled, "holdfast help ")) == {*COMMANDS, *TOPICS}
+    assert filled.complete("list --name he") == ["hello.txt"]
+    assert filled.complete("list --name x") == []
+    assert filled.complete("get ", "fish") == [f"{HELLO_CID}\thello.txt"]
+    assert set(filled.complete("help ")) == {*COMMANDS, *TOPICS}
 
 
 @pytest.mark.parametrize(
@@ -448,17 +419,17 @@ def test_tab_shows_only_what_the_command_would_find(filled, server, words):
         f'[connections.service]\nprovider = "pinning"\npin_api_url = "{server.url}"\n'
         'token_file = "missing"\n'
     )
-    assert complete(filled, f"holdfast {words}") == []
+    assert filled.complete(words) == []
     assert not server.requests
     assert not (filled.folder / "nowhere").exists()
 
 
 def test_tab_makes_no_store_and_survives_any_settings(commands):
-    assert complete(commands, "holdfast get ") == []
+    assert commands.complete("get ") == []
     assert not (commands.folder.parent / "data").exists()
     commands.write_user_file("nonsense")
-    assert complete(commands, "holdfast get ") == []
-    assert complete(commands, "holdfast get --use nothing --provider local ") == []
+    assert commands.complete("get ") == []
+    assert commands.complete("get --use nothing --provider local ") == []
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -466,19 +437,19 @@ def test_tab_gives_no_shell_anything_to_evaluate(commands, shell):
     names = ["$(touch x)", "`touch x`", "a b", "a;b", "a'b", 'a"b', "x\ny", "*", "-x", "~", "a:b"]
     with Client.init(path=commands.folder.parent / "data/holdfast") as client:
         cids = [client.store([name], name=name).cid for name in (*names, "good", "\x1b[31m")]
-    text = "\n".join(complete(commands, "holdfast get ", shell))
+    text = "\n".join(commands.complete("get ", shell))
     assert all(cid in text for cid in cids)
     assert ("good" in text) is (shell != "bash")
     assert not any(name in text.replace("good", "") for name in names if name != "*")
     assert "\x1b" not in text
-    assert "good" in "\n".join(complete(commands, "holdfast list --name ", shell))
+    assert "good" in "\n".join(commands.complete("list --name ", shell))
 
 
 def test_tab_is_bounded(commands):
     path = commands.folder.parent / "data/holdfast"
     with Client.init(path=path) as client:
         cids = [client.store(number, name=f"n{number}").cid for number in range(120)]
-    assert complete(commands, "holdfast get ") == cids[:-101:-1]
+    assert commands.complete("get ") == cids[:-101:-1]
 
 
 def test_tab_in_a_store_that_is_damaged_or_busy(filled):
@@ -486,11 +457,11 @@ def test_tab_in_a_store_that_is_damaged_or_busy(filled):
     other = sqlite3.connect(database, isolation_level=None)
     try:
         other.execute("BEGIN EXCLUSIVE")
-        assert complete(filled, "holdfast get ") == [HELLO_CID]
+        assert filled.complete("get ") == [HELLO_CID]
     finally:
         other.close()
     database.write_bytes(b"nonsense" * 1000)
-    assert complete(filled, "holdfast get ") == []
+    assert filled.complete("get ") == []
 
 
 def test_tab_ends_when_its_time_is_over(tmp_path, monkeypatch):
@@ -522,5 +493,4 @@ def test_the_name_of_a_topic_is_no_suggestion_for_a_command(commands):
 
 
 def test_completion_of_what_is_not_text_offers_nothing(filled):
-    variables = {"_HOLDFAST_COMPLETE": "complete_bash", "COMP_CWORD": "2"}
-    assert filled.text(**variables, COMP_WORDS="holdfast info b\udcff") == ""
+    assert filled.complete("info b\udcff") == []

@@ -29,13 +29,6 @@ def test_text_in_the_place_of_a_file(commands, command):
         assert hint(commands, *command, text) == words
 
 
-def test_several_files_of_which_one_is_missing(commands):
-    (commands.folder / "a.txt").write_bytes(b"a")
-    result = commands.run("upload", "a.txt", "hello")
-    assert (result.returncode, result.stdout.count(b"\n")) == (1, 1)
-    assert b"check the path; for text, write it to standard input" in result.stderr
-
-
 def test_a_folder_with_links(commands):
     (commands.folder / "photos").mkdir()
     (commands.folder / "photos" / "out").symlink_to("/etc/passwd")

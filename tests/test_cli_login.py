@@ -99,11 +99,6 @@ def test_a_token_that_is_not_accepted_is_not_saved(commands, status, given, code
     assert commands.user_file.read_text() == OTHERS
 
 
-def test_a_token_cannot_be_an_argument(commands):
-    code, lines = commands.failure("login", "--provider", "pinning", "--token", TOKEN)
-    assert (code, TOKEN in "".join(lines)) == (2, False)
-
-
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
@@ -466,9 +461,4 @@ def test_a_wrong_key_of_the_file_can_be_removed(commands):
 
 def test_what_the_file_has_is_completed_for_unset(commands):
     commands.write_user_file('provider_token = "secret-in-the-file"\n"$(x)" = 1\n')
-    result = commands.run(
-        _HOLDFAST_COMPLETE="complete_bash",
-        COMP_WORDS="holdfast config unset ",
-        COMP_CWORD="3",
-    )
-    assert result.stdout.decode().split() == ["provider_token"]
+    assert commands.complete("config unset ") == ["provider_token"]

@@ -12,15 +12,11 @@ from holdfast.cli.output import Column, write_table
 from holdfast.content.reference import Reference
 from holdfast.disk.readable_size import parse_size, readable_size
 from holdfast.sinks.work_folder import WorkFolder
-from tests.commands import BARS_AT_ONCE, Commands, install_provider, node_variables
+from tests.commands import Commands, install_provider, node_variables, plain
 from tests.disks import pending_download
 from tests.support import HELLO_CID, SIZES
 
 BOLD = "\x1b[1m"
-
-
-def plain(shown):
-    return re.sub(r"\x1b\[[0-9;]*m", "", shown)
 
 
 def columns_of(line):
@@ -197,10 +193,10 @@ def test_there_are_no_colours_where_nobody_wants_them(pinned, variables):
     for arguments in (["list"], ["ls", "nonsense"], ["list", "--token", "x"]):
         _, shown = pinned.on_terminal(*arguments, **variables)
         assert "\x1b" not in shown
-    pinned.command = BARS_AT_ONCE
+    pinned.delay = 0
     (pinned.folder / "big").write_bytes(bytes(1_000_000))
     _, shown = pinned.on_terminal("cid", "big", **variables)
-    assert ("━" in shown, plain(shown)) == ("TERM" not in variables, shown)
+    assert ("━" in shown, re.findall(r"\x1b\[[0-9;]*m", shown)) == ("TERM" not in variables, [])
     code, shown = pinned.on_terminal("list", NO_COLOR="")  # an empty variable does not count
     assert (code, BOLD in shown) == (0, True)
 
@@ -213,16 +209,9 @@ def test_errors_have_colours_on_a_terminal_and_none_in_a_pipe(commands):
     assert result.stderr.startswith(b"error: Invalid CID")
 
 
-WITHOUT_BARS = (
-    sys.executable,
-    "-c",
-    "from holdfast.cli import main, output; output.DELAY = 3600; main.main()",
-)
-
-
-def test_what_is_done_soon_shows_no_bar(tmp_path):
+def test_what_is_done_soon_shows_no_bar(commands):
     """The delay of an hour stands for half a second, which a busy machine may take."""
-    commands = Commands(tmp_path, WITHOUT_BARS)
+    commands.delay = 3600
     (commands.folder / "a").write_bytes(b"1" * 3_000_000)
     cid = compute_cid(b"1" * 3_000_000)
     assert commands.on_terminal("upload", "a") == (0, f"{cid}\n")
@@ -258,19 +247,19 @@ def test_a_download_that_continues_says_from_where(tmp_path, node):
     assert (result.returncode, result.stderr) == (0, b"copy: continues after 3.00 MiB\n")
     assert (commands.folder / "copy").read_bytes() == data
     interrupt()
-    commands.command = BARS_AT_ONCE
+    commands.delay = 0
     code, shown = commands.on_terminal("download", cid, "copy")
-    shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown)
     assert (code, "copy: continues after 3.00 MiB" in shown) == (0, True)
-    assert re.search(r"copy \(from 3.00 MiB on\) ━+ 4.77 MiB of 4.77 MiB", shown)
+    assert re.search(r"copy \(from 3.00 MiB on\) ━+ 4.77 MiB of 4.77 MiB", plain(shown))
 
 
 LONG_LABEL = """
 import time
-from holdfast.cli.output import progress_bar
-with progress_bar("a-file-whose-name-is-rather-long.bin") as show:
+from holdfast.cli import output
+output.DELAY = 0.1
+with output.progress_bar("a-file-whose-name-is-rather-long.bin") as show:
     show.resume(56 << 20)
-    time.sleep(1)
+    time.sleep(0.5)
     for done in (60 << 20, 100 << 20, 200 << 20):
         show(done, 200 << 20)
         time.sleep(0.2)
@@ -281,7 +270,7 @@ def test_a_bar_with_a_long_label_is_one_line(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(LONG_LABEL)
     code, shown = Commands(tmp_path, command=(sys.executable, script)).on_terminal()
-    last = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown).rstrip().splitlines()[-1]
+    last = plain(shown).rstrip().splitlines()[-1]
     assert code == 0
     assert re.search(r"a-file.*… ━+ 200 MiB of 200 MiB  [0-9.]+ [KM]iB/s 0:00:00$", last)
 
@@ -309,10 +298,11 @@ def test_the_download_of_a_folder_that_continues_says_how_much_is_there(tmp_path
 
 SHOWS_A_BAR = """
 import time
-from holdfast.cli.output import progress_bar
-with progress_bar("copy") as show:
+from holdfast.cli import output
+output.DELAY = 0.1
+with output.progress_bar("copy") as show:
     show(1, 2)
-    time.sleep(1.5)
+    time.sleep(1)
     print("result")
 """
 

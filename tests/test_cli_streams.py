@@ -105,6 +105,7 @@ def test_the_exit_code_is_the_same_when_nobody_hears_about_it(commands):
 
 
 def test_an_early_interrupt_shows_no_traceback(commands, tmp_path):
+    commands.command = shell("")  # a new process, not a fork
     (tmp_path / "typer.py").write_text(
         "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(20)\n"
     )

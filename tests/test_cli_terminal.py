@@ -8,23 +8,18 @@ import sys
 import pytest
 
 from holdfast.testing import Scripted, ScriptedServer
-from tests.commands import BARS_AT_ONCE, node_variables
+from tests.commands import node_variables, plain
 from tests.support import TOKEN
 
 MESSAGE = {"message": "Congratulations! You are communicating with the Pinata API!"}
 PROMPT = "Token for "
 
 
-def plain(shown):
-    """What was shown, without colours and movements of the cursor."""
-    return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown)
-
-
 @pytest.mark.parametrize("where", ["local", "pinning"])
 def test_transfers_show_bars_with_rate_and_time_left(commands, node, where):
     if where == "pinning":
         commands.environment |= node_variables(node)
-    commands.command = BARS_AT_ONCE
+    commands.delay = 0
     data = os.urandom(20_000_000)
     (commands.folder / "[red]big.bin").write_bytes(data)
     code, shown = commands.on_terminal("upload", "[red]big.bin")
@@ -53,7 +48,7 @@ def test_a_stream_of_unknown_length_shows_what_went_through(commands):
 
 
 def test_archives_show_bars_too(commands):
-    commands.command = BARS_AT_ONCE
+    commands.delay = 0
     (commands.folder / "a").write_bytes(os.urandom(2_000_000))
     cid = commands.text("upload", "a")
     code, shown = commands.on_terminal("car", "export", cid, "a.car")
@@ -134,7 +129,7 @@ def test_what_a_provider_says_cannot_either(commands):
 
 
 def test_the_bar_of_a_broken_archive_ends_before_the_error(commands):
-    commands.command = BARS_AT_ONCE
+    commands.delay = 0
     (commands.folder / "big").write_bytes(os.urandom(20_000_000))
     cid = commands.text("upload", "big")
     commands.text("car", "export", cid, "big.car")
@@ -159,7 +154,7 @@ def test_what_is_typed_is_not_run_over_by_a_bar(commands):
 def test_cid_and_verify_show_bars(commands):
     (commands.folder / "big").write_bytes(os.urandom(20_000_000))
     cid = commands.text("cid", "big")
-    commands.command = BARS_AT_ONCE
+    commands.delay = 0
     code, shown = commands.on_terminal("cid", "big")
     assert (code, plain(shown).endswith(f"\n{cid}\n")) == (0, True)
     assert_bar(shown, "big")

@@ -10,7 +10,7 @@ import pytest
 from holdfast import Client, compute_cid
 from holdfast.sources.sources import TEXT_HINT
 from holdfast.testing import Scripted, ScriptedServer
-from tests.commands import BARS_AT_ONCE
+from tests.commands import plain, server_variables
 from tests.support import pinned, wait_until
 
 
@@ -71,19 +71,11 @@ def test_one_failure_does_not_stop_the_others(commands):
     assert summary["warning"].startswith("uploaded 2 of 3 files")
 
 
-def pinning(server):
-    return {
-        "HOLDFAST_PROVIDER": "pinning",
-        "HOLDFAST_PROVIDER_TOKEN": "x",
-        "HOLDFAST_PIN_API_URL": server.url,
-    }
-
-
 def test_a_token_that_is_refused_ends_everything(commands):
     names = [f"{number}" for number in range(50)]
     write(commands.folder, **dict.fromkeys(names, "1"))
     with ScriptedServer(lambda _: Scripted(status=401)) as server:
-        result = commands.run("upload", *names, **pinning(server))
+        result = commands.run("upload", *names, **server_variables(server))
     assert result.returncode == 8
     assert lines(result.stderr)[-1].startswith("uploaded 0 of 50 files; ")
     assert len(server.requests) < 50
@@ -101,7 +93,7 @@ def test_ctrl_c_says_what_was_done(commands):
         return Scripted(body=pinned())
 
     with ScriptedServer(answer) as server:
-        process = commands.start("upload", *names, **pinning(server))
+        process = commands.start("upload", *names, **server_variables(server))
         wait_until(lambda: len(server.requests) == 37 + 8)
         process.send_signal(signal.SIGINT)
         shown, errors = process.communicate(timeout=120)
@@ -147,16 +139,12 @@ def interrupted(commands, *arguments):
 def test_one_bar_counts_the_files_and_their_bytes(commands):
     write(commands.folder, a="1" * 1000, b="2" * 2000)
     write(commands.folder / "c", d="3" * 3000, e="4" * 4000)
-    commands.command = BARS_AT_ONCE
+    commands.delay = 0
     code, shown = commands.on_terminal("upload", "a", "b", "c")
     assert code == 0
-    shown = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", shown)
-    assert re.search(r"3/3 files ━+ 9\.77 KiB of 9\.77 KiB", shown)
-    assert sorted(line[-2:] for line in shown.splitlines() if line.startswith("baf")) == [
-        " a",
-        " b",
-        " c",
-    ]
+    assert re.search(r"3/3 files ━+ 9\.77 KiB of 9\.77 KiB", plain(shown))
+    written = [line for line in plain(shown).splitlines() if line.startswith("baf")]
+    assert sorted(line[-2:] for line in written) == [" a", " b", " c"]
 
 
 @pytest.mark.parametrize(

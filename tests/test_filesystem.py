@@ -8,10 +8,10 @@ import pickle
 import random
 import subprocess
 import sys
+import threading
 import traceback
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from datetime import UTC, datetime
 
 import fsspec
@@ -72,6 +72,12 @@ def fs(request, tmp_path):
     return HoldfastFileSystem(**options_for(request.getfixturevalue("node")))
 
 
+def put(fs, folder):
+    """Store all that is in a folder; return the file system, whose `cid` is that of it."""
+    fs.put(f"{folder}/", "", recursive=True)
+    return fs
+
+
 @pytest.fixture
 def folder(tmp_path):
     for path, data in FILES.items():
@@ -84,8 +90,7 @@ def folder(tmp_path):
 @pytest.fixture
 def root(fs, folder):
     """The CID of the folder, which is stored."""
-    fs.put(f"{folder}/", "", recursive=True)
-    return fs.cid
+    return put(fs, folder).cid
 
 
 # Looking
@@ -186,8 +191,7 @@ def test_times_and_checksums(fs, root):
 
 
 def test_sign_returns_an_address_that_others_can_read(node, folder, tmp_path):
-    fs = HoldfastFileSystem(**options_for(node))
-    fs.put(f"{folder}/", "", recursive=True)
+    fs = put(HoldfastFileSystem(**options_for(node)), folder)
     for path in ("a.csv", "more/deep/ü #1?.csv"):
         url = fs.sign(f"holdfast://{fs.cid}/{path}", expiration=60)
         with urllib.request.urlopen(url, timeout=20) as reply:  # noqa: S310 - HTTP
@@ -218,15 +222,11 @@ def test_a_folder_is_no_file(fs, root):
 
 def test_a_failure_is_not_an_empty_folder(node, tmp_path, folder):
     """A copy must not be incomplete because a gateway failed."""
-    fs = HoldfastFileSystem(**options_for(node))
-    fs.put(f"{folder}/", "", recursive=True)
+    fs = put(HoldfastFileSystem(**options_for(node)), folder)
     deep = fs.info(f"{fs.cid}/more/deep")["cid"]
 
-    def fail(kind, request, reply):
-        return reply if deep not in request.target else None
-
     def script(kind, request, reply):
-        return fail(kind, request, reply) or type(reply)(status=500)
+        return type(reply)(status=500) if deep in request.target else reply
 
     with gateway(node, script) as server:
         broken = HoldfastFileSystem(**options_for(node, server.url))
@@ -294,8 +294,7 @@ def test_get_of_a_folder(fs, root, tmp_path):
 
 
 def test_only_what_is_needed_is_fetched(node, folder):
-    fs = HoldfastFileSystem(**options_for(node))
-    fs.put(f"{folder}/", "", recursive=True)
+    fs = put(HoldfastFileSystem(**options_for(node)), folder)
     sent = []
 
     def count(kind, request, reply):
@@ -304,10 +303,8 @@ def test_only_what_is_needed_is_fetched(node, folder):
 
     with gateway(node, count) as server:
         counted = HoldfastFileSystem(**options_for(node, server.url))
-        assert (
-            counted.cat_file(f"{fs.cid}/large.bin", 4_000_000, 4_000_010)
-            == (LARGE[4_000_000:4_000_010])
-        )
+        part = counted.cat_file(f"{fs.cid}/large.bin", 4_000_000, 4_000_010)
+        assert part == LARGE[4_000_000:4_000_010]
         assert sum(sent) < 1_100_000  # a block of 1 MiB, and the blocks on the way to it
         before = len(server.requests)
         counted.cat_ranges([f"{fs.cid}/large.bin"] * 3, [1, 2_000_000, 5_000_000], 5_000_100)
@@ -318,8 +315,7 @@ def test_only_what_is_needed_is_fetched(node, folder):
 def test_a_folder_on_the_way_is_read_once(node, folder):
     for number in range(20):
         (folder / "more" / f"{number}.txt").write_text(f"file {number}")
-    fs = HoldfastFileSystem(**options_for(node))
-    fs.put(f"{folder}/", "", recursive=True)
+    fs = put(HoldfastFileSystem(**options_for(node)), folder)
     with gateway(node) as server:
         counted = HoldfastFileSystem(**options_for(node, server.url))
         for number in range(20):
@@ -376,14 +372,10 @@ def test_a_transaction_that_fails_stores_nothing(fs, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
     (tmp_path / "temporary").mkdir()
 
-    def write():
-        with fs.transaction:
-            fs.pipe("a.txt", b"one")
-            assert list((tmp_path / "temporary").iterdir()) != []
-            raise KeyError
-
-    with pytest.raises(KeyError):
-        write()
+    with pytest.raises(KeyError), fs.transaction:  # noqa: PT012 - the block fails at its end
+        fs.pipe("a.txt", b"one")
+        assert list((tmp_path / "temporary").iterdir()) != []
+        raise KeyError
     assert fs.cid is None
     assert list((tmp_path / "temporary").iterdir()) == []
     with pytest.raises(PermissionError):
@@ -402,12 +394,8 @@ def test_an_upload_that_fails_ends_the_transaction(node, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     fs = HoldfastFileSystem(**options_for(node, pin_api_url=closed_port_url()))
 
-    def write():
-        with fs.transaction:
-            fs.pipe("a.txt", b"one")
-
-    with pytest.raises(NetworkError):
-        write()
+    with pytest.raises(NetworkError), fs.transaction:
+        fs.pipe("a.txt", b"one")
     assert fs.cid is None
     with pytest.raises(PermissionError):
         fs.pipe("a.txt", b"one")
@@ -425,7 +413,7 @@ def test_an_empty_folder_is_dropped(fs, folder):
         fs.mkdir("empty")
     assert fs.cid == root  # nothing is written, so nothing is stored
     (folder / "more/empty").mkdir()
-    fs.put(f"{folder}/", "", recursive=True)
+    put(fs, folder)
     (folder / "more/empty").rmdir()
     assert fs.cid == compute_cid(folder, include_hidden=True)
 
@@ -451,12 +439,10 @@ def test_the_files_of_a_failed_commit_stay(node, tmp_path, monkeypatch, is_async
     assert any(str(left) in note for note in caught.value.__notes__)
     assert (left / "more/a.txt").read_bytes() == b"hours of work"
     again = HoldfastFileSystem(**options_for(node))
-    again.put(f"{left}/", "", recursive=True)  # as the note says
+    put(again, left)  # as the note says
     assert again.cat_file(f"{again.cid}/more/a.txt") == b"hours of work"
     with pytest.raises(NetworkError) as caught:
-        HoldfastFileSystem(**options_for(node, pin_api_url=closed_port_url())).put(
-            f"{left}/", "", recursive=True
-        )
+        put(HoldfastFileSystem(**options_for(node, pin_api_url=closed_port_url())), left)
     assert "holdfast-" not in str(getattr(caught.value, "__notes__", ""))  # nothing is lost
     assert list(tmp_path.glob("holdfast-*/data")) == [left]
 
@@ -508,8 +494,7 @@ def test_threads_that_put_do_not_mix_their_files(tmp_path):
             path.write_text(f"{number}{name}")
         roots.append(compute_cid(tmp_path / str(number)))
     with ThreadPoolExecutor(12) as threads:
-        list(threads.map(lambda number: fs.put(f"{tmp_path / str(number)}/", "", recursive=True),
-                         range(12)))  # fmt: skip
+        list(threads.map(lambda number: put(fs, tmp_path / str(number)), range(12)))
     with Client.init(path=tmp_path / "store") as client:
         assert sorted(pin.cid for pin in client.pins()) == sorted(roots)
 
@@ -609,7 +594,7 @@ def test_put_stores_links_as_upload_does(tmp_path, linked, form):
 def test_put_refuses_links_where_upload_does(node, linked):
     fs = HoldfastFileSystem(**options_for(node))
     with pytest.raises(UnsupportedError, match="cannot carry 'broken', a link"):
-        fs.put(f"{linked}/", "", recursive=True)
+        put(fs, linked)
     assert fs.cid is None
 
 
@@ -637,7 +622,7 @@ def test_no_link_leads_out_of_a_transaction(tmp_path, linked):
     fs = HoldfastFileSystem(path=tmp_path / "store")
     secret = tmp_path / "outside/secret.txt"
     with fs.transaction:
-        fs.put(f"{linked}/", "", recursive=True)
+        put(fs, linked)
         assert fs.info("file")["destination"] == str(secret)
         assert fs.isdir("more/outside") is False
         for call in (fs.cat_file, fs.open, lambda path: fs.get(path, str(tmp_path / "copy"))):
@@ -661,24 +646,27 @@ def test_no_link_leads_out_of_a_transaction(tmp_path, linked):
 def test_a_folder_that_becomes_a_link_is_not_followed(tmp_path, linked, monkeypatch):
     """Between the listing and the copy, somebody replaces a folder, or a file."""
     fs = HoldfastFileSystem(path=tmp_path / "store")
-    copy_in = Staging.copy_in
+    copy_in, folder_is_copied = Staging.copy_in, threading.Event()
 
     def replace(self, path, source, *args, **options):
         if path == "more/deep/ü #1?.csv" and not (linked / "more/deep").is_symlink():
+            assert folder_is_copied.wait(60)
             (linked / "more/deep").rename(tmp_path / "away")
             (linked / "more/deep").symlink_to(tmp_path / "away")
         copy_in(self, path, source, *args, **options)
+        if path == "more/deep":
+            folder_is_copied.set()
 
     monkeypatch.setattr(Staging, "copy_in", replace)
     with pytest.raises(OSError, match="was replaced while it was read"):
-        fs.put(f"{linked}/", "", recursive=True)
+        put(fs, linked)
     assert fs.cid is None
 
 
 def test_a_named_pipe_is_refused(fs, folder):
     os.mkfifo(folder / "more/pipe")
     with pytest.raises(OSError, match="is a named pipe"):
-        fs.put(f"{folder}/", "", recursive=True)
+        put(fs, folder)
     assert fs.cid is None
 
 
@@ -753,15 +741,23 @@ def test_the_same_secret_gives_the_same_instance(node):
     assert fs.cat_file(f"{fs.cid}/a.txt") == b"hello"
 
 
+def run_python(code, *arguments, given=b"", **variables):
+    """The finished process of a script, to which warnings are errors."""
+    return subprocess.run(  # noqa: S603 - our own code
+        [sys.executable, "-W", "error", "-c", code, *arguments],
+        input=given,
+        capture_output=True,
+        check=False,
+        env={**os.environ, **variables},
+    )
+
+
 def unpickle(data, path, **variables):
     code = (
         "import pickle, sys; fs = pickle.load(sys.stdin.buffer); "
         "sys.stdout.buffer.write(fs.cat_file(sys.argv[1]))"
     )
-    command = [sys.executable, "-W", "error", "-c", code, path]
-    return subprocess.run(  # noqa: S603 - our own code
-        command, input=data, capture_output=True, check=False, env={**os.environ, **variables}
-    )
+    return run_python(code, path, given=data, **variables)
 
 
 def test_a_pickle_has_no_secret_and_needs_the_environment(node):
@@ -781,7 +777,6 @@ def test_a_pickle_has_no_secret_and_needs_the_environment(node):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows has no fork")
 def test_a_forked_process_does_not_remove_the_files_of_a_transaction(tmp_path):
     code = (
         "import os, sys\n"
@@ -796,14 +791,10 @@ def test_a_forked_process_does_not_remove_the_files_of_a_transaction(tmp_path):
         "    os.waitpid(child, 0)\n"
         "print(fs.cat_file(f'{fs.cid}/a.txt'), flush=True)\n"
     )
-    found = subprocess.run(  # noqa: S603 - our own code
-        [sys.executable, "-c", code, tmp_path / "store"], capture_output=True, text=True, check=True
-    )
-    assert found.stdout == "b'hello'\n"
+    assert run_python(code, tmp_path / "store").stdout == b"b'hello'\n"
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows has no fork")
 def test_a_forked_process_gets_an_instance_of_its_own(node):
     cid = pin(node, b"hello", UNIXFS_V1_2025)
     code = (
@@ -818,30 +809,15 @@ def test_a_forked_process_gets_an_instance_of_its_own(node):
         "print(pickle.loads(data).cat_file(sys.argv[2]), flush=True)\n"
         "os._exit(0)\n"
     )
-    found = subprocess.run(  # noqa: S603 - our own code
-        [sys.executable, "-c", code, node.gateway_url, cid],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert found.stdout == "b'hello'\n"
+    assert run_python(code, node.gateway_url, cid).stdout == b"b'hello'\n"
 
 
 def test_an_instance_without_a_secret_is_pickled(tmp_path):
     fs = HoldfastFileSystem(path=str(tmp_path))
     with fs.transaction:
         fs.pipe("a.txt", b"hello")
-    code = (
-        "import pickle, sys; fs = pickle.load(sys.stdin.buffer); "
-        "sys.stdout.buffer.write(fs.cat_file(sys.argv[1]))"
-    )
-    found = subprocess.run(  # noqa: S603 - our own code
-        [sys.executable, "-W", "error", "-c", code, f"{fs.cid}/a.txt"],
-        input=pickle.dumps(fs),
-        capture_output=True,
-        check=True,
-    )
-    assert (found.stdout, found.stderr) == (b"hello", b"")
+    loaded = unpickle(pickle.dumps(fs), f"{fs.cid}/a.txt")
+    assert (loaded.stdout, loaded.stderr) == (b"hello", b"")
     with pickle.loads(pickle.dumps(fs.open(f"{fs.cid}/a.txt"))) as file:  # noqa: S301
         assert file.read() == b"hello"
 
@@ -864,14 +840,8 @@ def test_a_process_ends_without_a_word(node):
         "fs = fsspec.filesystem('holdfast', provider='pinning', gateway_url=sys.argv[1]); "
         "print(fs.cat_file(sys.argv[2]), fs.open(sys.argv[2]).read())"
     )
-    found = subprocess.run(  # noqa: S603 - our own code
-        [sys.executable, "-W", "error", "-c", code, node.gateway_url, cid],
-        env={**os.environ, "HOLDFAST_PROVIDER_TOKEN": TOKEN},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert (found.stdout, found.stderr) == ("b'hello' b'hello'\n", "")
+    done = run_python(code, node.gateway_url, cid, HOLDFAST_PROVIDER_TOKEN=TOKEN)
+    assert (done.stdout, done.stderr) == (b"b'hello' b'hello'\n", b"")
 
 
 # Awaited
@@ -988,12 +958,15 @@ class TestOpen(abstract.AbstractOpenTests, Fixtures):
     pass
 
 
-@contextmanager
-def stored(fs, make):
-    """The path under its CID of what `make` writes in a transaction."""
-    with fs.transaction:
-        source = make()
-    yield f"{fs.cid}/{source}"
+def stored_scenario(name):
+    """A fixture: the path under its CID of what fsspec's scenario writes in a transaction."""
+
+    def scenario(self, fs, fs_join, fs_path):
+        with fs.transaction:
+            source = getattr(self, f"_{name}")(fs, fs_join, fs_path)
+        return f"{fs.cid}/{source}"
+
+    return pytest.fixture(scenario)
 
 
 class TestGet(abstract.AbstractGetTests, Fixtures):
@@ -1003,26 +976,10 @@ class TestGet(abstract.AbstractGetTests, Fixtures):
     def fs(self, tmp_path):
         return HoldfastFileSystem(path=tmp_path / "store", skip_instance_cache=True)
 
-    @pytest.fixture
-    def fs_bulk_operations_scenario_0(self, fs, fs_join, fs_path):
-        with stored(fs, lambda: self._bulk_operations_scenario_0(fs, fs_join, fs_path)) as path:
-            yield path
-
-    @pytest.fixture
-    def fs_glob_edge_cases_files(self, fs, fs_join, fs_path):
-        with stored(fs, lambda: self._glob_edge_cases_files(fs, fs_join, fs_path)) as path:
-            yield path
-
-    @pytest.fixture
-    def fs_dir_and_file_with_same_name_prefix(self, fs, fs_join, fs_path):
-        make = self._dir_and_file_with_same_name_prefix
-        with stored(fs, lambda: make(fs, fs_join, fs_path)) as path:
-            yield path
-
-    @pytest.fixture
-    def fs_10_files_with_hashed_names(self, fs, fs_join, fs_path):
-        with stored(fs, lambda: self._10_files_with_hashed_names(fs, fs_join, fs_path)) as path:
-            yield path
+    fs_bulk_operations_scenario_0 = stored_scenario("bulk_operations_scenario_0")
+    fs_glob_edge_cases_files = stored_scenario("glob_edge_cases_files")
+    fs_dir_and_file_with_same_name_prefix = stored_scenario("dir_and_file_with_same_name_prefix")
+    fs_10_files_with_hashed_names = stored_scenario("10_files_with_hashed_names")
 
     @pytest.fixture(autouse=True)
     def in_a_transaction(self, request, fs):

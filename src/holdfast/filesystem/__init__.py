@@ -6,8 +6,7 @@ Where Holdfast is installed with ``holdfast[fsspec]``, these tools know the prot
 
 The parts are::
 
-    file_system    the methods that fsspec calls to write
-    reading        those that look and read, and files that are open for reading
+    file_system    the methods that fsspec calls, and files that are open for reading
     instances      which instances are shared, and that none shows a secret
     paths          what a path means: content under a CID, or a file that is being written;
                    which files of this machine a put copies, and where to

@@ -11,24 +11,17 @@ from collections.abc import Mapping
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
+from fsspec.asyn import AsyncFileSystem
 from fsspec.config import apply_config
 
 from holdfast.config.fields import FIELDS, wrap_secret
 from holdfast.config.secret import Secret
 from holdfast.errors import ConfigError
-from holdfast.filesystem.base_classes import FileSystemType
 
-FSSPEC_OPTIONS: Final = frozenset(
-    {
-        "asynchronous",
-        "batch_size",
-        "listings_expiry_time",
-        "loop",
-        "max_paths",
-        "skip_instance_cache",
-        "use_listings_cache",
-    }
-)
+FSSPEC_OPTIONS: Final = {
+    *("asynchronous", "batch_size", "listings_expiry_time", "loop", "max_paths"),
+    *("skip_instance_cache", "use_listings_cache"),
+}
 """The options of fsspec itself. All others are fields of `ClientConfig`."""
 
 _SALT: Final = secrets.token_bytes(16)
@@ -47,17 +40,16 @@ class OptionSecret(Secret):
         return f"Secret('{_digest(self.reveal())}')"
 
 
-class SecretOptions(FileSystemType):
+class SecretOptions(type(AsyncFileSystem)):  # type: ignore[misc] # fsspec has no types
     """The class of the class: wraps the secrets among the options before fsspec sees them."""
 
     @property
-    def environment_key(cls) -> str:  # noqa: N805 - of a class
+    def environment_key(cls) -> str:
         """A text that is different for other ``HOLDFAST_*`` variables, and does not show them."""
-        return _digest(
-            [each for each in sorted(os.environ.items()) if each[0].startswith("HOLDFAST_")]
-        )
+        variables = sorted(os.environ.items())
+        return _digest([pair for pair in variables if pair[0].startswith("HOLDFAST_")])
 
-    def __call__(cls, *args: Any, **options: Any) -> Any:  # noqa: N805 - of a class
+    def __call__(cls, *args: Any, **options: Any) -> Any:
         """Return an instance for `options`, in whatever order they are given."""
         options = {
             name: value if name in FSSPEC_OPTIONS else _wrap(wrap_secret(name, value))
@@ -93,13 +85,10 @@ def restore(cls: Any, key: str, options: Mapping[str, Any], secret_fields: list[
 
 def secret_names(options: Mapping[str, Any]) -> list[str]:
     """Return the names of those `options`, which are wrapped, that are or have a secret."""
-    return [
-        name
-        for name, value in options.items()
-        if any(
-            isinstance(each, Secret) for each in (value if isinstance(value, tuple) else (value,))
-        )
-    ]
+    values = {
+        name: value if isinstance(value, tuple) else (value,) for name, value in options.items()
+    }
+    return [name for name in values if any(isinstance(value, Secret) for value in values[name])]
 
 
 def _wrap(value: Any) -> Any:

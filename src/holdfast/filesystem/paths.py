@@ -107,18 +107,19 @@ class _UnfollowedLinks(LocalFileSystem):  # type: ignore[misc] # fsspec has no t
         Before 2026.6, fsspec never ends with a name such as ``a[1].txt``.
         """
         names: set[str] = set()
-        for given in [path] if isinstance(path, str | os.PathLike) else path:
-            each = self._strip_protocol(given)
-            if has_magic(each):
-                below, depth = self.glob(each, maxdepth=maxdepth), maxdepth and maxdepth - 1
+        for source in map(
+            self._strip_protocol, [path] if isinstance(path, str | os.PathLike) else path
+        ):
+            if has_magic(source):
+                below, depth = self.glob(source, maxdepth=maxdepth), maxdepth and maxdepth - 1
                 names.update(below)
             else:
-                below, depth = [each], maxdepth
+                below, depth = [source], maxdepth
+                if not recursive or self.exists(source):
+                    names.add(source)
             if recursive and depth != 0:
                 for name in below:
                     names.update(self.find(name, maxdepth=depth, withdirs=True))
-            if not has_magic(each) and (not recursive or self.exists(each)):
-                names.add(each)
         if not names:
             raise FileNotFoundError(path)
         return sorted(names)
@@ -136,14 +137,14 @@ def _fixed_part(path: str) -> str:
     return "/".join(takewhile(lambda name: not has_magic(name), path.split("/"))) or "/"
 
 
-def plain_path(given: Any) -> str:
+def plain_path(text: Any) -> str:
     """Return a path without protocol, ``/ipfs/``, and slashes at its ends.
 
     Example:
         >>> plain_path("holdfast:///ipfs/bafkqaaa/a/b.csv")
         'bafkqaaa/a/b.csv'
     """
-    path: str = stringify_path(given)
+    path: str = stringify_path(text)
     for prefix in PREFIXES:
         path = path.removeprefix(prefix)
     names = [name for name in path.split("/") if name]
@@ -216,6 +217,5 @@ def os_errors(path: str) -> Iterator[None]:
     except NotFoundError as error:
         raise no_such_file(path, error.message) from error
     except (AuthenticationError, PermissionDeniedError) as error:
-        raise PermissionError(errno.EACCES, error.message or os.strerror(errno.EACCES), path) from (
-            error
-        )
+        why = error.message or os.strerror(errno.EACCES)
+        raise PermissionError(errno.EACCES, why, path) from error

@@ -13,10 +13,10 @@ from typing import Any, Final, Self
 from fsspec.asyn import sync
 from fsspec.implementations.dirfs import DirFileSystem
 from fsspec.implementations.local import LocalFileSystem
+from fsspec.transaction import Transaction
 
 from holdfast.disk.folders import NO_FOLLOW, NO_WAIT
 from holdfast.errors import NotAFileError
-from holdfast.filesystem.base_classes import Transaction
 from holdfast.sources.folder_source import SPECIAL, open_source_folder
 
 NAME: Final = "data"  # the name of the directory, for providers that keep one
@@ -71,10 +71,7 @@ class Staging:
 
     def make_folder(self, path: str, *, parents: bool, exist_ok: bool) -> None:
         """Make a folder."""
-        if parents:
-            self.path_of(path).mkdir(parents=True, exist_ok=exist_ok)
-        else:
-            self.path_of(path).mkdir(exist_ok=exist_ok)
+        self.path_of(path).mkdir(parents=parents, exist_ok=exist_ok)
 
     def remove_one(self, path: str) -> None:
         """Remove a file, a link, or an empty folder."""
@@ -86,12 +83,7 @@ class Staging:
             self.path_of(path).unlink()
 
     def copy_in(
-        self,
-        path: str,
-        source: str | os.PathLike[str],
-        root: str | None = None,
-        *,
-        is_new: bool = False,
+        self, path: str, source: str | Path, root: str | None = None, *, is_new: bool = False
     ) -> None:
         """Copy a file of this machine to `path`; for a folder, make one.
 
@@ -186,7 +178,7 @@ def _parent(path: str) -> str:
     return path.rpartition("/")[0]
 
 
-class HoldfastTransaction(Transaction):
+class HoldfastTransaction(Transaction):  # type: ignore[misc] # fsspec has no types
     """A transaction: what is written in it is uploaded at its end, as one directory.
 
     Use it by ``with``, or by ``async with`` where the file system is asynchronous.
