@@ -243,7 +243,12 @@ def test_a_link_to_a_missing_block(dag):
 )
 def test_other_codecs_and_hashes_in_a_file(dag, other, words):
     dag.blocks[other] = b"hello"
-    assert_refused(UnprovenError, dag.blocks, dag.inner((other, 5)), words)
+    cid = dag.inner((other, 5))
+    assert_refused(UnprovenError, dag.blocks, cid, words)
+    proof = BodyProof(cid)
+    proof.feed_block(dag.blocks[cid])
+    with pytest.raises(UnprovenError, match=words):  # no block is asked for
+        proof.update(b"hello")
 
 
 def test_an_identity_cid_may_carry_a_leaf_and_may_lie(dag):

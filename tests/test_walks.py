@@ -30,6 +30,7 @@ from holdfast.node.gateway.archives import ArchiveWalk, Selection
 from holdfast.node.gateway.cached_repository import CachedRepository
 from holdfast.repository import Repository
 from tests.content import SMALL_PROFILES, Blocks
+from tests.dags import Dag
 
 # Few letters, so that leaves and whole branches are repeated.
 contents = st.text("ab", max_size=300).map(str.encode)
@@ -158,6 +159,15 @@ def test_a_walk_says_which_new_blocks_are_needed_next():
     walk = DagWalk(replace(CID.of_raw(large), codec=DAG_PB))
     walk.feed(large)
     assert walk.needed_next(8) == leaves[1:3]  # a few MiB
+
+
+def test_a_directory_is_read_ahead_within_a_few_mib():
+    dag = Dag()
+    root = dag.shard([(slot, b"", CID.of_raw(b"%d" % slot)) for slot in range(30)])
+    walk = DirectoryWalk(root)
+    walk.feed(dag.blocks[root])
+    assert walk.needed_next(3) == [CID.of_raw(b"%d" % slot) for slot in (1, 2, 3)]
+    assert len(walk.needed_next(30)) == 16
 
 
 def test_seen_cids_are_found_in_memory_and_on_disk():
