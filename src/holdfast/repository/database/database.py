@@ -75,11 +75,6 @@ class Space:
         """Return whether writing `size` bytes could use the space that must stay free."""
         return free_bytes(self._root) < LEFT_FREE + size
 
-    def check(self, size: int = 0) -> None:
-        """Raise the `OSError` of a full disk if `is_short`."""
-        if self.is_short(size):
-            raise full_disk(self._root)
-
     @contextmanager
     def released(self) -> Iterator[None]:
         """Empty the reserve while the block runs."""
@@ -340,8 +335,8 @@ class Database(ForkAware):
         `size` is how many bytes of blocks go into the database. If the disk has too little free
         space for them, the `OSError` of a full disk is raised before anything is written.
         """
-        if not self._read_only:
-            self._space.check(2 * size)  # for the log, and for the database
+        if not self._read_only and self._space.is_short(2 * size):  # for log and database
+            raise full_disk(self._folder)
         with self._changing() as connection:
             yield connection
 

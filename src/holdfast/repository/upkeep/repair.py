@@ -48,7 +48,7 @@ from holdfast.repository.upkeep.checking import Damage
 
 # Reading a database that may be damaged, or may belong to another store.
 
-MAX_MISSES: Final = 20_000  # ids that cannot be read, beyond the number of those that can
+MAX_MISSES: Final = 10_000  # ids that cannot be read, beyond the number of those that can
 
 
 class OldDatabase:
@@ -71,7 +71,7 @@ class OldDatabase:
             self._connection.execute("BEGIN IMMEDIATE")
             check_table(self._connection, "store")
             self.mark = mark_of(self._connection)
-            (text,) = self._connection.execute("PRAGMA quick_check(1)").fetchone()
+            (text,) = self._connection.execute("PRAGMA integrity_check(1)").fetchone()
             self.damage = None if text == "ok" else " ".join(text.split())
         except (sqlite3.Error, UnsoundError) as error:
             self.damage = str(error) if os.path.lexists(self.path) else "it is missing"
