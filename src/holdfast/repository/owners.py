@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from holdfast.disk.folders import Folder, check_owner
+from holdfast.disk.folders import Folder
 from holdfast.disk.locks import try_lock
 from holdfast.errors import ConfigError
 from holdfast.forks import ForkAware
@@ -111,7 +111,7 @@ class Owner(ForkAware):
 def alone(owner: Owner) -> Iterator[bool]:
     """Keep others from opening the store; yield False if another owner has it open already."""
     locked = False
-    _make_folder(owner.folder)
+    Folder(owner.folder.parent, OWNERS).make(0o700)
     descriptor = Folder(owner.folder).open(REPAIR, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         # Repeat: whoever asks whether an owner is alive, or a repair runs, holds that lock for a
@@ -162,7 +162,7 @@ def _release(path: Path, descriptor: int, process: int) -> None:
 
 
 def _make(folder: Path) -> _LockedFile:
-    _make_folder(folder)
+    Folder(folder.parent, OWNERS).make(0o700)
     while True:
         path = folder / secrets.token_hex(16)
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
@@ -176,18 +176,6 @@ def _make(folder: Path) -> _LockedFile:
             return _LockedFile(path, descriptor)
         _unlink(path)
         os.close(descriptor)
-
-
-def _make_folder(folder: Path) -> None:
-    with contextlib.suppress(FileExistsError):
-        folder.mkdir(mode=0o700)
-    status = folder.lstat()
-    if not stat.S_ISDIR(status.st_mode):
-        raise ConfigError(
-            f"{folder} is not a folder, and Holdfast does not follow symbolic links inside a "
-            "store: remove it"
-        )
-    check_owner(status, folder)
 
 
 @contextlib.contextmanager
