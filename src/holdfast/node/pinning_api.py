@@ -456,18 +456,18 @@ class PinningCalls:
                 )
         return JSONResponse(pinned_record(file))
 
-    async def _store(self, content: bytes, options: PinOptions, about: dict[str, Any]) -> File:
+    async def _store(self, content: bytes, options: PinOptions, fields: dict[str, Any]) -> File:
         if options.group_id is not None:
-            return await run_in_threadpool(self._add, content, options, about)
-        pin, existed = await self._service.stores.add(content, options.profile, **about)
+            return await run_in_threadpool(self._add, content, options, fields)
+        pin, existed = await self._service.stores.add(content, options.profile, **fields)
         public = self._service.public
         if not existed:
             return File(pin, Details(), public.name)
         return await run_in_threadpool(public.file, pin, is_duplicate=True)
 
-    def _add(self, content: bytes, options: PinOptions, about: dict[str, Any]) -> File:
+    def _add(self, content: bytes, options: PinOptions, fields: dict[str, Any]) -> File:
         details = Details(options.group_id)
-        return self._service.public.add(content, options.profile, details, **about)
+        return self._service.public.add(content, options.profile, details, **fields)
 
     async def pin_file(self, request: Request) -> Response:
         """Pin a file or a directory from a form."""

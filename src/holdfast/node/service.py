@@ -68,22 +68,22 @@ class Network:
     # Adding
 
     def pin(
-        self, pin: Callable[..., tuple[Pin, bool]], cid: CID, details: Details, **about: Any
+        self, add_pin: Callable[..., tuple[Pin, bool]], cid: CID, details: Details, **fields: Any
     ) -> File:
-        """Call `pin`, and return the file. Content that has a file already keeps that."""
-        id_ = about.pop("id", None) or str(uuid.uuid4())
+        """Call `add_pin`, and return the file. Content that has a file already keeps that."""
+        id_ = fields.pop("id", None) or str(uuid.uuid4())
         with self.described(id_, cid, details):
-            found, existed = pin(cid, id=id_, **about)
+            pin, existed = add_pin(cid, id=id_, **fields)
         if not existed:
-            return File(found, details, self.name)
+            return File(pin, details, self.name)
         self.tables.put_details(id_, str(cid), Details())
-        return self.file(found, is_duplicate=True)
+        return self.file(pin, is_duplicate=True)
 
-    def add(self, content: bytes, profile: Profile, details: Details, **about: Any) -> File:
+    def add(self, content: bytes, profile: Profile, details: Details, **fields: Any) -> File:
         """Add a small content."""
         with self.repository.adding() as adding:
             part = import_content(content, profile, adding.put)
-            return self.pin(adding.pin, part.cid, details, size=part.dag_size, **about)
+            return self.pin(adding.pin, part.cid, details, size=part.dag_size, **fields)
 
     @contextmanager
     def described(self, id: str, cid: CID, details: Details) -> Iterator[None]:
@@ -224,7 +224,7 @@ class _Store(NamedTuple):
 
     data: bytes
     profile: Profile
-    about: Mapping[str, Any]
+    fields: Mapping[str, Any]
     done: asyncio.Future[tuple[Pin, bool]]
 
 
@@ -241,9 +241,9 @@ class StoreQueue:
         self._waiting: deque[_Store] = deque()
         self._task: asyncio.Task[None] | None = None
 
-    async def add(self, data: bytes, profile: Profile, **about: Any) -> tuple[Pin, bool]:
+    async def add(self, data: bytes, profile: Profile, **fields: Any) -> tuple[Pin, bool]:
         """Do what `Repository.add` does; return when the content is durable."""
-        store = _Store(data, profile, about, asyncio.get_running_loop().create_future())
+        store = _Store(data, profile, fields, asyncio.get_running_loop().create_future())
         self._waiting.append(store)
         if self._task is None:
             self._task = asyncio.create_task(self._work())
@@ -279,7 +279,7 @@ class StoreQueue:
         for store in batch:
             adding = self._repository.adding()
             part = import_content(store.data, store.profile, adding.put)
-            pins.append(NewPin(adding, part.cid, {"size": part.dag_size, **store.about}))
+            pins.append(NewPin(adding, part.cid, {"size": part.dag_size, **store.fields}))
         return pin_together(pins)
 
 
@@ -381,15 +381,15 @@ class PinRequests:
         with self._lock:
             self.resume()
             rows = self._current(self._tables.requests(replace(query, held=None)))
-        found = {row.id: row for row in rows if row.status in statuses}
-        count = len(found)
+        requests = {row.id: row for row in rows if row.status in statuses}
+        count = len(requests)
         if "pinned" in statuses:
             pins, pinned = self._network.list(query, stopped, counted=True)
             count += pinned or 0
             for pin in pins:
-                count -= pin.id in found  # it became the pin just now
-                found[pin.id] = PinRequest.of(pin)
-        newest = sorted(found.values(), key=lambda request: request.moment, reverse=True)
+                count -= pin.id in requests  # it became the pin just now
+                requests[pin.id] = PinRequest.of(pin)
+        newest = sorted(requests.values(), key=lambda request: request.moment, reverse=True)
         return newest[: query.limit], count
 
     def remove(self, id: str, stopped: Stopped | None = None) -> bool:

@@ -105,7 +105,6 @@ class TusUpload:
         state: What is fixed.
         offset: How many bytes have arrived.
         cid: The CID of the file when the upload is complete; else None.
-        file_id: The id of the file then: another one if the content had a file before.
         is_busy: Whether a request is sending bytes.
         interrupt: Ends that request.
     """
@@ -124,7 +123,6 @@ class TusUpload:
         self._fresh: list[bytes] = []  # digests of leaves that are not in it yet
         self.offset: int = 0
         self.cid: str | None = None
-        self.file_id: str = state.id
         self.is_busy = False
         self.interrupt: Callable[[], None] | None = None
 
@@ -147,7 +145,7 @@ class TusUpload:
         """
         done = read_object(self._folder, DONE) or self._find_done()
         if done:
-            self.offset, self.cid, self.file_id = self.state.length, done["cid"], done["id"]
+            self.offset, self.cid = self.state.length, done["cid"]
             return
         self._lock = os.fdopen(self._folder.open(STATE), "rb")
         with suppress(OSError):  # a file system without locks
@@ -246,7 +244,7 @@ class TusUpload:
             type=self.state.type,
         )
         write_object(self._folder, DONE, {"cid": file.pin.cid, "id": file.pin.id})
-        self.cid, self.file_id = file.pin.cid, file.pin.id
+        self.cid = file.pin.cid
         self._file = self._adding = None
         self._unlock()
         for name in (PROGRESS, LEAVES):

@@ -184,19 +184,19 @@ def pin_upload(
 
     The content of an archive (CAR) is what is in it: `part` itself is then removed again.
     """
-    about: dict[str, Any] = {"id": id, "name": options.name, "keyvalues": options.keyvalues}
+    fields: dict[str, Any] = {"id": id, "name": options.name, "keyvalues": options.keyvalues}
     if options.car:
-        return _pin_archive(network, adding, part.cid, options, about)
-    about |= {
+        return _pin_archive(network, adding, part.cid, options, fields)
+    fields |= {
         "size": part.dag_size,
         "files": files,
         "type": type if type == "directory" else told_type(type, options.name),
     }
-    return network.pin(adding.pin, part.cid, options.details, **about)
+    return network.pin(adding.pin, part.cid, options.details, **fields)
 
 
 def _pin_archive(
-    network: Network, adding: Adding, archive: CID, options: UploadOptions, about: dict[str, Any]
+    network: Network, adding: Adding, archive: CID, options: UploadOptions, fields: dict[str, Any]
 ) -> File:
     adding.flush()
     try:
@@ -206,10 +206,10 @@ def _pin_archive(
             if len(importing.roots) != 1:
                 raise bad_request("The archive must have one root")
 
-            def pin(_: CID, **about: Any) -> tuple[Pin, bool]:
-                return importing.pin(**about)[0]
+            def pin(_: CID, **fields: Any) -> tuple[Pin, bool]:
+                return importing.pin(**fields)[0]
 
-            return network.pin(pin, importing.roots[0], options.details, **about)
+            return network.pin(pin, importing.roots[0], options.details, **fields)
     except (MalformedError, UnprovenError) as error:
         raise bad_request(f"The archive is not valid: {error.message}") from None
     finally:
