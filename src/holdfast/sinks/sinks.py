@@ -372,9 +372,11 @@ class TargetSink(Sink):
 
     def open(self) -> None:
         """Open the file; raise `OSError` if it or the target cannot be written."""
-        try:
+        is_open = False
+        with contextlib.suppress(OSError):  # of the cache folder; one of the target comes again
             self._file.open()
-        except OSError:  # of the cache folder; an error of the target comes again
+            is_open = True
+        if not is_open:
             self._file = PendingFile(self._target)
             self._file.open()
         if self._file.folder.stat().st_dev != self._file.target.parent.stat().st_dev:
