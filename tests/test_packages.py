@@ -97,7 +97,7 @@ def test_the_source_distribution_has_what_the_tests_need(built):
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_wheel_installs_and_works(wheel, tmp_path, version):
     run(find_python(version), "-m", "venv", tmp_path / "environment", cwd=tmp_path)
-    programs = tmp_path / "environment" / ("Scripts" if sys.platform == "win32" else "bin")
+    programs = tmp_path / "environment/bin"
     pip = [programs / "python", "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
     run(*pip, wheel, cwd=tmp_path)
     assert run(programs / "python", "-c", USE, cwd=tmp_path) == "{'a': 1}\n"
@@ -111,7 +111,7 @@ def test_the_wheel_installs_and_works(wheel, tmp_path, version):
 def test_the_source_distribution_installs(built, tmp_path):
     (file,) = built.glob("*.tar.gz")
     run(find_python("3.11"), "-m", "venv", tmp_path / "environment", cwd=tmp_path)
-    python = tmp_path / "environment" / ("Scripts" if sys.platform == "win32" else "bin") / "python"
+    python = tmp_path / "environment/bin/python"
     run(
         python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", file, cwd=tmp_path
     )
