@@ -161,6 +161,16 @@ async def test_the_total_is_for_all_pages_of_a_list_and_for_each_pin_of_a_lazy_o
             assert len(await all_of(client.iter_pins(limit=4))) == 4
 
 
+@pytest.mark.parametrize("provider", PAGED)
+async def test_a_page_that_is_too_long_is_not_held(server, provider, monkeypatch):
+    monkeypatch.setattr(f"holdfast.protocol.{provider}.MAX_PAGE", 60)
+    server.reply(200, PAGED[provider](1))
+    config = config_for(server, provider=provider)
+    async with await AsyncClient.init(config) as client:
+        with pytest.raises(ProviderError, match=r"repl(y|ies).* is not"):
+            await client.pins()
+
+
 # Streams that end too early
 
 
