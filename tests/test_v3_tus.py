@@ -1,6 +1,5 @@
 """Uploads to the node by tus: what the protocol says, what interrupts them, and what is swept."""
 
-import hashlib
 import http.client
 import os
 import signal
@@ -20,16 +19,10 @@ from holdfast.repository import Repository
 from holdfast.testing import running_node
 from tests.node_process import NodeProcess
 from tests.support import wait_until
+from tests.tus import LEGACY, random_bytes
 from tests.v3_caller import V3Caller, error_of
 
-LEGACY = "kubo-legacy-cidv1"
 LEAF = 262_144
-
-
-def random_bytes(size, seed=0):
-    return b"".join(
-        hashlib.sha256(f"{seed} {number}".encode()).digest() for number in range(size // 32 + 1)
-    )[:size]
 
 
 CONTENT = random_bytes(3 * LEAF + 1000)
