@@ -20,6 +20,10 @@ from holdfast.node.http_server.streamed_replies import Resources
 from holdfast.sources.importing import import_content
 
 
+def cid_of(codec, block):
+    return CID(1, codec, SHA2_256, hashlib.sha256(block).digest())
+
+
 class Reply(NamedTuple):
     status: int
     headers: http.client.HTTPMessage
@@ -97,8 +101,13 @@ class Node:
 
     def put(self, codec, block):
         """Store one block as it is; its CID."""
-        cid = CID(1, codec, SHA2_256, hashlib.sha256(block).digest())
-        with self.repository.adding() as adding:
-            adding.put(cid, block)
-            adding.flush()
+        cid = cid_of(codec, block)
+        self.put_all({cid: block})
         return cid
+
+    def put_all(self, blocks):
+        """Store blocks in one transaction."""
+        with self.repository.adding() as adding:
+            for cid, block in blocks.items():
+                adding.put(cid, block)
+            adding.flush()

@@ -1,6 +1,5 @@
 """The gateway of the local node, over real sockets: what it serves, and what it refuses."""
 
-import hashlib
 import html
 import http.client
 import logging
@@ -14,7 +13,7 @@ import urllib3
 
 from holdfast.content import dag_pb
 from holdfast.content.car import CarReader
-from holdfast.content.cid import CID, DAG_PB, IDENTITY, RAW, SHA2_256
+from holdfast.content.cid import CID, DAG_PB, IDENTITY, RAW
 from holdfast.content.dag_pb import Link
 from holdfast.content.profiles import KUBO_LEGACY_CIDV1, UNIXFS_V1_2025
 from holdfast.content.unixfs import data
@@ -25,7 +24,7 @@ from holdfast.node.gateway.content_replies import NotSatisfiableError, asked_ran
 from holdfast.node.memory import Cache
 from holdfast.repository import Repository
 from tests.content import DATA, MIB, Blocks, stream
-from tests.gateway_node import Node
+from tests.gateway_node import Node, cid_of
 from tests.support import HELLO_CID
 
 TEXT = b"the quick brown fox jumps over it"
@@ -603,14 +602,11 @@ def test_entity_bytes_in_a_deep_file(node):
             sizes = [size for _, size in group]
             links = [Link(cid, b"", size) for cid, size in group]
             block = dag_pb.encode(links, data.file_data(sum(sizes), sizes))
-            cid = CID(1, DAG_PB, SHA2_256, hashlib.sha256(block).digest())
+            cid = cid_of(DAG_PB, block)
             blocks[cid] = block
             parts.append((cid, sum(sizes)))
     (root, size) = parts[0]
-    with node.repository.adding() as adding:
-        for cid, block in blocks.items():
-            adding.put(cid, block)
-        adding.flush()
+    node.put_all(blocks)
     for start, stop in [(0, 1), (255, 257), (7000, 20_000), (size - 1, size), (0, size)]:
         reply = node.get(f"/ipfs/{root}?format=car&entity-bytes={start}:{stop - 1}")
         sent = Blocks(archived(reply)[0])
@@ -656,10 +652,13 @@ def test_archives_of_one_thing_by_two_ways_have_two_etags(node):
 
 
 def test_a_small_dag_with_endless_paths_through_it_is_no_endless_work(node):
-    cid, size = node.put(RAW, b"x"), 1
+    cid, size = cid_of(RAW, b"x"), 1
+    blocks = {cid: b"x"}
     for _ in range(30):
         block = dag_pb.encode([Link(cid, b"", size)] * 2, data.file_data(2 * size, [size] * 2))
-        cid, size = node.put(DAG_PB, block), 2 * size
+        cid, size = cid_of(DAG_PB, block), 2 * size
+        blocks[cid] = block
+    node.put_all(blocks)
     for query in ("dag-scope=all", "dag-scope=entity", "entity-bytes=12345:-12345"):
         assert len(archived(node.get(f"/ipfs/{cid}?format=car&{query}"))[0]) == 31
     assert node.head(f"/ipfs/{cid}").headers["content-length"] == str(2**30)
@@ -824,11 +823,7 @@ def test_a_block_that_is_missing_on_the_way_breaks_the_connection(node, query, c
     content = b"".join(stream(f"broken{query}", 4 * MIB))
     root, blocks = Blocks.of_file(content, KUBO_LEGACY_CIDV1)
     lost = CID.of_raw(content[2 * MIB : 2 * MIB + (256 << 10)])
-    with node.repository.adding() as adding:
-        for cid, block in blocks.items():
-            if cid != lost:
-                adding.put(cid, block)
-        adding.flush()
+    node.put_all({cid: block for cid, block in blocks.items() if cid != lost})
     with caplog.at_level(logging.CRITICAL + 1), pytest.raises(http.client.IncompleteRead) as caught:
         node.get(f"/ipfs/{root}{query}")
     came = caught.value.partial
