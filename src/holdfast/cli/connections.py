@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final, Generic, NoReturn, TypeVar
 import typer
 
 import holdfast
+from holdfast import registry
 from holdfast.cli import exit_codes, output
 from holdfast.cli.options import CONNECTED, TEST_TIMEOUT, argument, connection_names
 from holdfast.cli.run import Run, command, config_of, group
@@ -64,15 +65,16 @@ def wait_for(probes: Iterable[Probe[Any]], seconds: float) -> None:
 def try_connection(settings: Mapping[str, Setting], seconds: float) -> None:
     """Raise an error unless the provider of these settings answers and accepts the token."""
     from holdfast.config.client_config import token_source
-    from holdfast.registry import row_of
     from holdfast.repository.database.identity import is_store
 
     config = config_of(settings)
-    if row_of(config.provider).needs_token and config.provider_token is None:
+    if registry.row_of(config.provider).needs_token and config.provider_token is None:
         way = "set token_file" if USE in settings else "`holdfast login` saves one"
         wrong = ConfigError(f"provider {config.provider!r} needs a token: {way}")
         raise advise(wrong, token_source(config.api_url))
-    if row_of(config.provider).on_this_machine and not is_store(Path(address_of(settings))):
+    if registry.row_of(config.provider).on_this_machine and not is_store(
+        Path(address_of(settings))
+    ):
         raise advise(ConfigError("there is no store yet"), "the first upload makes it")
     test_once(config, seconds)
 
@@ -90,12 +92,11 @@ def test_once(config: "holdfast.ClientConfig", seconds: float) -> None:
 def address_of(settings: Mapping[str, Setting]) -> str:
     """Return where the content is: a folder or an address."""
     from holdfast.config.locations import store_folder
-    from holdfast.registry import BUILT_IN, row_of
 
     provider = value_of(settings, "provider")
-    if row_of(provider).on_this_machine:
+    if registry.row_of(provider).on_this_machine:
         return str(store_folder(value_of(settings, "path")))
-    usual = row_of(provider).usual_api_url if provider in BUILT_IN else "-"
+    usual = registry.row_of(provider).usual_api_url if provider in registry.BUILT_IN else "-"
     address = value_of(settings, "pin_api_url") or usual
     return address if isinstance(address, str) else ", ".join(address)
 
@@ -115,9 +116,8 @@ def status(
     It tests the connection to the provider; if that fails, the exit code says how.
     """
     from holdfast.config.locations import store_folder
-    from holdfast.registry import DEFAULT
 
-    settings = {"provider": Setting(DEFAULT, "default"), **run.settings}
+    settings = {"provider": Setting(registry.DEFAULT, "default"), **run.settings}
     folder = store_folder(value_of(settings, "path"))
     connection: Probe[bool | None] = Probe(partial(_connect, settings, folder, timeout), timeout)
     store: Probe[dict[str, Any]] = Probe(partial(_look_at_store, folder), timeout)
@@ -149,10 +149,9 @@ def status(
 
 def _connect(settings: dict[str, Setting], folder: Path, seconds: float) -> bool | None:
     """Return True if the provider answers; None if it is a store that the first upload makes."""
-    from holdfast.registry import row_of
     from holdfast.repository.database.identity import is_store
 
-    if row_of(config_of(settings).provider).on_this_machine and not is_store(folder):
+    if registry.row_of(config_of(settings).provider).on_this_machine and not is_store(folder):
         return None
     try_connection(settings, seconds)
     return True

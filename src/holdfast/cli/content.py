@@ -3,7 +3,7 @@
 import json
 import os
 import shlex
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Final
 
 from holdfast.cli import output
 from holdfast.cli.options import (
@@ -17,9 +17,6 @@ from holdfast.cli.options import (
 from holdfast.cli.run import Run, command, group
 from holdfast.errors import SerializationError
 from holdfast.hints import advise
-
-if TYPE_CHECKING:
-    from holdfast import ClientRecord
 
 commands: Final = group()
 
@@ -41,7 +38,8 @@ def store(
         raise advise(error, _remedy_for(value)) from None
     keyvalues = parse_keyvalues(keyvalue)
     with run.client() as client:
-        _emit_record(run, client.store(data, name=name, keyvalues=keyvalues))
+        record = client.store(data, name=name, keyvalues=keyvalues)
+    run.emit(record.to_dict(), record.cid)
 
 
 @command(commands, *CONNECTED)
@@ -68,7 +66,8 @@ def send(
         except UnicodeDecodeError:
             raise SerializationError("the message is not UTF-8 text") from None
     with run.client() as client:
-        _emit_record(run, client.send(recipient, message))
+        record = client.send(recipient, message)
+    run.emit(record.to_dict(), record.cid)
 
 
 @command(commands, *CONNECTED)
@@ -86,10 +85,6 @@ def receive(run: Run, cid: PATH_ARGUMENT) -> None:
     output.say_content(message.payload)
 
 
-def _emit_record(run: Run, record: "ClientRecord[Any]") -> None:
-    run.emit(record.to_dict(), record.cid)
-
-
 def _remedy_for(text: str) -> str:
     """Return what to type in place of `text`, which is not JSON."""
     if text == "-":
@@ -105,7 +100,7 @@ def _remedy_for(text: str) -> str:
 def _piped(run: Run) -> bytes:
     """Return all of standard input; raise SerializationError above `max_json_bytes`."""
     most = run.config().max_json_bytes
-    found = run.standard_input().read(most + 1)
-    if len(found) > most:
+    data = run.standard_input().read(most + 1)
+    if len(data) > most:
         raise SerializationError(f"standard input has more than max_json_bytes, {most} bytes")
-    return found
+    return data

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import holdfast
+from holdfast import registry
 from holdfast.cli import output
 from holdfast.cli.options import (
     CONNECTED,
@@ -137,7 +138,6 @@ def _pins(client: "Client", cid: str) -> "list[tuple[str, Pin]] | None":
     """
     from holdfast.config.locations import store_folder
     from holdfast.content.cid import CID
-    from holdfast.registry import DEFAULT, row_of
     from holdfast.repository import Repository
     from holdfast.repository.database.identity import is_store
 
@@ -147,10 +147,10 @@ def _pins(client: "Client", cid: str) -> "list[tuple[str, Pin]] | None":
     except UnsupportedError:
         return None
     path = store_folder(client.config.path)
-    if not row_of(provider).on_this_machine and is_store(path):
+    if not registry.row_of(provider).on_this_machine and is_store(path):
         with Repository(path) as repository:
             pin = repository.find_pin(CID.parse(cid))
-        pins += [] if pin is None else [(DEFAULT, pin)]
+        pins += [] if pin is None else [(registry.DEFAULT, pin)]
     return pins
 
 

@@ -14,7 +14,7 @@ import typer
 from holdfast import registry
 from holdfast.cli.exit_codes import UsageError
 from holdfast.config import checks
-from holdfast.config.connections import USE
+from holdfast.config.connections import USE, fields_of
 from holdfast.config.fields import (
     FIELDS,
     Field,
@@ -80,7 +80,6 @@ def _is_plain(text: Any) -> bool:
 def _store_in_use(params: dict[str, Any]) -> Path | None:
     """Return the folder of the store that the command would use; None if it uses another place."""
     from holdfast.config.client_config import ClientConfig
-    from holdfast.config.connections import fields_of
     from holdfast.config.locations import store_folder
     from holdfast.config.settings_files import gather
 

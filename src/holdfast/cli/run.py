@@ -14,11 +14,12 @@ import typer
 from typer.core import TyperCommand
 
 import holdfast
+from holdfast import registry
 from holdfast.cli import output
 from holdfast.cli.exit_codes import UsageError
 from holdfast.cli.options import Options, connection_options, output_options, use_options
 from holdfast.cli.unknown_words import CommandGroup, Refused
-from holdfast.config.connections import USE, Setting
+from holdfast.config.connections import USE, Setting, fields_of
 from holdfast.errors import ConfigError
 from holdfast.hints import advise
 
@@ -87,12 +88,11 @@ class Run:
         """Return the folder of the embedded store."""
         from holdfast.config.locations import store_folder
         from holdfast.config.settings_files import gather
-        from holdfast.registry import row_of
 
         chosen = self._flags.get(USE)
         if chosen is not None:
             provider = gather({USE: (chosen, "--use")}, {"provider"}).get("provider")
-            if provider is not None and not row_of(provider.value).on_this_machine:
+            if provider is not None and not registry.row_of(provider.value).on_this_machine:
                 wrong = f"provider {provider.value!r} has no store on this machine"
                 raise UsageError(f"--use {chosen}: {wrong}")
         return store_folder(self.config().path)
@@ -183,8 +183,6 @@ def config_of(settings: Mapping[str, Setting]) -> "holdfast.ClientConfig":
 
     The error is in the words of the command line.
     """
-    from holdfast.config.connections import fields_of
-
     fields = fields_of(settings)
     try:
         return holdfast.ClientConfig(**fields)
@@ -207,14 +205,17 @@ def _client(settings: Mapping[str, Setting], remedy: str | None) -> "holdfast.Cl
     """Return a client; with a `remedy`, raise ConfigError for an embedded store that is missing."""
     from holdfast.cli import tokens
     from holdfast.config.locations import store_folder
-    from holdfast.registry import row_of
     from holdfast.repository.database.identity import is_store
 
     config = config_of(settings)
     path = store_folder(config.path)
-    if remedy is not None and row_of(config.provider).on_this_machine and not is_store(path):
+    if (
+        remedy is not None
+        and registry.row_of(config.provider).on_this_machine
+        and not is_store(path)
+    ):
         raise _no_store(path, remedy)
-    if row_of(config.provider).needs_token and config.provider_token is None:
+    if registry.row_of(config.provider).needs_token and config.provider_token is None:
         ways = tokens.OTHER_WAYS
         if USE in settings:
             ways = f"set token_file or token_env of the connection {settings[USE].value!r}"

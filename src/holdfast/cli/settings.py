@@ -6,12 +6,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import holdfast
+from holdfast import registry
 from holdfast.cli import tokens
 from holdfast.cli.exit_codes import UsageError
 from holdfast.cli.options import CONNECTED, argument, option
 from holdfast.cli.run import Run, command, config_of, group
+from holdfast.config import checks, connections
 from holdfast.config.connections import USE, Setting
-from holdfast.config.secret import Secret
+from holdfast.config.fields import FIELDS, read_number, unknown_field, wrap_secret
+from holdfast.config.secret import MASK, Secret
 from holdfast.errors import AuthenticationError, ClientError, ConfigError
 from holdfast.hints import advise
 
@@ -28,9 +31,10 @@ DESTINATION: Final = ("pin_api_url", "allow_insecure", "provider_options")
 
 
 def _services() -> list[str]:
-    from holdfast.registry import known_providers, row_of
 
-    return [name for name in known_providers() if not row_of(name).on_this_machine]
+    return [
+        name for name in registry.known_providers() if not registry.row_of(name).on_this_machine
+    ]
 
 
 @command(commands)
@@ -100,12 +104,9 @@ def _ask_provider(saved: str | None) -> str:
 
 
 def _check_provider(name: str) -> None:
-    from holdfast.config import checks
-    from holdfast.config.fields import wrap_secret
-    from holdfast.registry import check_provider, row_of
 
-    check_provider(checks.provider("provider", wrap_secret("provider", name)))
-    if row_of(name).on_this_machine:
+    registry.check_provider(checks.provider("provider", wrap_secret("provider", name)))
+    if registry.row_of(name).on_this_machine:
         raise UsageError(
             f"provider {name!r} needs no token: `holdfast config set provider {name}` chooses it"
         )
@@ -147,13 +148,12 @@ def _config(changes: dict[str, Any], path: str) -> "holdfast.ClientConfig":
 
 
 def _read_token(run: Run, config: "holdfast.ClientConfig") -> Secret:
-    from holdfast.config.checks import token
 
     if sys.stdin is not None and sys.stdin.isatty():
         typed = tokens.ask(config.provider, config.api_url, "write it to standard input")
     else:
         typed = tokens.read(run.standard_input(), "standard input")
-    checked = token("the token", typed)
+    checked = checks.token("the token", typed)
     if checked is None:
         raise ConfigError("no token was given")
     return checked
@@ -192,13 +192,11 @@ TABLES: Final = ("timeouts", "retries")
 
 
 def _names() -> list[str]:
-    from holdfast.config.fields import FIELDS
 
     return [name for name, field in FIELDS.items() if field.file != "none" and not field.secret]
 
 
 def _saved_names() -> list[str]:
-    from holdfast.config.fields import FIELDS
     from holdfast.config.settings_files import user_layer
 
     return [name for name in user_layer() if name in FIELDS or name == USE]
@@ -262,8 +260,6 @@ def _tell(run: Run, file: "SettingsFile", keys: "Keys", value: Any) -> None:
 
 def _keys(key: str) -> "Keys":
     """Return the tables and the name in `key`; raise ConfigError if there is no such setting."""
-    from holdfast.config.fields import FIELDS, unknown_field
-
     first, *rest = key.partition("=")[0].split(".")  # a value after "=" may be a secret
     if first == USE and not rest:
         return (USE,)
@@ -282,9 +278,6 @@ def _keys(key: str) -> "Keys":
 
 def _checked(file: "SettingsFile", key: str, text: str) -> "tuple[Keys, Any]":
     """Return the keys, and the value that `text` stands for, as it is written to the file."""
-    from holdfast.config.fields import FIELDS, read_number, wrap_secret
-    from holdfast.registry import check_provider
-
     keys = _keys(key)
     if keys == (USE,):
         return keys, _connection(file, text)
@@ -310,7 +303,7 @@ def _checked(file: "SettingsFile", key: str, text: str) -> "tuple[Keys, Any]":
     field.check(key, wrap_secret(key, value))
     if key == "provider":
         _refuse_two_choices(file, USE)
-        check_provider(text)
+        registry.check_provider(text)
     return keys, value
 
 
@@ -319,25 +312,20 @@ def _whole_if_possible(value: Any) -> Any:
 
 
 def _connection(file: "SettingsFile", text: str) -> str:
-    from holdfast.config.connections import connection_name, unknown_connection
-    from holdfast.config.secret import Secret
-    from holdfast.config.settings_files import connections
-    from holdfast.registry import providers_without_token
+    from holdfast.config import settings_files
 
     _refuse_two_choices(file, "provider")
-    name, defined = connection_name(USE, Secret(text)), connections()
-    if name not in {*defined, *providers_without_token()}:
-        raise ConfigError(unknown_connection(name, defined, file.path))
+    name, defined = connections.connection_name(USE, Secret(text)), settings_files.connections()
+    if name not in {*defined, *registry.providers_without_token()}:
+        raise ConfigError(connections.unknown_connection(name, defined, file.path))
     return name
 
 
 def _refuse_two_choices(file: "SettingsFile", other: str) -> None:
     """Raise ConfigError if the file has the `other` setting that chooses where content goes."""
-    from holdfast.config.connections import two_choices
-
     if other in file.values:
         raise advise(
-            ConfigError(two_choices(str(file.path), str(file.path))),
+            ConfigError(connections.two_choices(str(file.path), str(file.path))),
             f"first run `holdfast config unset {other}`",
         )
 
@@ -349,15 +337,13 @@ WRONG = "(wrong)"
 def config(run: Run) -> None:
     """Show each setting and where it came from; change yours."""
     from holdfast.config import ClientConfig
-    from holdfast.config.fields import FIELDS
     from holdfast.config.locations import cache_folder, data_folder
-    from holdfast.registry import BUILT_IN, DEFAULT, row_of
 
     default = {**ClientConfig().to_dict(), "cache_path": cache_folder()}
-    provider = run.settings["provider"].value if "provider" in run.settings else DEFAULT
-    if provider in BUILT_IN:
-        default["gateway_url"] = row_of(provider).gateways or None
-        default["pin_api_url"] = BUILT_IN[provider].api_url
+    provider = run.settings["provider"].value if "provider" in run.settings else registry.DEFAULT
+    if provider in registry.BUILT_IN:
+        default["gateway_url"] = registry.row_of(provider).gateways or None
+        default["pin_api_url"] = registry.BUILT_IN[provider].api_url
     if "path" not in run.settings:
         default["path"] = data_folder()
     fields = [name for name, field in FIELDS.items() if field.file != "none"]
@@ -392,9 +378,6 @@ def config(run: Run) -> None:
 def _plain(name: str, value: Any) -> Any:
     """Return `value` in a form that JSON can hold, masked if it is secret."""
     from dataclasses import asdict, is_dataclass
-
-    from holdfast.config.fields import FIELDS
-    from holdfast.config.secret import MASK
 
     if name in FIELDS and FIELDS[name].secret and value:
         return MASK
