@@ -232,6 +232,21 @@ def test_a_killed_node_that_is_away_for_a_while_is_waited_for(node, tmp_path, co
     assert left_over(path) == []
 
 
+def test_an_upload_that_waits_for_a_node_ends_with_an_interrupt(node, tmp_path):
+    path = write_file(tmp_path / "large.bin", "interrupt")
+    at_node = SimpleNamespace(url=node.api_url)
+    process = start(at_node, node, path, "blocking", "stop in a piece")
+    assert json.loads(process.stdout.readline()) == {"in": "a piece"}
+    node.process.kill()
+    node.process.wait()
+    time.sleep(4)
+    assert process.poll() is None, "the upload did not wait"
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+    assert process.returncode == -signal.SIGINT
+    assert len(left_over(path)) >= 1
+
+
 def test_two_processes_with_the_same_file(node, proxy, tmp_path):
     path = write_file(tmp_path / "large.bin", "two")
     proxy.hold_after = PIECE + (20 << 20)
