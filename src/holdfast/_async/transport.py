@@ -37,7 +37,6 @@ from holdfast.errors import ClientClosedError
 from holdfast.protocol import transport_errors
 from holdfast.protocol.http import Request
 
-# A class that is not here has the kind of its nearest base class.
 TABLE: Final[transport_errors.Table] = {
     ClosedError: None,
     OverheadError: transport_errors.OVERHEAD,
@@ -49,9 +48,12 @@ TABLE: Final[transport_errors.Table] = {
     aiohttp.ServerTimeoutError: transport_errors.READ_TIMEOUT,
     TimeoutError: transport_errors.READ_TIMEOUT,
     aiohttp.ClientSSLError: transport_errors.TLS,
+    aiohttp.ClientConnectorCertificateError: transport_errors.TLS,
     aiohttp.ServerFingerprintMismatch: transport_errors.TLS,
     aiohttp.ClientProxyConnectionError: transport_errors.PROXY,
     aiohttp.ClientHttpProxyError: transport_errors.PROXY,
+    aiohttp.ClientConnectionError: transport_errors.BROKEN,
+    aiohttp.ClientPayloadError: transport_errors.BROKEN,
     aiohttp.ClientResponseError: transport_errors.GARBLED,
     aiohttp.InvalidURL: transport_errors.BAD_ADDRESS,
     aiohttp.NonHttpUrlClientError: transport_errors.BAD_ADDRESS,

@@ -36,26 +36,32 @@ from holdfast.protocol.http import PLAIN_URL, RECEIVE_SIZE, Request, StreamBody
 POOL_SIZE: Final = 100  # connections kept for reuse with each host; more threads open more
 POOLS: Final = 20  # hosts with which connections are kept
 
-# A class that is not here has the kind of its nearest base class.
 TABLE: Final[transport_errors.Table] = {
     OverheadError: transport_errors.OVERHEAD,
     ForbiddenAddressError: transport_errors.PRIVATE_ADDRESS,
     library.NameResolutionError: transport_errors.UNKNOWN_HOST,
     library.NewConnectionError: transport_errors.UNREACHABLE,
     library.ConnectTimeoutError: transport_errors.CONNECT_TIMEOUT,
+    library.ReadTimeoutError: transport_errors.READ_TIMEOUT,
     library.TimeoutError: transport_errors.READ_TIMEOUT,
     TimeoutError: transport_errors.READ_TIMEOUT,
     library.SSLError: transport_errors.TLS,
     ssl.SSLError: transport_errors.TLS,
     library.ProxyError: transport_errors.PROXY,
     library.ProxySchemeUnsupported: transport_errors.PROXY,
+    library.ProtocolError: transport_errors.BROKEN,
+    library.IncompleteRead: transport_errors.BROKEN,
     library.InvalidChunkLength: transport_errors.GARBLED,
     library.InvalidHeader: transport_errors.GARBLED,
     library.HeaderParsingError: transport_errors.GARBLED,
     library.DecodeError: transport_errors.GARBLED,
     library.ResponseError: transport_errors.GARBLED,
     library.BodyNotHttplibCompatible: transport_errors.GARBLED,
+    library.LocationValueError: transport_errors.BAD_ADDRESS,
+    library.UnrewindableBodyError: transport_errors.BROKEN,
+    library.TimeoutStateError: transport_errors.BROKEN,
     library.ClosedPoolError: None,
+    library.PoolError: transport_errors.BROKEN,
     library.HTTPError: transport_errors.BROKEN,
     OSError: transport_errors.BROKEN,
     ValueError: transport_errors.BAD_ADDRESS,
