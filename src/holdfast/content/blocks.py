@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from holdfast.content.cid import CID
-from holdfast.content.hashes import IDENTITY, name_of, new_hash
+from holdfast.content.hashes import IDENTITY, name_of
 from holdfast.errors import MalformedError, UnprovenError, VerificationError
 
 MAX_BLOCK: Final = 2 << 20  # the limit of the IPFS protocols
@@ -20,7 +20,7 @@ def check_block(cid: CID, data: bytes) -> None:
     if len(data) > MAX_BLOCK:
         raise MalformedError(f"block {cid} is larger than {MAX_BLOCK} bytes", cid=str(cid))
     check_provable(cid)
-    if new_hash(cid.hash_code, data).digest() != cid.digest:
+    if cid.new_hash(data).digest() != cid.digest:
         raise VerificationError(f"the block does not match its CID {cid}", cid=str(cid))
 
 

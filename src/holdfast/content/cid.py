@@ -2,7 +2,7 @@
 
 import hashlib
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from holdfast.content import multibase, varint
 from holdfast.content.hashes import (
@@ -10,6 +10,8 @@ from holdfast.content.hashes import (
     IDENTITY,
     MAX_DIGEST,
     SHA2_256,
+    Hasher,
+    IdentityHash,
     has_wrong_length,
 )
 from holdfast.errors import InvalidCIDError
@@ -117,6 +119,12 @@ class CID:
     def is_provable(self) -> bool:
         """Whether its hash function is supported, so that content can be verified."""
         return self.hash_code in FUNCTIONS or self.hash_code == IDENTITY
+
+    def new_hash(self, data: Any = b"") -> Hasher:
+        """Start the digest of a block that begins with `data`; it must be provable."""
+        if self.hash_code == IDENTITY:
+            return IdentityHash(data)
+        return FUNCTIONS[self.hash_code].new(data)
 
     @property
     def key(self) -> bytes:

@@ -33,17 +33,19 @@ class HashFunction(NamedTuple):
     new: Callable[..., Hasher]
 
 
-class _Identity:
+class IdentityHash:
     """The digest of an identity CID: the bytes themselves, as many as tell too many from enough."""
 
     def __init__(self, data: Any = b"") -> None:
         self._data = bytearray(data)
 
     def update(self, data: Any, /) -> None:
+        """Add the next bytes."""
         if len(self._data) <= MAX_DIGEST:
             self._data += data
 
     def digest(self) -> bytes:
+        """Return the bytes so far."""
         return bytes(self._data)
 
 
@@ -60,11 +62,6 @@ FUNCTIONS: Final[Mapping[int, HashFunction]] = {
 
 # Names for error messages. Content under these is refused.
 REFUSED_NAMES: Final[Mapping[int, str]] = {0x11: "sha1", 0xD5: "md5", 0x1E: "blake3"}
-
-
-def new_hash(code: int, data: Any = b"") -> Hasher:
-    """Start the digest of a block that begins with `data`; `code` must be supported."""
-    return _Identity(data) if code == IDENTITY else FUNCTIONS[code].new(data)
 
 
 def has_wrong_length(code: int, size: int) -> bool:

@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Final
 
 from holdfast.content.blocks import check_provable
 from holdfast.content.cid import CID
-from holdfast.content.hashes import new_hash
 from holdfast.content.reference import Reference
 from holdfast.errors import VerificationError
 
@@ -97,7 +96,7 @@ class HashProof(PassingProof):
     def __init__(self, reference: Reference, cid: CID) -> None:
         self._reference = reference
         self._digest = cid.digest
-        self._hash = new_hash(cid.hash_code)
+        self._hash = cid.new_hash()
 
     def _note(self, data: bytes) -> None:
         self._hash.update(data)

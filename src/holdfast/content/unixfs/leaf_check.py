@@ -3,7 +3,7 @@
 from holdfast.content.blocks import check_provable
 from holdfast.content.cid import CID
 from holdfast.content.codecs import is_one_block, require_codec
-from holdfast.content.hashes import IDENTITY, new_hash
+from holdfast.content.hashes import IDENTITY
 from holdfast.content.unixfs.data import Kind
 from holdfast.content.unixfs.file_nodes import Segment
 from holdfast.content.unixfs.files import dag_pb_frame
@@ -30,7 +30,7 @@ def is_leaf(piece: Segment, content: list[memoryview]) -> bool:
 def _digest(cid: CID, views: list[memoryview], head: bytes = b"", tail: bytes = b"") -> bytes:
     """Return the digest of `views` between `head` and `tail`, by the hash function of `cid`."""
     check_provable(cid)
-    whole = new_hash(cid.hash_code, head)
+    whole = cid.new_hash(head)
     for view in views:
         whole.update(view)
     whole.update(tail)
