@@ -22,7 +22,7 @@ from holdfast.repository import PinQuery, Repository
 from holdfast.repository.database import schema
 from holdfast.repository.upkeep import garbage
 from holdfast.sources.importing import import_content
-from tests.commands import BARS_AT_ONCE, Commands
+from tests.commands import Commands
 from tests.stores import DATABASE, change
 
 RAW_SHA256 = bytes.fromhex("01551220")
@@ -278,7 +278,8 @@ def test_a_collection_and_a_check_report_their_progress(tmp_path):
 def test_the_commands_show_how_far_they_are(commands):
     store = commands.folder / "store"
     fill(store, 300)
-    bars = Commands(commands.folder.parent / "bars", BARS_AT_ONCE)
+    bars = Commands(commands.folder.parent / "bars")
+    bars.delay = 0.0
     for command, last in (("check", "sound: 300 pins, 2.93 KiB"), ("gc", "removed 0 blocks, 0 B")):
         code, shown = bars.on_terminal(command, "--path", store)
         plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown)
