@@ -153,7 +153,9 @@ class ServiceAPI:
         if json is not None:
             headers, more["body"] = JSON_TYPE, json_text.to_text(json).encode()
         fields: dict[str, str | Secret] = {**(headers or {}), **self._credential}
-        return Request(method, (base_url or self.base_url) + path, fields, **more)
+        url = base_url or self.base_url
+        # A sum would be a plain string, and show the query of a `SignedURL`.
+        return Request(method, url + path if path else url, fields, **more)
 
     def check(self, reply: Reply) -> None:
         """Raise the error of a failed call."""
