@@ -1,10 +1,12 @@
 import contextlib
+import gc
 import json
 import os
 
 import pytest
 
 from holdfast import AsyncClient
+from holdfast._async.reads.state import ReadState
 from holdfast.errors import (
     InvalidCIDError,
     NetworkError,
@@ -178,6 +180,18 @@ async def test_a_small_dag_pb_body_is_proven_without_a_further_request(server, c
     server.reply(200, b"")
     assert (await client.download(EMPTY_FILE_V0)).size == 0
     assert len(server.requests) == 1
+
+
+async def test_reads_leave_nothing_to_the_garbage_collector(server, client):
+    gc.collect()
+    gc.disable()  # a cycle would keep the cached blocks of every read for a while
+    try:
+        for _ in range(10):
+            server.reply(200, b"")
+            await client.download(EMPTY_FILE_V0)
+        assert sum(type(each) is ReadState for each in gc.get_objects()) < 5
+    finally:
+        gc.enable()
 
 
 async def test_a_large_download_sits_in_a_temporary_file_without_a_name(

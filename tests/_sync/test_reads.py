@@ -1,12 +1,14 @@
 # WARNING: this file is generated from tests/_async/test_reads.py
 # by scripts/generate_sync.py. Change the original instead.
 import contextlib
+import gc
 import json
 import os
 
 import pytest
 
 from holdfast import Client
+from holdfast._sync.reads.state import ReadState
 from holdfast.errors import (
     InvalidCIDError,
     NetworkError,
@@ -178,6 +180,18 @@ def test_a_small_dag_pb_body_is_proven_without_a_further_request(server, client)
     server.reply(200, b"")
     assert (client.download(EMPTY_FILE_V0)).size == 0
     assert len(server.requests) == 1
+
+
+def test_reads_leave_nothing_to_the_garbage_collector(server, client):
+    gc.collect()
+    gc.disable()  # a cycle would keep the cached blocks of every read for a while
+    try:
+        for _ in range(10):
+            server.reply(200, b"")
+            client.download(EMPTY_FILE_V0)
+        assert sum(type(each) is ReadState for each in gc.get_objects()) < 5
+    finally:
+        gc.enable()
 
 
 def test_a_large_download_sits_in_a_temporary_file_without_a_name(

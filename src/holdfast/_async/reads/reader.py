@@ -26,7 +26,7 @@ from holdfast._async.reads.blocks import (
     check_time,
 )
 from holdfast._async.reads.blocks import ignore as ignore_items
-from holdfast._async.reads.state import AsyncPeer, Output, ReadState
+from holdfast._async.reads.state import AsyncBlocksPeer, Output, ReadState
 from holdfast._async.reads.strategies import AsyncBodyStream
 from holdfast._async.reads.streams import closing_on_error
 from holdfast._async.runtime import now, run_blocking
@@ -256,7 +256,7 @@ class AsyncReader(ABC):
         response = await self.body(cid, state.call)
         if response is None:
             return
-        peer = AsyncPeer(self.host, state, state.call.deadline, blocks.block)
+        peer = AsyncBlocksPeer(self.host, state, state.call.deadline, blocks.block)
         try:
             async with closing_on_error(response):
                 stream = await AsyncBodyStream(peer, BodyProof(cid), response).begin()

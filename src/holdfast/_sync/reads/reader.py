@@ -28,7 +28,7 @@ from holdfast._sync.reads.blocks import (
     check_time,
 )
 from holdfast._sync.reads.blocks import ignore as ignore_items
-from holdfast._sync.reads.state import Output, Peer, ReadState
+from holdfast._sync.reads.state import BlocksPeer, Output, ReadState
 from holdfast._sync.reads.strategies import BodyStream
 from holdfast._sync.reads.streams import closing_on_error
 from holdfast._sync.runtime import now, run_blocking
@@ -258,7 +258,7 @@ class Reader(ABC):
         response = self.body(cid, state.call)
         if response is None:
             return
-        peer = Peer(self.host, state, state.call.deadline, blocks.block)
+        peer = BlocksPeer(self.host, state, state.call.deadline, blocks.block)
         try:
             with closing_on_error(response):
                 stream = BodyStream(peer, BodyProof(cid), response).begin()

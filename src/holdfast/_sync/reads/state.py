@@ -8,6 +8,7 @@ when it comes, and kept for the rest of the read. A gateway is a peer to which r
 Redirects are followed, and refusals are told from failures.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -402,12 +403,11 @@ def fetch_together(
     return outcomes[0]
 
 
-class Peer:
+class Peer(ABC):
     """Everything that the stream of a body needs besides the body.
 
     Args:
         deadline: When the attempt must have ended.
-        fetch: Returns one block, verified.
         patience: How many seconds the body may bring nothing that is needed.
 
     Attributes:
@@ -426,7 +426,6 @@ class Peer:
         host: str,
         state: ReadState,
         deadline: Deadline,
-        fetch: Callable[[CID], bytes],
         *,
         patience: float | None = None,
         is_racing: bool = False,
@@ -436,7 +435,6 @@ class Peer:
         self.is_racing = is_racing
         self.was_imported = False
         self._deadline = deadline
-        self._fetch = fetch
         self._patience = patience
 
     def new_budget(self) -> BodyBudget:
@@ -492,6 +490,27 @@ class Peer:
             run_blocking(cache.put, cid, block)
         return block
 
+    @abstractmethod
+    def _fetch(self, cid: CID) -> bytes:
+        """Fetch one block and verify it."""
+
+
+class BlocksPeer(Peer):
+    """A peer whose verified blocks `get_block` returns."""
+
+    def __init__(
+        self,
+        host: str,
+        state: ReadState,
+        deadline: Deadline,
+        get_block: Callable[[CID], bytes],
+    ) -> None:
+        super().__init__(host, state, deadline)
+        self._get_block = get_block
+
+    def _fetch(self, cid: CID) -> bytes:
+        return self._get_block(cid)
+
 
 class GatewayPeer(Peer):
     """Everything that a strategy needs to read from one gateway.
@@ -520,9 +539,7 @@ class GatewayPeer(Peer):
         sent: Sent | None = None,
     ) -> None:
         patience = session.timeouts.read
-        super().__init__(
-            gateway.peer, state, deadline, self._fetch_block, patience=patience, is_racing=is_racing
-        )
+        super().__init__(gateway.peer, state, deadline, patience=patience, is_racing=is_racing)
         self._session = session
         self._sent = sent
         self.gateway = gateway
@@ -603,7 +620,7 @@ class GatewayPeer(Peer):
             response.close()
         raise gateways.too_many_redirects(request)
 
-    def _fetch_block(self, cid: CID) -> bytes:
+    def _fetch(self, cid: CID) -> bytes:
         """Fetch one block and verify it."""
         response = self.open_or_refuse(self.gateway.block(cid))
         try:
