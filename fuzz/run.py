@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import dags
-
 from holdfast.content import dag_pb, multibase, varint
 from holdfast.content.car import CarReader, write_car
 from holdfast.content.cid import CID, DAG_PB
