@@ -507,6 +507,36 @@ def test_what_is_killed_at_every_statement_loses_nothing(tmp_path, what):
     assert stores.killed_at_all_points(what, tmp_path) > 30
 
 
+KILL = """
+import os, sys
+from pathlib import Path
+from holdfast.repository import Repository
+rename = Path.replace
+def replace(self, target):
+    if self.name == "holdfast.repair.sqlite3":
+        os._exit(9)
+    return rename(self, target)
+Path.replace = replace
+with Repository(sys.argv[1]) as repository:
+    repository.repair()
+"""
+
+
+def test_a_repair_that_is_killed_before_its_last_rename_loses_nothing(template, store):
+    (page,) = pages_with(store, template[2][200])
+    damage_page(store, page)
+    command = [sys.executable, "-c", KILL, str(store)]
+    assert subprocess.run(command, check=False).returncode == 9  # noqa: S603
+    assert not (store / DATABASE).exists()
+    with Repository(store) as repository:
+        assert [damage.what for damage in repository.check()] == [f"{DATABASE} is missing"]
+        repaired = repository.repair()
+        assert repaired.notes == ["an earlier repair was interrupted: its database is used"]
+        assert repository.totals().pins == 102
+        assert sum(repository.has(CID.of_raw(data)) for data in template[2]) > 250
+    assert not list(store.glob("holdfast.repair*"))
+
+
 HOLD = """
 import sys
 from holdfast.repository import Repository

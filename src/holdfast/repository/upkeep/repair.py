@@ -260,6 +260,7 @@ class _Rebuild:
         self.notes: list[str] = []
         self._bad: dict[bytes, str] = {}
         self._lost: list[Damage] = []
+        self._use_finished()
         self._remove_new()
         # Raise the error of a file that cannot be used before anything is locked.
         for name in (NEW_DATABASE, DATABASE):
@@ -397,6 +398,16 @@ class _Rebuild:
         if self._folder_id != self._id:
             write_id(self._folder, self._id)
             self.notes.append("the id of the store was written again")
+
+    def _use_finished(self) -> None:
+        """Use the database of a repair that was killed just after it had put the old one aside."""
+        names = (f"{DATABASE}{suffix}" for suffix in SUFFIXES)
+        status = Folder(self._folder).status(NEW_DATABASE)
+        if status is None or any(os.path.lexists(self._folder / name) for name in names):
+            return
+        if stat.S_ISREG(status.st_mode) and status.st_nlink == 1:
+            (self._folder / NEW_DATABASE).rename(self._folder / DATABASE)
+            self.notes.append("an earlier repair was interrupted: its database is used")
 
     def _remove_new(self) -> None:
         for suffix in SUFFIXES:
