@@ -214,6 +214,16 @@ def test_a_store_on_a_read_only_disk_can_be_read(tmp_path, read_only_disk, comma
     assert snapshot(tmp_path / "store") == before
 
 
+def test_a_read_only_copy_without_its_empty_folders_is_checked(tmp_path, read_only_disk):
+    store = tmp_path / "store"
+    with Client.init(path=store) as client:
+        client.store({"hello": 1})
+    shutil.rmtree(store / "blocks")
+    read_only_disk(store)
+    with Client.init(path=store) as client:
+        assert list(client.provider.repository.check()) == []
+
+
 KILLED = """
 import os, signal, sys
 from holdfast import Client

@@ -309,7 +309,8 @@ class BlockFiles:
 
     def all_keys(self) -> Iterator[bytes]:
         """Yield the keys of the blocks that have a file, with or without a row."""
-        for name in self._folder.entries().folders:
+        # A copy of a store, which can only be read, may lack a folder that was empty.
+        for name in self._folder.entries().folders if self._folder.exists() else ():
             if name != TEMPORARY:
                 for file in self._folder.below(name).entries().files:
                     if _is_block_name(name, file):
