@@ -71,6 +71,14 @@ def test_one_failure_does_not_stop_the_others(commands):
     assert summary["warning"].startswith("uploaded 2 of 3 files")
 
 
+def test_a_path_that_cannot_be_looked_at_does_not_stop_the_others(commands):
+    write(commands.folder, a="1")
+    result = commands.run("upload", "x" * 300, "a")
+    assert result.returncode == 1
+    assert len(lines(result.stdout)) == 1
+    assert lines(result.stderr)[0].startswith("error: File name too long: xxx")
+
+
 def test_a_token_that_is_refused_ends_everything(commands):
     names = [f"{number}" for number in range(50)]
     write(commands.folder, **dict.fromkeys(names, "1"))

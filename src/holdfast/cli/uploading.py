@@ -2,6 +2,7 @@
 
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -94,8 +95,11 @@ class _Uploads(BatchReport):
         super().__init__(run, "path")
         self._files = files
         self._include_hidden = include_hidden
-        self._total = sum(path.stat().st_size for path in map(Path, files) if path.is_file())
-        self._folders = sum(Path(file).is_dir() for file in files)
+        self._total = self._folders = 0
+        for path in map(Path, files):
+            with suppress(OSError):  # its upload raises the error
+                self._folders += path.is_dir()
+                self._total += path.stat().st_size if path.is_file() else 0
         self._lock = threading.Lock()
         self._hidden = 0
 
