@@ -350,6 +350,17 @@ def test_many_pins_are_linked_in_several_directories(monkeypatch):
     ]
 
 
+@pytest.mark.parametrize("size", [-1, 1 << 63, None])
+def test_a_size_that_no_content_has_does_not_stop_a_backup(size):
+    """A service may say anything."""
+    pin = Pin(id="", cid="bafkqaaa", size=size)
+    out = io.BytesIO()
+    with closing(BackupWriter(out, [pin])) as writer:
+        assert [*writer.cids()] == ["bafkqaaa"]
+    with closing(BackupProvider(io.BytesIO(out.getvalue()), "file")) as provider:
+        assert [*provider.find_pins(PinFilter())] == [pin]
+
+
 def test_a_list_that_could_not_be_read_again_is_not_written():
     with pytest.raises(UnsupportedError, match="shorten the longest names"):
         BackupWriter(io.BytesIO(), [Pin(id="", cid="bafkqaaa", name="x" * (2 << 20))])

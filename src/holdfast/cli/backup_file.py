@@ -66,7 +66,7 @@ class BackupWriter:
         self.size: int = 0
         try:
             sql = "INSERT INTO pins (cid, size, line) VALUES (?, ?, ?)"
-            self._rows.insert(sql, ((pin.cid, pin.size or 0, _line(pin)) for pin in pins))
+            self._rows.insert(sql, ((pin.cid, _link_size(pin), _line(pin)) for pin in pins))
             self.root: CID = self._write_list()
         except BaseException:
             self.close()
@@ -127,6 +127,11 @@ class BackupWriter:
     def _write(self, data: bytes) -> None:
         self._file.write(data)
         self.size += len(data)
+
+
+def _link_size(pin: Pin) -> int:
+    """Return the size for the link to a pin: 0 if the provider does not know a possible one."""
+    return pin.size if pin.size is not None and 0 < pin.size < 1 << 63 else 0
 
 
 def _line(pin: Pin) -> bytes:
