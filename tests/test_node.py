@@ -343,6 +343,7 @@ def test_pin_list(node):
         {"metadata[keyvalues]": "nonsense"},
         {"metadata[keyvalues]": "[" * 5000},
         {"metadata[keyvalues]": "[]"},
+        {"metadata[keyvalues]": "null"},
         {"metadata[keyvalues]": '{"a": 1}'},
         {"metadata[keyvalues]": '{"a": {"value": 1, "op": "drop table"}}'},
         {"metadata[keyvalues]": '{"a": {"value": 1, "op": []}}'},

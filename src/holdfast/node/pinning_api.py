@@ -330,12 +330,16 @@ def read_query(parameters: Mapping[str, str]) -> PinQuery:
     for names, read in ((TEXTS, short_text), (TIMES, parse_time), (SIZES, whole_number)):
         for field, name in names.items():
             fields[field] = read_parameter(parameters, name, read)
-    conditions = read_parameter(parameters, "metadata[keyvalues]", json_value)
+    matches = read_parameter(
+        parameters,
+        "metadata[keyvalues]",
+        lambda text, what: keyvalues_matcher(json_value(text, what)),
+    )
     limit = read_parameter(parameters, "pageLimit", page_size)
     return PinQuery(
         **fields,
         held=choice(parameters, "status", STATUSES, "all"),
-        matches=None if conditions is None else keyvalues_matcher(conditions),
+        matches=matches,
         sort=choice(parameters, "sortBy", SORTS, "date_pinned"),
         descending=choice(parameters, "sortOrder", ORDERS, "DESC"),
         limit=DEFAULT_PAGE if limit is None else limit,
