@@ -308,6 +308,16 @@ def test_a_damaged_row_of_a_group_is_said_and_no_content_is_lost(fresh, change):
     assert fresh("GET", f"/ipfs/{file['cid']}").data == b"kept"
 
 
+def test_a_database_that_cannot_be_read_stops_no_upload_without_a_group(tmp_path):
+    (tmp_path / "holdfast.node.sqlite3").write_bytes(b"damaged" * 1000)
+    with running_node(tmp_path) as node:
+        call = V3Caller(node)
+        assert call.stored(b"kept")["group_id"] is None
+        form = {"file": ("kept.txt", b"kept too")}
+        assert call("POST", "/pinning/pinFileToIPFS", fields=form).status == 200
+        assert error_of(call("GET", "/v3/groups/public"))[0] == 500
+
+
 # Pin by CID
 
 
