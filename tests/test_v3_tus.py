@@ -14,6 +14,7 @@ import urllib3
 from holdfast import compute_cid
 from holdfast.content.cid import CID
 from holdfast.content.profiles import UNIXFS_V1_2025
+from holdfast.disk.folders import Folder
 from holdfast.node import tus
 from holdfast.repository import Repository
 from holdfast.testing import running_node
@@ -441,6 +442,49 @@ def test_an_upload_whose_progress_is_damaged_starts_again(tmp_path):
             reply = call("HEAD", path)
             is_whole = case == ["leaves", "longer"]  # only the leaves that count are read
             assert reply.status == 200 if is_whole else reply.status in {404, 410}, case
+
+
+def test_an_upload_goes_on_in_its_own_layout(tmp_path):
+    with running_node(tmp_path) as node:
+        call = V3Caller(node)
+        path = urlsplit(call.create(len(CONTENT)).headers["Location"]).path
+        call.patch(path, 0, CONTENT[: LEAF + 5])
+    with running_node(tmp_path, v3_profile=UNIXFS_V1_2025.name) as node:
+        call = V3Caller(node)
+        assert call.offset(path) == LEAF + 5
+        done = call.patch(path, LEAF + 5, CONTENT[LEAF + 5 :])
+        assert done.headers["upload-cid"] == compute_cid(CONTENT, profile=LEGACY)
+
+
+def test_a_kill_after_the_pin_loses_no_group_and_no_expiry(tmp_path):
+    """The note that the upload is complete is what a kill just then would leave out."""
+    with running_node(tmp_path) as node:
+        call = V3Caller(node)
+        group = call.data("POST", "/v3/groups/public", json={"name": "tides"})["id"]
+        fields = {"group_id": group, "expires_at": str(int(time.time()) + 3600)}
+        path = urlsplit(call.create(5, **fields).headers["Location"]).path
+        folder = tmp_path / "uploads" / path.split("/")[-2]
+        call.patch(path, 0, b"ti")
+        call.patch(path, 2, b"des")
+        file = call.data("GET", f"/v3/files/public/{folder.name}")
+        assert (file["group_id"], str(file["expires_at"])) == tuple(fields.values())
+    (folder / "done.json").unlink()
+    tus.write_sealed(Folder(folder), tus.PROGRESS, bytes(tus.COUNT_SIZE) + b"tides")
+    with running_node(tmp_path) as node:
+        call = V3Caller(node)
+        assert call("HEAD", path).headers["upload-cid"] == file["cid"]
+        assert call.data("GET", f"/v3/files/public/{folder.name}") == file
+
+
+def test_an_upload_of_another_version_is_not_there_and_stops_nothing(tmp_path):
+    with running_node(tmp_path) as node:
+        call = V3Caller(node)
+        paths = [urlsplit(call.create(5).headers["Location"]).path for _ in range(2)]
+    folder = Folder(tmp_path, "uploads", paths[0].split("/")[-2])
+    tus.write_object(folder, tus.STATE, {**tus.read_object(folder, tus.STATE), "later": 1})
+    with running_node(tmp_path) as node:
+        call = V3Caller(node)
+        assert [call("HEAD", path).status for path in paths] == [404, 200]
 
 
 @pytest.mark.slow

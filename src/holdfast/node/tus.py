@@ -23,7 +23,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
-from holdfast.content.profiles import Profile
+from holdfast.content.profiles import Profile, profile_named
 from holdfast.content.unixfs.files import Part, leaf_part
 from holdfast.disk.atomic import PendingFile
 from holdfast.disk.folders import Folder
@@ -83,6 +83,7 @@ class UploadState:
         id: The id that the file will have.
         secret: The last part of its address.
         length: The bytes of the file.
+        profile: The name of its layout, because the node may be started with another one.
         options: What the client said about it.
         type: The media type that the client said.
         metadata: The header of the client, which HEAD returns.
@@ -92,6 +93,7 @@ class UploadState:
     id: str
     secret: str
     length: int
+    profile: str
     options: UploadOptions
     type: str
     metadata: str
@@ -109,13 +111,11 @@ class TusUpload:
         interrupt: Ends that request.
     """
 
-    def __init__(
-        self, folder: Folder, state: UploadState, network: Network, profile: Profile
-    ) -> None:
+    def __init__(self, folder: Folder, state: UploadState, network: Network) -> None:
         self._folder = folder
         self.state = state
         self._network = network
-        self._profile = state.options.profile(profile)
+        self._profile = profile_named(state.profile)
         self._lock: IO[bytes] | None = None  # held while the upload is open
         self._adding: Adding | None = None
         self._file: FileAdding | None = None
@@ -337,6 +337,7 @@ class TusUploads:
             id=str(uuid.uuid4()),
             secret=secrets.token_hex(SECRET_BYTES),
             length=length,
+            profile=options.profile(self._profile).name,
             options=options,
             type=type,
             metadata=metadata,
@@ -359,7 +360,7 @@ class TusUploads:
             folder.make(0o700)
             write_object(folder, STATE, asdict(state))
             Folder(self._root, FOLDER).sync()
-            upload = TusUpload(folder, state, network, self._profile)
+            upload = TusUpload(folder, state, network)
             self._start(upload)
         return upload
 
@@ -391,9 +392,11 @@ class TusUploads:
         fields = read_object(folder, STATE) if ID.fullmatch(id) else {}
         if not fields or is_old(folder.path):
             return None
-        state = UploadState(**{**fields, "options": UploadOptions(**fields["options"])})
-        network = self._service.network(state.options.network)
-        return TusUpload(folder, state, network, self._profile)
+        try:
+            state = UploadState(**{**fields, "options": UploadOptions(**fields["options"])})
+        except (TypeError, KeyError):  # of another version of Holdfast
+            return None
+        return TusUpload(folder, state, self._service.network(state.options.network))
 
     def _start(self, upload: TusUpload) -> None:
         """Open an upload, which stays open until it is complete."""
