@@ -1,6 +1,7 @@
 """The Typer application: all commands by name, each imported when it is called."""
 
 import os
+from collections.abc import Iterable
 from importlib import import_module
 from typing import Annotated, Any, Final
 
@@ -96,7 +97,7 @@ COMPLETION: Final = "_HOLDFAST_COMPLETE"
 class Commands(CommandGroup):
     """The commands in `COMMANDS`, imported only when they are needed; and their aliases."""
 
-    other_names = ALIASES
+    other_names: Iterable[str] = ALIASES
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - as Typer calls it
         """Return the names of all commands, without aliases."""

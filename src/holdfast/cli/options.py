@@ -3,7 +3,7 @@
 import re
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from inspect import Parameter
 from pathlib import Path
@@ -227,7 +227,7 @@ def connection_names() -> list[str]:
 
 
 CALLBACKS: Final = {"path": not_empty, "cache_path": not_empty, "cid_version": _check_version}
-COMPLETIONS: Final = {
+COMPLETIONS: Final[dict[str, Callable[[], list[str]]]] = {
     "provider": registry.known_providers,
     "profile": lambda: list(checks.PROFILES),
 }

@@ -44,8 +44,8 @@ class BatchReport:
         self._unreported: list[tuple[Any, Any]] = []  # ended on threads; some, at an interrupt
         self._waiting: list[Callable[[], None]] = []
         self.counts: Counter[str] = Counter()
-        self.is_over = False
-        self.code = 0
+        self.is_over: bool = False
+        self.code: int = 0
 
     def write_result(self, item: Any, result: Any) -> None:
         """Write the line of an item that succeeded."""

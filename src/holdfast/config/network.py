@@ -3,7 +3,8 @@
 import base64
 import os
 import ssl
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, partial
 from typing import Final
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -93,9 +94,10 @@ class Scrubbers:
     """The masks for replies. Most requests have the same credentials, and so the same mask."""
 
     def __init__(self, config: ClientConfig) -> None:
-        self._config = config
-        self.mask_for = lru_cache(MAX_SCRUBBERS)(self._make)
+        self.mask_for: Callable[[tuple[Secret, ...], Secret | None], Scrubber]
+        self.mask_for = lru_cache(MAX_SCRUBBERS)(partial(_mask, config))
 
-    def _make(self, sent: tuple[Secret, ...], proxy: Secret | None) -> Scrubber:
-        """Return the mask for the reply to a request with the credentials `sent`."""
-        return Scrubber((*sent, *secrets(self._config, proxy)))
+
+def _mask(config: ClientConfig, sent: tuple[Secret, ...], proxy: Secret | None) -> Scrubber:
+    """Return the mask for the reply to a request with the credentials `sent`."""
+    return Scrubber((*sent, *secrets(config, proxy)))

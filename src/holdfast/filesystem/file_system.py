@@ -11,16 +11,9 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
 
-from fsspec.asyn import (
-    AbstractAsyncStreamedFile,
-    AsyncFileSystem,
-    _run_coros_in_chunks,
-    sync,
-    sync_wrapper,
-)
+from fsspec.asyn import _run_coros_in_chunks, sync, sync_wrapper
 from fsspec.callbacks import DEFAULT_CALLBACK
 from fsspec.implementations.local import trailing_sep
-from fsspec.spec import AbstractBufferedFile
 from fsspec.utils import tokenize
 
 from holdfast._async.client import AsyncClient
@@ -29,6 +22,11 @@ from holdfast.config import ClientConfig
 from holdfast.config.fields import FIELDS
 from holdfast.content.reference import Reference
 from holdfast.errors import UnsupportedError
+from holdfast.filesystem.base_classes import (
+    AbstractAsyncStreamedFile,
+    AbstractBufferedFile,
+    AsyncFileSystem,
+)
 from holdfast.filesystem.instances import SecretOptions, restore, secret_names
 from holdfast.filesystem.paths import (
     cannot_write,
@@ -56,7 +54,7 @@ UNCHANGED: Final = 0  # when content under a CID was changed last: it never was
 Info = dict[str, Any]
 
 
-class HoldfastFile(AbstractBufferedFile):  # type: ignore[misc] # fsspec has no types
+class HoldfastFile(AbstractBufferedFile):
     """A file that is open for reading, with the buffers of fsspec in front of it.
 
     When it is read from start to end, the content file below it fetches ever larger parts.
@@ -82,7 +80,7 @@ class HoldfastFile(AbstractBufferedFile):  # type: ignore[misc] # fsspec has no 
         self._content.closed = True
 
 
-class AsyncHoldfastFile(AbstractAsyncStreamedFile):  # type: ignore[misc]
+class AsyncHoldfastFile(AbstractAsyncStreamedFile):
     """A file that is open for reading, awaited."""
 
     def __init__(self, fs: Any, path: str, content: AsyncContentFile, **options: Any) -> None:
@@ -94,7 +92,7 @@ class AsyncHoldfastFile(AbstractAsyncStreamedFile):  # type: ignore[misc]
         return await self._content.read(end - start)
 
 
-class HoldfastFileSystem(AsyncFileSystem, metaclass=SecretOptions):  # type: ignore[misc]
+class HoldfastFileSystem(AsyncFileSystem, metaclass=SecretOptions):
     """Content on IPFS as a file system, every byte verified: ``holdfast://CID/a/b.csv``.
 
     Args:

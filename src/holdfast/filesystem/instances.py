@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
-from fsspec.asyn import AsyncFileSystem
 from fsspec.config import apply_config
 
 from holdfast.config.fields import FIELDS, wrap_secret
 from holdfast.config.secret import Secret
 from holdfast.errors import ConfigError
+from holdfast.filesystem.base_classes import FileSystemType
 
 FSSPEC_OPTIONS: Final = {
     *("asynchronous", "batch_size", "listings_expiry_time", "loop", "max_paths"),
@@ -40,16 +40,16 @@ class OptionSecret(Secret):
         return f"Secret('{_digest(self.reveal())}')"
 
 
-class SecretOptions(type(AsyncFileSystem)):  # type: ignore[misc] # fsspec has no types
+class SecretOptions(FileSystemType):
     """The class of the class: wraps the secrets among the options before fsspec sees them."""
 
     @property
-    def environment_key(cls) -> str:
+    def environment_key(cls) -> str:  # noqa: N805 - of a class
         """A text that is different for other ``HOLDFAST_*`` variables, and does not show them."""
         variables = sorted(os.environ.items())
         return _digest([pair for pair in variables if pair[0].startswith("HOLDFAST_")])
 
-    def __call__(cls, *args: Any, **options: Any) -> Any:
+    def __call__(cls, *args: Any, **options: Any) -> Any:  # noqa: N805 - of a class
         """Return an instance for `options`, in whatever order they are given."""
         options = {
             name: value if name in FSSPEC_OPTIONS else _wrap(wrap_secret(name, value))

@@ -13,10 +13,10 @@ from typing import Any, Final, Self
 from fsspec.asyn import sync
 from fsspec.implementations.dirfs import DirFileSystem
 from fsspec.implementations.local import LocalFileSystem
-from fsspec.transaction import Transaction
 
 from holdfast.disk.folders import NO_FOLLOW, NO_WAIT
 from holdfast.errors import NotAFileError
+from holdfast.filesystem.base_classes import Transaction
 from holdfast.sources.folder_source import SPECIAL, open_source_folder
 
 NAME: Final = "data"  # the name of the directory, for providers that keep one
@@ -178,7 +178,7 @@ def _parent(path: str) -> str:
     return path.rpartition("/")[0]
 
 
-class HoldfastTransaction(Transaction):  # type: ignore[misc] # fsspec has no types
+class HoldfastTransaction(Transaction):
     """A transaction: what is written in it is uploaded at its end, as one directory.
 
     Use it by ``with``, or by ``async with`` where the file system is asynchronous.

@@ -228,6 +228,8 @@ class V3Form(FormUpload[File]):
         limit: The most bytes of the file.
     """
 
+    network: Network | None
+
     def __init__(
         self,
         service: Service,

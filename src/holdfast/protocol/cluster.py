@@ -7,7 +7,7 @@ The addresses of requests begin with a path: the provider chooses the peer. A re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 from urllib.parse import quote, urlencode
 
 from holdfast.config.secret import Secret
@@ -208,7 +208,7 @@ def _copies(name: str, value: int | None) -> int | None:
 class ClusterAPI(DaemonAPI[ClusterPin]):
     """The REST API, with `options` for new pins. The provider puts a peer before each address."""
 
-    errors = ErrorTable(
+    errors: ClassVar[ErrorTable] = ErrorTable(
         texts=(("message",),),
         classes=CLASSES,
         not_pinned=frozenset({404}),

@@ -6,7 +6,7 @@ reply. So a status of 200 means nothing here: every reply must hold the words th
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 from urllib.parse import urlencode
 
 from holdfast.config.secret import Secret
@@ -56,7 +56,7 @@ class KuboAPI(DaemonAPI[Pin]):
     """The RPC API at `base_url`, which stores files in the layout of `profile`."""
 
     # Kubo replies with 403 to wrong credentials, and with 500 to whatever it cannot do.
-    errors = ErrorTable(
+    errors: ClassVar[ErrorTable] = ErrorTable(
         texts=(("Message",),),
         classes={401: AuthenticationError, 403: AuthenticationError, 429: RateLimitError},
         not_pinned=frozenset({500}),

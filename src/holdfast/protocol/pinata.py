@@ -4,7 +4,7 @@ import base64
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, cast
+from typing import Any, ClassVar, Final, Literal, cast
 from urllib.parse import quote, urlencode, urlsplit
 
 from holdfast.config import ClientConfig, checks
@@ -178,7 +178,7 @@ class PinataAPI(ServiceAPI):
         clock: Returns the time in milliseconds.
     """
 
-    list_type = PinataList
+    list_type: ClassVar[type[PagedList]] = PinataList
 
     def __init__(
         self,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 from urllib.parse import quote, urlencode
 
 from holdfast.config.secret import Secret
@@ -125,7 +125,7 @@ class PinningAPI(ServiceAPI):
     """
 
     errors = PINNING_ERRORS
-    list_type = PinList
+    list_type: ClassVar[type[PagedList]] = PinList
 
     def __init__(
         self,

@@ -6,7 +6,7 @@ same CID may be in several of them.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 from urllib.parse import quote, urlencode
 
 from holdfast.config.secret import Secret
@@ -110,7 +110,7 @@ class PSAList(PagedList):
 class AllRequests(PSAList):
     """Also those that have failed."""
 
-    statuses = ALL
+    statuses: tuple[str, ...] = ALL
 
 
 def _next_cursor(rows: list[PSARow]) -> str:
@@ -171,7 +171,7 @@ class PSAAPI(ServiceAPI):
         origins: Addresses that have the content of all new pins.
     """
 
-    list_type = PSAList
+    list_type: ClassVar[type[PagedList]] = PSAList
 
     def __init__(self, base_url: str, token: Secret, origins: tuple[str, ...] = ()) -> None:
         super().__init__(base_url, token)
