@@ -92,6 +92,14 @@ def test_gc_removes_what_was_revoked_and_check_finds_damage(commands):
     (damage,) = json.loads(result.stdout)["damage"]
     assert damage["cid"] == kept
     assert json.loads(result.stderr)["error"]["message"] == "1 block is damaged or missing"
+    # After a repair its file has no row, and its pin needs it: still one block.
+    commands.text("repair")
+    damage = commands.run("check")
+    assert b"error: 1 block is damaged or missing" in damage.stderr
+    assert len(damage.stdout.splitlines()) == 2
+    commands.text("revoke", kept)
+    commands.text("gc")
+    assert f"it is of no use, remove {file}".encode() in commands.run("check").stdout
 
 
 @pytest.mark.parametrize("flags", [(), ("--json",)])

@@ -197,6 +197,7 @@ def test_a_damaged_file_without_a_row_is_named(folder):
             (damage,) = repository.check()
             assert damage.cid == str(CID.of_raw(data))
             assert damage.what.startswith("its file is not in the database, and is damaged: ")
+            assert damage.what.endswith(f"remove {path}")
             assert damage.cid in {lost.cid for lost in repository.repair().lost}
 
 

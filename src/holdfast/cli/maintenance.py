@@ -191,15 +191,16 @@ def _damage_error(damage: "list[Damage]") -> VerificationError:
     from holdfast.repository.database.identity import REMEDY
     from holdfast.repository.upkeep.checking import UNLISTED
 
-    blocks = sum(bool(each.cid) for each in damage)
+    blocks = len({each.cid for each in damage if each.cid})
     count, verb = output.count_text(blocks, "block"), "is" if blocks == 1 else "are"
     has_unlisted = any(each.what == UNLISTED for each in damage)
     what = "damaged, missing or not in the database" if has_unlisted else "damaged or missing"
     message = f"{count} {verb} {what}"
-    if blocks < len(damage):
+    of_store = any(not each.cid for each in damage)
+    if of_store:
         message = f"the store is damaged, and {message}" if blocks else "the store is damaged"
     error = VerificationError(message)
-    return advise(error, REMEDY) if has_unlisted or blocks < len(damage) else error
+    return advise(error, REMEDY) if has_unlisted or of_store else error
 
 
 @command(commands, cache_options)

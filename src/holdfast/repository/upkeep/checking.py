@@ -127,7 +127,9 @@ def _judge_unlisted(files: BlockFiles, cid: CID) -> str | None:
     except OSError as error:
         return f"its file is not in the database, and cannot be read: {error.strerror}"
     except ClientError as error:
-        return f"its file is not in the database, and is damaged: {error}"
+        what = f"its file is not in the database, and is damaged: {error}"
+        is_of_no_use = isinstance(error, VerificationError) and cid.is_provable
+        return f"{what}; it is of no use, remove {files.path(bytes(cid))}" if is_of_no_use else what
     return UNLISTED
 
 
