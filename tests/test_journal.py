@@ -79,6 +79,7 @@ def journal(tmp_path):
 
 def test_only_its_user_can_read_a_journal_also_after_it_was_compacted(journal):
     assert stat.S_IMODE(journal.path.stat().st_mode) == 0o600
+    journal.path.chmod(0o644)  # copied from elsewhere, for example
     journal.compact([HEADER])
     assert stat.S_IMODE(journal.path.stat().st_mode) == 0o600
 

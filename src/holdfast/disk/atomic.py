@@ -251,7 +251,7 @@ class PendingFile(WorkFile):
         file = self._opened()
         file.flush()
         os.fsync(file.fileno())
-        if self._replaced_mode is not None:
+        if self._place is not None and self._replaced_mode is not None:
             os.fchmod(file.fileno(), self._replaced_mode)
         try:
             self._move_to_target()
