@@ -9,7 +9,7 @@ import time
 import pytest
 
 from holdfast import AsyncClient, ClientConfig
-from holdfast._async.runtime import run_blocking
+from holdfast._async.runtime import run_blocking, run_interruptible
 from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.errors import ClientClosedError
 from holdfast.protocol.gateway import RAW_TYPE
@@ -96,6 +96,15 @@ async def test_a_cancelled_call_waits_for_its_thread():
     with pytest.raises(asyncio.CancelledError):
         await task
     assert finished.is_set()
+
+
+async def test_a_result_without_a_truth_value_ends_the_wait_for_its_thread():
+    class Odd:
+        def __bool__(self):
+            raise ValueError("neither true nor false")
+
+    with pytest.raises(ValueError, match="neither"):
+        await asyncio.wait_for(run_interruptible(Odd), 10)
 
 
 async def test_closing_during_a_call_is_a_closed_client(server):

@@ -89,9 +89,9 @@ class ThreadReader:
         while self._orders.get():
             try:
                 item = next(self._items, b"")
+                is_last = not item  # which may fail, too
             except BaseException as error:  # noqa: BLE001 - raised in the caller
-                item = error
-            is_last = isinstance(item, BaseException) or not item
+                item, is_last = error, True
             with suppress(RuntimeError):  # the loop may be closed
                 self._loop.call_soon_threadsafe(self._read.put_nowait, item)
             del item  # the caller may let it go while this thread waits
