@@ -5,9 +5,11 @@ import logging
 import ssl
 import time
 
+import aiohttp
 import pytest
 
 from holdfast import AsyncClient, Client
+from holdfast._async.transport import TABLE as ASYNC_TABLE
 from holdfast._sync.transport import TABLE
 from holdfast.errors import ClientClosedError
 from holdfast.protocol import transport_errors
@@ -57,6 +59,14 @@ def test_blocking_tls_that_breaks_in_the_body_is_not_tried_again():
     translated = transport_errors.translate(error, TABLE, "example.com", sent=True)
     assert str(translated).startswith("no secure connection to example.com: [SSL: WRONG_VERSION")
     assert translated.transient is False
+
+
+@pytest.mark.parametrize("number", [None, 2546])
+def test_an_address_in_the_words_of_the_library_is_not_shown(number):
+    words = "Can not write request body for https://example.com/a?signature=5f2a"
+    error = aiohttp.ClientOSError(number, words)
+    translated = transport_errors.translate(error, ASYNC_TABLE, "example.com")
+    assert str(translated) == "the connection to example.com broke"
 
 
 def test_blocking_a_length_may_be_repeated_in_one_field():

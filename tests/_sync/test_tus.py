@@ -430,9 +430,10 @@ def test_an_address_on_another_origin_is_refused(location):
 def test_the_query_of_an_address_is_not_shown():
     api = TusAPI("http://127.0.0.1:1234/v3/files", Secret("token-0123456789"))
     location = api.read_location(Reply(201, {"location": "/v3/files/a/b?signature=5f2a"}))
-    request = api.ask(location)
-    assert request.url.endswith("?signature=5f2a")
-    assert "5f2a" not in repr(request)
+    for address in (location, str(location)):  # saved uploads have plain strings
+        request = api.ask(address)
+        assert request.url.endswith("?signature=5f2a")
+        assert "5f2a" not in repr(request)
 
 
 def test_no_request_goes_to_another_origin(client, between, file, cid, other_server):

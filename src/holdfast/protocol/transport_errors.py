@@ -2,6 +2,7 @@
 
 import errno
 import os
+import socket
 import ssl
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -106,4 +107,6 @@ def _reason(error: BaseException) -> str:
     # asyncio writes a message of its own for an errno; the system's is the same in both colours.
     if error.errno and error.errno in errno.errorcode and not isinstance(error, ssl.SSLError):
         return os.strerror(error.errno)
-    return error.strerror[:MAX_REASON]
+    # Others come from the HTTP library, and may hold the whole address with its query.
+    is_of_system = isinstance(error, (ssl.SSLError, socket.gaierror))
+    return error.strerror[:MAX_REASON] if is_of_system else ""

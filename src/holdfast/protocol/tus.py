@@ -93,9 +93,8 @@ class TusAPI(ServiceAPI):
     ) -> Request:
         if not self.is_ours(url):
             raise ValueError("the token is for another host")  # `read_location` refuses it before
-        return self.request(
-            method, "", base_url=url, headers={**VERSION, **(headers or {})}, **more
-        )
+        fields = {**VERSION, **(headers or {})}
+        return self.request(method, "", base_url=SignedURL(url), headers=fields, **more)
 
 
 def read_offset(reply: Reply, least: int, most: int) -> int | None:
