@@ -2,7 +2,6 @@
 
 import errno
 import os
-import socket
 import ssl
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -108,5 +107,4 @@ def _reason(error: BaseException) -> str:
     if error.errno and error.errno in errno.errorcode and not isinstance(error, ssl.SSLError):
         return os.strerror(error.errno)
     # Others come from the HTTP library, and may hold the whole address with its query.
-    is_of_system = isinstance(error, (ssl.SSLError, socket.gaierror))
-    return error.strerror[:MAX_REASON] if is_of_system else ""
+    return error.strerror[:MAX_REASON] if type(error).__module__ in {"socket", "ssl"} else ""
