@@ -217,6 +217,15 @@ def test_a_command_may_use_several_connections(home, tmp_path):
         run.connect("dsk", "--from")
 
 
+def test_a_user_without_a_home_directory_can_use_a_service(monkeypatch):
+    monkeypatch.setattr("holdfast.config.locations._folder", lambda *_: None)
+    monkeypatch.setenv("HOLDFAST_PROVIDER", "kubo")
+    run = Run({}, as_json=False, fields=("provider",))
+    for is_source in (False, True):
+        with run.client(is_source=is_source) as client:
+            assert client.config.provider == "kubo"
+
+
 def test_an_unknown_connection_is_told_with_the_known_ones(archive):
     code, lines = archive.failure("list", "--use", "Archiv")
     assert code == 3

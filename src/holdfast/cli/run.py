@@ -208,13 +208,10 @@ def _client(settings: Mapping[str, Setting], remedy: str | None) -> "holdfast.Cl
     from holdfast.repository.database.identity import is_store
 
     config = config_of(settings)
-    path = store_folder(config.path)
-    if (
-        remedy is not None
-        and registry.row_of(config.provider).on_this_machine
-        and not is_store(path)
-    ):
-        raise _no_store(path, remedy)
+    if remedy is not None and registry.row_of(config.provider).on_this_machine:
+        path = store_folder(config.path)
+        if not is_store(path):
+            raise _no_store(path, remedy)
     if registry.row_of(config.provider).needs_token and config.provider_token is None:
         ways = tokens.OTHER_WAYS
         if USE in settings:
