@@ -1,5 +1,6 @@
 """The commands `backup` and `restore`: all pins as one file."""
 
+import gc
 import hashlib
 import io
 import json
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import Client
-from holdfast.cli import output
+from holdfast.cli import backups, output
 from holdfast.cli.backup_file import BEGINNING, BackupProvider, BackupWriter
 from holdfast.content import dag_pb
 from holdfast.content.car import CarReader, write_car
@@ -205,6 +206,18 @@ def test_content_that_cannot_be_read_is_named_and_the_rest_is_in_the_file(
     expected = pins(store)
     del expected[pin.cid]
     assert pins(tmp_path / "there") == expected
+
+
+def test_what_failed_holds_nothing_of_what_was_read(tmp_path):
+    with Client.init(path=tmp_path / "there") as client:
+        client.upload(b"lost" * 50_000)
+        (path,) = (tmp_path / "there" / "blocks").glob("[!t]*/*")
+        path.unlink()
+        with closing(BackupWriter(io.BytesIO(), client.iter_pins())) as writer:
+            done, failures = backups._write_content(client, writer, None)
+            gc.collect()
+            assert not [each for each in gc.get_objects() if isinstance(each, CarReader)]
+    assert (done, [failure["exitCode"] for _, failure in failures]) == (0, [10])
 
 
 def test_an_incomplete_backup_does_not_replace_an_older_one(commands, store, file):

@@ -46,8 +46,8 @@ def backup(
             run.progress_bar("backup", hidden=file == "-") as show,
         ):
             done, failures = _write_content(client, writer, show)
-        for cid, error in failures:
-            run.write_failure("cid", cid, exit_codes.describe(error))
+        for cid, failure in failures:
+            run.write_failure("cid", cid, failure)
         path = commit(is_complete=not failures)
     pins, missing = output.count_text(done, "pin"), len(failures)
     if file != "-":
@@ -56,7 +56,7 @@ def backup(
     missed = f"; not in it: {missing:,}" if missing else ""
     run.note(f"backed up: {pins}, {output.size_text(writer.size)}{missed}")
     if failures:
-        raise typer.Exit(exit_codes.family_of(failures[0][1]).code)
+        raise typer.Exit(failures[0][1]["exitCode"])
 
 
 @contextmanager
@@ -83,8 +83,11 @@ def _opened(run: Run, file: str) -> Iterator[tuple[Any, Callable[..., Any]]]:
 
 def _write_content(
     client: "Client", writer: "BackupWriter", show: Callable[..., None] | None
-) -> tuple[int, list[tuple[str, ClientError]]]:
-    """Write the content of each pin; return how many are complete, and the errors of the others."""
+) -> tuple[int, list[tuple[str, dict[str, Any]]]]:
+    """Write the content of each pin; return how many are complete, and what failed of the others.
+
+    The errors themselves would hold all that was being read.
+    """
     from holdfast._sync.providers.foreign import as_provider
 
     provider = as_provider(client.provider).require("export_archive")
@@ -99,7 +102,7 @@ def _write_content(
             writer.add(provider.export_archive(cid), report)
             done += 1
         except ClientError as error:
-            failures.append((cid, error))
+            failures.append((cid, exit_codes.describe(error)))
     return done, failures
 
 
