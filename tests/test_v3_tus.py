@@ -314,6 +314,18 @@ def test_old_uploads_are_swept(fresh, monkeypatch):
     assert fresh("HEAD", location).status == 404
 
 
+def test_an_upload_that_another_node_is_making_is_not_swept(fresh, monkeypatch):
+    fresh.create(1)
+    folder = fresh.node.repository.path / "uploads" / "0a7f4c1e-0000-4000-8000-000000000000"
+    folder.mkdir()
+    monkeypatch.setattr(tus, "MAX_UPLOADS", 1)
+    assert fresh.create(1).status == 503  # after it has looked for old uploads
+    assert folder.exists()
+    os.utime(folder, (0, 0))
+    fresh.create(1)
+    assert not folder.exists()
+
+
 @pytest.mark.parametrize("days", [-2, 2])
 def test_a_clock_that_is_set_sweeps_no_upload(fresh, monkeypatch, days):
     real = time.time

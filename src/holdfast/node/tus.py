@@ -474,11 +474,14 @@ def is_old(path: Path) -> bool:
 
 def expiry(path: Path) -> float:
     """Return when the upload in the folder `path` will be removed."""
-    times = [0.0]
+    times = []
     for name in (STATE, PROGRESS, DONE):
         with suppress(OSError):
             times.append((path / name).lstat().st_mtime)
-    return max(times) + KEPT_SECONDS
+    if not times:  # another node may be making it just now
+        with suppress(OSError):
+            times.append(path.lstat().st_mtime)
+    return max(times, default=0.0) + KEPT_SECONDS
 
 
 # Uploads in several requests: the tus protocol, version 1.0.0, with three of its extensions.
