@@ -4,7 +4,7 @@
 memory      the constants below; the links of a walk are MAX_PENDING in `unixfs.walks`
 disk        `max_unverified_bytes` of the configuration and MAX_RAW, by `SizeLimit`
 time        `timeouts` of the configuration; `_async.reads.state` checks them
-the reply   bytes that are not content: `protocol.overhead`, for every request
+the reply   bytes that are not content: `Overhead` in `protocol.http`, for every request
 ==========  =========================================================================
 """
 
