@@ -298,6 +298,7 @@ def test_pin_list(node):
     page = listed(pageLimit="3", pageOffset="2")["rows"]
     assert [row["ipfs_pin_hash"] for row in page] == [cids[9], cids[8], cids[7]]
     assert listed(cid=cids[3])["count"] == 1
+    assert listed(cid="")["count"] == 0  # an empty variable in a script selects no pin
     assert listed(hashContains=cids[3][10:30])["count"] == 1
     assert listed(**{"metadata[name]": "item 1"})["count"] == 3
     assert listed(pinSizeMin="13")["count"] == 2
@@ -343,6 +344,7 @@ def test_pin_list(node):
         {"metadata[keyvalues]": "nonsense"},
         {"metadata[keyvalues]": "[" * 5000},
         {"metadata[keyvalues]": "[]"},
+        {"metadata[keyvalues]": ""},
         {"metadata[keyvalues]": "null"},
         {"metadata[keyvalues]": '{"a": 1}'},
         {"metadata[keyvalues]": '{"a": {"value": 1, "op": "drop table"}}'},

@@ -326,20 +326,22 @@ SIZES: Final = {"size_min": "pinSizeMin", "size_max": "pinSizeMax"}
 
 def read_query(parameters: Mapping[str, str]) -> PinQuery:
     """Return the query of a list; raise a `Refusal` if a parameter is invalid."""
-    fields: dict[str, Any] = {}
-    for names, read in ((TEXTS, short_text), (TIMES, parse_time), (SIZES, whole_number)):
+    # A filter that is empty, because of an empty variable say, must not select all pins.
+    fields: dict[str, Any] = {
+        field: short_text(parameters[name], name)
+        for field, name in TEXTS.items()
+        if name in parameters
+    }
+    for names, read in ((TIMES, parse_time), (SIZES, whole_number)):
         for field, name in names.items():
             fields[field] = read_parameter(parameters, name, read)
-    matches = read_parameter(
-        parameters,
-        "metadata[keyvalues]",
-        lambda text, what: keyvalues_matcher(json_value(text, what)),
-    )
+    conditions = parameters.get("metadata[keyvalues]")
+    if conditions is not None:
+        fields["matches"] = keyvalues_matcher(json_value(conditions, "metadata[keyvalues]"))
     limit = read_parameter(parameters, "pageLimit", page_size)
     return PinQuery(
         **fields,
         held=choice(parameters, "status", STATUSES, "all"),
-        matches=matches,
         sort=choice(parameters, "sortBy", SORTS, "date_pinned"),
         descending=choice(parameters, "sortOrder", ORDERS, "DESC"),
         limit=DEFAULT_PAGE if limit is None else limit,
