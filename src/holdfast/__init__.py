@@ -10,76 +10,43 @@ Example:
 
 from typing import TYPE_CHECKING
 
-from holdfast._version import __version__
+from holdfast._version import __version__ as __version__
 from holdfast.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from holdfast import errors
-    from holdfast._async.client import AsyncClient
-    from holdfast._async.content_file import AsyncContentFile
-    from holdfast._async.contract import AsyncStorageProvider
-    from holdfast._async.outcomes import AsyncOutcomes
-    from holdfast._async.providers.base import AsyncBaseProvider
-    from holdfast._async.providers.local import AsyncLocalProvider
-    from holdfast._async.providers.pinning import AsyncPinProvider
-    from holdfast._sync.client import Client
-    from holdfast._sync.content_file import ContentFile
-    from holdfast._sync.contract import StorageProvider
-    from holdfast._sync.outcomes import Outcomes
-    from holdfast._sync.providers.base import BaseProvider
-    from holdfast._sync.providers.local import LocalProvider
-    from holdfast._sync.providers.pinning import PinProvider
-    from holdfast.config import ClientConfig, Retries, Timeouts
-    from holdfast.config.settings_files import connections
-    from holdfast.events import Event
-    from holdfast.records import (
-        ClientMessage,
-        ClientRecord,
-        Copied,
-        Entry,
-        Outcome,
-        Pin,
-        StoreOptions,
-    )
-    from holdfast.sources.blob import Blob
-    from holdfast.sources.local_cids import compute_cid, verify
-
-__all__ = [
-    "AsyncBaseProvider",
-    "AsyncClient",
-    "AsyncContentFile",
-    "AsyncLocalProvider",
-    "AsyncOutcomes",
-    "AsyncPinProvider",
-    "AsyncStorageProvider",
-    "BaseProvider",
-    "Blob",
-    "Client",
-    "ClientConfig",
-    "ClientMessage",
-    "ClientRecord",
-    "ContentFile",
-    "Copied",
-    "Entry",
-    "Event",
-    "LocalProvider",
-    "Outcome",
-    "Outcomes",
-    "Pin",
-    "PinProvider",
-    "Retries",
-    "StorageProvider",
-    "StoreOptions",
-    "Timeouts",
-    "__version__",
-    "compute_cid",
-    "connections",
-    "errors",
-    "verify",
-]
+    from holdfast import errors as errors
+    from holdfast._async.client import AsyncClient as AsyncClient
+    from holdfast._async.content_file import AsyncContentFile as AsyncContentFile
+    from holdfast._async.contract import AsyncStorageProvider as AsyncStorageProvider
+    from holdfast._async.outcomes import AsyncOutcomes as AsyncOutcomes
+    from holdfast._async.providers.base import AsyncBaseProvider as AsyncBaseProvider
+    from holdfast._async.providers.local import AsyncLocalProvider as AsyncLocalProvider
+    from holdfast._async.providers.pinning import AsyncPinProvider as AsyncPinProvider
+    from holdfast._sync.client import Client as Client
+    from holdfast._sync.content_file import ContentFile as ContentFile
+    from holdfast._sync.contract import StorageProvider as StorageProvider
+    from holdfast._sync.outcomes import Outcomes as Outcomes
+    from holdfast._sync.providers.base import BaseProvider as BaseProvider
+    from holdfast._sync.providers.local import LocalProvider as LocalProvider
+    from holdfast._sync.providers.pinning import PinProvider as PinProvider
+    from holdfast.config import ClientConfig as ClientConfig
+    from holdfast.config import Retries as Retries
+    from holdfast.config import Timeouts as Timeouts
+    from holdfast.config.settings_files import connections as connections
+    from holdfast.events import Event as Event
+    from holdfast.records import ClientMessage as ClientMessage
+    from holdfast.records import ClientRecord as ClientRecord
+    from holdfast.records import Copied as Copied
+    from holdfast.records import Entry as Entry
+    from holdfast.records import Outcome as Outcome
+    from holdfast.records import Pin as Pin
+    from holdfast.records import StoreOptions as StoreOptions
+    from holdfast.sources.blob import Blob as Blob
+    from holdfast.sources.local_cids import compute_cid as compute_cid
+    from holdfast.sources.local_cids import verify as verify
 
 if not TYPE_CHECKING:  # which knows the names from above
-    __getattr__, __dir__ = lazy_names(
+    __getattr__, __dir__, __all__ = lazy_names(
         __name__,
         {
             "_async.client": "AsyncClient",
@@ -97,5 +64,5 @@ if not TYPE_CHECKING:  # which knows the names from above
             "sources.blob": "Blob",
             "sources.local_cids": "compute_cid verify",
         },
-        __all__,
+        "__version__",
     )

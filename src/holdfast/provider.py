@@ -6,64 +6,38 @@ of `StorageProvider` works too. Every provider should pass the tests in
 `holdfast.testing.ProviderTests` and `AsyncProviderTests`.
 """
 
-from holdfast._async.content_file import AsyncRanges
-from holdfast._async.contract import AsyncStorageProvider
-from holdfast._async.providers.base import AsyncBaseProvider, Content
-from holdfast._async.providers.wrapping import AsyncWrappingProvider
-from holdfast._async.reads.reader import (
-    AsyncBlockReader,
-    AsyncEntryPages,
-    AsyncReader,
-    AsyncWrappingReader,
-)
-from holdfast._sync.content_file import Ranges
-from holdfast._sync.contract import StorageProvider
-from holdfast._sync.providers.base import BaseProvider
-from holdfast._sync.providers.wrapping import WrappingProvider
-from holdfast._sync.reads.reader import BlockReader, EntryPages, Reader, WrappingReader
-from holdfast.calls import Call
-from holdfast.content.cid import CID
-from holdfast.content.reference import Reference
-from holdfast.records import Added, Entry, Pin, PinFilter, PinInfo
-from holdfast.sinks.sinks import BytesReader, Finish, Sink, spool
-from holdfast.sources.archive_sources import ArchiveSource
-from holdfast.sources.folder_source import FolderSource, plain_progress
-from holdfast.sources.sources import Progress, Source, WrappingSource
-
-__all__ = [
-    "CID",
-    "Added",
-    "ArchiveSource",
-    "AsyncBaseProvider",
-    "AsyncBlockReader",
-    "AsyncEntryPages",
-    "AsyncRanges",
-    "AsyncReader",
-    "AsyncStorageProvider",
-    "AsyncWrappingProvider",
-    "AsyncWrappingReader",
-    "BaseProvider",
-    "BlockReader",
-    "BytesReader",
-    "Call",
-    "Content",
-    "Entry",
-    "EntryPages",
-    "Finish",
-    "FolderSource",
-    "Pin",
-    "PinFilter",
-    "PinInfo",
-    "Progress",
-    "Ranges",
-    "Reader",
-    "Reference",
-    "Sink",
-    "Source",
-    "StorageProvider",
-    "WrappingProvider",
-    "WrappingReader",
-    "WrappingSource",
-    "plain_progress",
-    "spool",
-]
+from holdfast._async.content_file import AsyncRanges as AsyncRanges
+from holdfast._async.contract import AsyncStorageProvider as AsyncStorageProvider
+from holdfast._async.providers.base import AsyncBaseProvider as AsyncBaseProvider
+from holdfast._async.providers.base import Content as Content
+from holdfast._async.providers.wrapping import AsyncWrappingProvider as AsyncWrappingProvider
+from holdfast._async.reads.reader import AsyncBlockReader as AsyncBlockReader
+from holdfast._async.reads.reader import AsyncEntryPages as AsyncEntryPages
+from holdfast._async.reads.reader import AsyncReader as AsyncReader
+from holdfast._async.reads.reader import AsyncWrappingReader as AsyncWrappingReader
+from holdfast._sync.content_file import Ranges as Ranges
+from holdfast._sync.contract import StorageProvider as StorageProvider
+from holdfast._sync.providers.base import BaseProvider as BaseProvider
+from holdfast._sync.providers.wrapping import WrappingProvider as WrappingProvider
+from holdfast._sync.reads.reader import BlockReader as BlockReader
+from holdfast._sync.reads.reader import EntryPages as EntryPages
+from holdfast._sync.reads.reader import Reader as Reader
+from holdfast._sync.reads.reader import WrappingReader as WrappingReader
+from holdfast.calls import Call as Call
+from holdfast.content.cid import CID as CID
+from holdfast.content.reference import Reference as Reference
+from holdfast.records import Added as Added
+from holdfast.records import Entry as Entry
+from holdfast.records import Pin as Pin
+from holdfast.records import PinFilter as PinFilter
+from holdfast.records import PinInfo as PinInfo
+from holdfast.sinks.sinks import BytesReader as BytesReader
+from holdfast.sinks.sinks import Finish as Finish
+from holdfast.sinks.sinks import Sink as Sink
+from holdfast.sinks.sinks import spool as spool
+from holdfast.sources.archive_sources import ArchiveSource as ArchiveSource
+from holdfast.sources.folder_source import FolderSource as FolderSource
+from holdfast.sources.folder_source import plain_progress as plain_progress
+from holdfast.sources.sources import Progress as Progress
+from holdfast.sources.sources import Source as Source
+from holdfast.sources.sources import WrappingSource as WrappingSource

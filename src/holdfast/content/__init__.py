@@ -16,37 +16,24 @@ from typing import TYPE_CHECKING
 from holdfast.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from holdfast.content.blocks import check_block, inline_block
-    from holdfast.content.car import CarReader, write_car
-    from holdfast.content.cid import CID
-    from holdfast.content.codecs import links_of
-    from holdfast.content.profiles import PROFILES, Profile
-    from holdfast.content.reference import Reference
-    from holdfast.content.unixfs.body import BodyProof
-    from holdfast.content.unixfs.directories import build_directory
-    from holdfast.content.unixfs.files import FileImporter
-    from holdfast.content.unixfs.walks import DirectoryWalk, FileWalk, PathWalk
-
-__all__ = [
-    "CID",
-    "PROFILES",
-    "BodyProof",
-    "CarReader",
-    "DirectoryWalk",
-    "FileImporter",
-    "FileWalk",
-    "PathWalk",
-    "Profile",
-    "Reference",
-    "build_directory",
-    "check_block",
-    "inline_block",
-    "links_of",
-    "write_car",
-]
+    from holdfast.content.blocks import check_block as check_block
+    from holdfast.content.blocks import inline_block as inline_block
+    from holdfast.content.car import CarReader as CarReader
+    from holdfast.content.car import write_car as write_car
+    from holdfast.content.cid import CID as CID
+    from holdfast.content.codecs import links_of as links_of
+    from holdfast.content.profiles import PROFILES as PROFILES
+    from holdfast.content.profiles import Profile as Profile
+    from holdfast.content.reference import Reference as Reference
+    from holdfast.content.unixfs.body import BodyProof as BodyProof
+    from holdfast.content.unixfs.directories import build_directory as build_directory
+    from holdfast.content.unixfs.files import FileImporter as FileImporter
+    from holdfast.content.unixfs.walks import DirectoryWalk as DirectoryWalk
+    from holdfast.content.unixfs.walks import FileWalk as FileWalk
+    from holdfast.content.unixfs.walks import PathWalk as PathWalk
 
 if not TYPE_CHECKING:  # which knows the names from above
-    __getattr__, __dir__ = lazy_names(
+    __getattr__, __dir__, __all__ = lazy_names(
         __name__,
         {
             "content.blocks": "check_block inline_block",
@@ -60,5 +47,4 @@ if not TYPE_CHECKING:  # which knows the names from above
             "content.unixfs.files": "FileImporter",
             "content.unixfs.walks": "DirectoryWalk FileWalk PathWalk",
         },
-        __all__,
     )

@@ -17,37 +17,22 @@ from typing import TYPE_CHECKING
 from holdfast.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from holdfast.node.settings import NodeToken
-    from holdfast.testing._async.provider_tests import AsyncProviderTests
-    from holdfast.testing._sync.provider_tests import ProviderTests
-    from holdfast.testing.faults import Part
-    from holdfast.testing.running_nodes import RunningNode, running_node
-    from holdfast.testing.scripted_server import (
-        Recorded,
-        Script,
-        Scripted,
-        ScriptedServer,
-        forward_to,
-    )
-
-__all__ = [
-    "AsyncProviderTests",
-    "NodeToken",
-    "Part",
-    "ProviderTests",
-    "Recorded",
-    "RunningNode",
-    "Script",
-    "Scripted",
-    "ScriptedServer",
-    "forward_to",
-    "running_node",
-]
+    from holdfast.node.settings import NodeToken as NodeToken
+    from holdfast.testing._async.provider_tests import AsyncProviderTests as AsyncProviderTests
+    from holdfast.testing._sync.provider_tests import ProviderTests as ProviderTests
+    from holdfast.testing.faults import Part as Part
+    from holdfast.testing.running_nodes import RunningNode as RunningNode
+    from holdfast.testing.running_nodes import running_node as running_node
+    from holdfast.testing.scripted_server import Recorded as Recorded
+    from holdfast.testing.scripted_server import Script as Script
+    from holdfast.testing.scripted_server import Scripted as Scripted
+    from holdfast.testing.scripted_server import ScriptedServer as ScriptedServer
+    from holdfast.testing.scripted_server import forward_to as forward_to
 
 # pytest loads this package with the plugin in every run of any tests, the node needs the extra
 # `node`, and the tests of providers need pytest.
 if not TYPE_CHECKING:  # which knows the names from above
-    __getattr__, __dir__ = lazy_names(
+    __getattr__, __dir__, __all__ = lazy_names(
         __name__,
         {
             "node.settings": "NodeToken",
@@ -56,5 +41,4 @@ if not TYPE_CHECKING:  # which knows the names from above
             "testing.running_nodes": "RunningNode running_node",
             "testing.scripted_server": "Recorded Script Scripted ScriptedServer forward_to",
         },
-        __all__,
     )
