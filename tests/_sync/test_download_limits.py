@@ -18,9 +18,13 @@ from holdfast.content import dag_pb
 from holdfast.content.cid import CID
 from holdfast.content.dag_pb import Link
 from holdfast.content.profiles import UNIXFS_V0_2015, UNIXFS_V1_2025
+from holdfast.content.reference import Reference
 from holdfast.content.unixfs import data
 from holdfast.disk import disk_space
+from holdfast.disk.disk_space import DiskSpace
 from holdfast.errors import TooLargeError, UnprovenError, VerificationError
+from holdfast.sinks.entries import Usage
+from holdfast.sinks.work_folder import PartFile, WorkFolder
 from holdfast.testing import Scripted, ScriptedServer
 from tests._sync.test_verified import GATEWAYS, bomb
 from tests.attackers import Attacker
@@ -170,6 +174,26 @@ def test_all_files_of_a_folder_count(tmp_path):
                 to = tmp_path / "-".join(kinds_served)
                 client.download_folder(root, to, max_bytes=size)
                 shutil.rmtree(to)
+
+
+def test_files_that_are_too_much_at_the_same_time_are_all_closed_and_removed(tmp_path):
+    """Without one of them, the other is still too much."""
+    work = WorkFolder(tmp_path / "copy", Reference.parse(raw_cid(b"")))
+    work.open()
+    usage = Usage(DiskSpace(tmp_path), max_bytes=9)
+    files = [PartFile(work, (n,), CID.of_raw(b""), usage, continues=False) for n in ("a", "b")]
+    for file in files:
+        file.open()
+    for file in files:
+        with pytest.raises(TooLargeError):
+            file.write(bytes(10))
+    for file in files:
+        opened = file.read_all()
+        file.discard()
+        assert opened.closed
+    assert nothing_in(work.path / "parts")
+    assert (usage.size, usage.written) == (0, 0)
+    work.close()
 
 
 def test_a_folder_with_a_vast_file_is_refused_by_the_root_of_the_file(tmp_path):

@@ -360,6 +360,11 @@ class _Directory(NamedTuple):
         self.counter.add_directory(entry.cid)
         self.folders.add(entry)
 
+    def close(self) -> None:
+        """Remove the entries."""
+        self.waiting.close()
+        self.folders.close()
+
 
 class AsyncFolderFetcher:
     """Fetches a directory and those below it into a work folder."""
@@ -388,8 +393,7 @@ class AsyncFolderFetcher:
                 await self.fetch((*path, folder.name), folder.cid)
             counter.leave()
         finally:
-            await run_blocking(waiting.close)
-            await run_blocking(folders.close)
+            await run_blocking(directory.close)
 
     async def _check_space(self, declared: int) -> None:
         """Raise `OSError` if the disk has no space for all that the root declares.

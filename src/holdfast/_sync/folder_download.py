@@ -356,6 +356,11 @@ class _Directory(NamedTuple):
         self.counter.add_directory(entry.cid)
         self.folders.add(entry)
 
+    def close(self) -> None:
+        """Remove the entries."""
+        self.waiting.close()
+        self.folders.close()
+
 
 class FolderFetcher:
     """Fetches a directory and those below it into a work folder."""
@@ -384,8 +389,7 @@ class FolderFetcher:
                 self.fetch((*path, folder.name), folder.cid)
             counter.leave()
         finally:
-            run_blocking(waiting.close)
-            run_blocking(folders.close)
+            run_blocking(directory.close)
 
     def _check_space(self, declared: int) -> None:
         """Raise `OSError` if the disk has no space for all that the root declares.

@@ -67,11 +67,16 @@ class Usage:
             raise refused(path[-3:], why, errno.ENAMETOOLONG)
 
     def add_bytes(self, size: int, written: int) -> None:
-        """Count more bytes that files have, and more that are about to be written."""
+        """Count more bytes that files have, and more that are about to be written.
+
+        Negative numbers take bytes back, which never raises an error.
+        """
         with self.lock:
             self.size += size
             self.written += written
             left = self.size - self.written
+        if size <= 0 and written <= 0:
+            return
         check_limit(self.size, self._max_bytes)
         if self.size > MAX_BYTES:
             raise MalformedError(

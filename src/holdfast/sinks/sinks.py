@@ -377,6 +377,7 @@ class TargetSink(Sink):
             self._file.open()
             is_open = True
         if not is_open:
+            self._file.discard()
             self._file = PendingFile(self._target)
             self._file.open()
         if self._file.folder.stat().st_dev != self._file.target.parent.stat().st_dev:
