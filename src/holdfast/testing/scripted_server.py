@@ -160,9 +160,8 @@ class Recorded:
 class RequestReader:
     """Reads the requests of a connection, and keeps the raw bytes."""
 
-    def __init__(self, connection: socket.socket) -> None:
-        self.connection = connection
-        self._buffer = bytearray()
+    def __init__(self, file: Any) -> None:
+        self._file = file
         self._raw = bytearray()
 
     def read_head(self) -> Recorded | None:
@@ -195,42 +194,27 @@ class RequestReader:
 
     def _chunked(self) -> bytes:
         body = bytearray()
-        while size := int(self._exactly_line(), 16):
+        while size := int(self._line() or b"0", 16):
             body += self._exactly(size)
             self._exactly(2)
         self._exactly(2)
         return bytes(body)
 
-    def _exactly_line(self) -> bytes:
-        line = self._line()
-        if not line:
-            raise ConnectionError("the request ended early")
-        return line
-
     def _line(self) -> bytes:
-        while b"\r\n" not in self._buffer:
-            if not self._fill():
+        line = b""
+        while not line.endswith(b"\r\n"):
+            if not (piece := self._file.readline()):
                 return b""
-        line = bytes(self._buffer[: self._buffer.index(b"\r\n")])
-        self._drop(len(line) + 2)
-        return line
+            line += piece
+            self._raw += piece
+        return line[:-2]
 
     def _exactly(self, size: int) -> bytes:
-        while len(self._buffer) < size:
-            if not self._fill():
-                raise ConnectionError("the request ended early")
-        data = bytes(self._buffer[:size])
-        self._drop(size)
+        data: bytes = self._file.read(size)
+        self._raw += data
+        if len(data) < size:
+            raise ConnectionError("the request ended early")
         return data
-
-    def _fill(self) -> bool:
-        data = self.connection.recv(RECEIVE_SIZE)
-        self._buffer += data
-        return bool(data)
-
-    def _drop(self, size: int) -> None:
-        self._raw += self._buffer[:size]
-        del self._buffer[:size]
 
 
 # Header fields of one connection, which are not forwarded.
@@ -361,9 +345,10 @@ class ScriptedServer:
             self._open.add(connection)
             self.connections += 1
         try:
-            reader = RequestReader(connection)
-            while self._exchange(reader):
-                pass
+            with connection.makefile("rb", RECEIVE_SIZE) as file:
+                reader = RequestReader(file)
+                while self._exchange(connection, reader):
+                    pass
         except OSError:
             pass  # the client closed the connection
         except Exception as error:  # noqa: BLE001 - raised when the server is closed
@@ -373,7 +358,7 @@ class ScriptedServer:
                 self._open.discard(connection)
             connection.close()
 
-    def _exchange(self, reader: RequestReader) -> bool:
+    def _exchange(self, connection: socket.socket, reader: RequestReader) -> bool:
         """Read one request and reply; return whether the connection can be used again."""
         head = reader.read_head()
         if head is None:
@@ -390,7 +375,7 @@ class ScriptedServer:
         first, rest = reply.head_and_body()
         # A reply to HEAD has no body, whatever its Content-Length.
         data = first if head.method == "HEAD" else first + rest
-        return self._send(reader.connection, reply, data)
+        return self._send(connection, reply, data)
 
     def _scripted(self, request: Recorded) -> Scripted:
         if self._script is None:
