@@ -58,6 +58,14 @@ def disk(folder: Path, options: str) -> Iterator[Path]:
         unmount(folder)
 
 
+def fill_up(folder: Path, free: int = 0) -> Path:
+    """Use up the disk of a folder but for `free` bytes, as another program would; the file."""
+    status = os.statvfs(folder)
+    filler = folder / "filler"
+    filler.write_bytes(bytes(status.f_bavail * status.f_frsize - free))
+    return filler
+
+
 def pending_download(cache: Path, cid: str, data: bytes) -> PendingFile:
     """The open file of a download to `copy` beside the cache folder, with its first bytes."""
     cache.parent.mkdir(parents=True, exist_ok=True)

@@ -9,15 +9,17 @@ import os
 import shutil
 import signal
 import sqlite3
-import subprocess
 import sys
 from contextlib import closing
+from itertools import count
 from pathlib import Path
 
 from holdfast.content.cid import CID
 from holdfast.content.profiles import UNIXFS_V1_2025
-from holdfast.repository import Repository
+from holdfast.errors import ClientError
+from holdfast.repository import PinQuery, Repository
 from holdfast.repository.upkeep.checking import UNLISTED
+from tests.support import script_output
 
 # A program that stops in the middle of an upload until it reads a line.
 HALTED_UPLOAD = """
@@ -36,7 +38,6 @@ with Repository(sys.argv[1]) as repository, repository.adding() as adding:
     print(part.cid, flush=True)
 """
 
-ROOT = Path(__file__).parent.parent
 DATABASE, ID = "holdfast.sqlite3", "holdfast.id"
 CONTENTS = {
     "small": b"small",
@@ -67,17 +68,13 @@ def assert_full(folder, pins, *, damage=()):
 
 def pins_in(folder):
     """Read the CIDs of the pins from the database in `folder`, without any code of the store."""
-    database = Path(folder, "holdfast.sqlite3")
-    if not database.exists():
-        return set()
-    connection = sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)
+    address = f"{Path(folder, DATABASE).as_uri()}?mode=ro"
     try:
-        rows = connection.execute("SELECT cid FROM pins WHERE removed IS NULL")
-        return {cid for (cid,) in rows}
-    except sqlite3.OperationalError:  # the store is being made
+        with closing(sqlite3.connect(address, uri=True)) as connection:
+            rows = connection.execute("SELECT cid FROM pins WHERE removed IS NULL")
+            return {cid for (cid,) in rows}
+    except sqlite3.OperationalError:  # there is no store yet, or it is being made
         return set()
-    finally:
-        connection.close()
 
 
 def block_files(folder):
@@ -97,6 +94,56 @@ def change(folder, *statements):
         return [connection.execute(statement).fetchall() for statement in statements]
 
 
+# All that a repository can do with content.
+CALLS = (
+    lambda store, cid: b"".join(store.read(cid)),
+    lambda store, cid: store.block(cid),
+    lambda store, cid: store.has(cid),
+    lambda store, cid: store.pins(PinQuery(held=None)),
+    lambda store, cid: store.pins(PinQuery(sort="name", name_contains="n")),
+    lambda store, cid: store.count_pins(PinQuery(matches=lambda _: True)),
+    lambda store, cid: store.find_pin(cid),
+    lambda store, cid: store.totals(),
+    lambda store, cid: [*store.check(), *store.foreign_files()],
+    lambda store, cid: b"".join(store.export_car(cid)),
+    lambda store, cid: store.pin(cid),
+    lambda store, cid: store.update_pin(cid, name="other"),
+    lambda store, cid: store.add(os.urandom(100), UNIXFS_V1_2025),
+    lambda store, cid: store.add(os.urandom(50_000), UNIXFS_V1_2025),
+    lambda store, cid: store.unpin(cid),
+    lambda store, cid: store.collect_garbage(),
+)
+
+
+def call_all(repository, cid):
+    """Make all calls; return the errors, each of ours and in one line."""
+    errors = []
+    for call in CALLS:
+        try:
+            call(repository, cid)
+        except ClientError as error:
+            assert "\n" not in str(error)  # noqa: PT017
+            errors.append(error)
+    return errors
+
+
+def open_and_call_all(folder, cid):
+    try:
+        with Repository(folder) as repository:
+            return call_all(repository, cid)
+    except ClientError as error:
+        return [error]
+
+
+def snapshot(folder):
+    """What is in a folder, when it was written, and the numbers of its files."""
+    paths = {path: path.stat() for path in [folder, *folder.rglob("*")]}
+    return {
+        path: (status.st_ino, status.st_mtime_ns, path.is_file() and path.read_bytes())
+        for path, status in paths.items()
+    }
+
+
 def damage_page(folder, number, kind="noise"):
     """Damage one page of the database, from which on with "cut"."""
     with (folder / DATABASE).open("r+b") as file:
@@ -111,19 +158,16 @@ def pages_of(folder):
     return (folder / DATABASE).stat().st_size // 4096
 
 
-def _killed_before(step, action):
+def _killed_before(step, action, folder):
     """Run `action` in a child that is killed before its change number `step`; whether it was."""
     child = os.fork()
     if child:
         return os.WIFSIGNALED(os.waitpid(child, 0)[1])
-    count = 0
+    steps = count(1)
 
     def watch(event, _=None):
-        nonlocal count
-        if event in WATCHED or _ is None:
-            count += 1
-            if count == step:
-                os.kill(os.getpid(), signal.SIGKILL)
+        if (event in WATCHED or _ is None) and next(steps) == step:
+            os.kill(os.getpid(), signal.SIGKILL)
 
     connect = sqlite3.connect
 
@@ -135,7 +179,7 @@ def _killed_before(step, action):
     sqlite3.connect = traced
     sys.addaudithook(watch)
     try:
-        action()
+        action(folder)
     except BaseException as error:  # noqa: BLE001 - the parent sees it
         print(repr(error), flush=True)  # noqa: T201
     os._exit(0)
@@ -210,29 +254,19 @@ def _check_collected(folder, pins):
     assert len(block_files(folder)) == 4
 
 
-def _lose_id(folder):
-    (folder / ID).unlink()
-
-
-def _lose(folder):
-    (folder / DATABASE).unlink()
-
-
 SCENARIOS = {
     "create": (None, _create, _check_created),
     "store": (lambda _: None, _store, _check_stored),
     "collect": (_unpin, _collect, _check_collected),
-    "repair-without-id": (_lose_id, _repair, _check_repaired),
-    "repair-lost": (_lose, _repair, _check_files),
+    "repair-without-id": (lambda folder: (folder / ID).unlink(), _repair, _check_repaired),
+    "repair-lost": (lambda folder: (folder / DATABASE).unlink(), _repair, _check_files),
 }
 
 
-def killed_at_all_points(what, folder, stride=1):
+def killed_at_all_points(what, folder, stride):
     """Run this file as a program; how often it killed its child."""
     command = [sys.executable, "-m", "tests.stores", what, str(folder), str(stride)]
-    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603
-    assert result.returncode == 0, result.stderr
-    return int(result.stdout)
+    return script_output(*command, cwd=Path(__file__).parent.parent)
 
 
 def main(what, base, stride):
@@ -243,19 +277,16 @@ def main(what, base, stride):
     if prepare is not None:
         pins = fill(start)
         prepare(start)
-    killed = 0
-    while True:
-        step = 1 + killed * stride
-        folder = base / str(step)
+    for killed in count():
+        folder = base / str(killed)
         if prepare is not None:
             shutil.copytree(start, folder)
-        was_killed = _killed_before(step, lambda folder=folder: action(folder))
+        was_killed = _killed_before(1 + killed * stride, action, folder)
         verify(folder, pins)
         shutil.rmtree(folder)
         if not was_killed:
-            break
-        killed += 1
-    print(killed)  # noqa: T201
+            print(killed)  # noqa: T201
+            return
 
 
 if __name__ == "__main__":

@@ -2,32 +2,24 @@
 
 import hashlib
 import os
-import signal
-import subprocess
-import sys
-import textwrap
 
 import pytest
 
 from holdfast.content.car import write_car
-from holdfast.content.cid import CID, RAW
+from holdfast.content.cid import CID, DAG_PB, RAW
 from holdfast.content.profiles import UNIXFS_V0_2015, UNIXFS_V1_2025
 from holdfast.errors import MalformedError, UnprovenError, VerificationError
 from holdfast.repository import Repository, adding, dags
 from tests.commands import Commands
 from tests.content import Blocks
 from tests.dags import Dag
+from tests.programs import start_program
 
 CONTENT = hashlib.shake_128(b"tree").digest(2_000_000)
 ROOT, BLOCKS = Blocks.of_file(CONTENT, UNIXFS_V0_2015)
 ARCHIVE = b"".join(write_car([ROOT], BLOCKS.items()))
 SHA1 = CID(1, RAW, 0x11, hashlib.sha1(b"hello", usedforsecurity=False).digest())
 UNSUPPORTED = (SHA1, b"hello")
-
-
-@pytest.fixture
-def tmp_path(memory_folder):
-    return memory_folder
 
 
 def stored(repository):
@@ -75,6 +67,9 @@ def car(roots, blocks):
 def broken_archives():
     blocks, missing = [*BLOCKS.items()], CID.of_raw(b"no")
     first, *_, second = (pair for pair in blocks if len(pair[1]) > 100_000)
+    dag = Dag()
+    cbor = dag.put(0x71, b"\xa1aa\xd8*X%\x00" + bytes(first[0]))  # with a link
+    broken = dag.put(DAG_PB, b"\xff\xff")
 
     return {
         "cut off": ARCHIVE[:-1],
@@ -85,6 +80,9 @@ def broken_archives():
         "a missing root": car([missing], blocks),
         "one root of two is missing": car([ROOT, missing], blocks),
         "no root": car([], blocks),
+        "links that we cannot read": car([cbor], [*dag.blocks.items(), *blocks]),
+        "a block that cannot be read": car([broken], dag.blocks.items()),
+        "no archive": b"nonsense",
     }
 
 
@@ -123,18 +121,14 @@ def test_what_others_need_survives_an_archive_that_cannot_be_pinned(tmp_path):
         assert b"".join(other.read(ROOT)) == CONTENT
 
 
-class Stopped(KeyboardInterrupt):
-    """As by Ctrl-C, in the middle of an archive."""
-
-
 @pytest.mark.usefixtures("small_batches")
 def test_an_interrupted_archive_leaves_no_blocks(tmp_path):
     def pieces():
         yield ARCHIVE[:1_200_000]
-        raise Stopped
+        raise KeyboardInterrupt
 
     with Repository(tmp_path) as repository:
-        with pytest.raises(Stopped):
+        with pytest.raises(KeyboardInterrupt):
             repository.import_car(pieces())
         assert stored(repository) == (0, 0, 0)
 
@@ -155,12 +149,9 @@ repository.import_car(pieces())
 
 def test_a_killed_archive_is_collected(tmp_path):
     (tmp_path / "car").write_bytes(ARCHIVE[:-1])
-    command = [sys.executable, "-c", textwrap.dedent(KILLED), tmp_path / "store", tmp_path / "car"]
-    with subprocess.Popen(  # noqa: S603 - ours
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as process:
-        assert process.stdout.readline() == b"half\n"
-        process.send_signal(signal.SIGKILL)
+    with start_program(KILLED, tmp_path / "store", tmp_path / "car") as process:
+        assert process.stdout.readline() == "half\n"
+        process.kill()
     with Repository(tmp_path / "store") as repository:
         assert stored(repository)[0] > 0
         repository.collect_garbage()
@@ -205,7 +196,7 @@ def test_a_forked_child_discards_nothing_of_its_parents_import(tmp_path):
         yield ARCHIVE[:1_200_000]
         child = os.fork()
         if child == 0:
-            raise Stopped
+            raise KeyboardInterrupt
         os.waitpid(child, 0)
         yield ARCHIVE[1_200_000:]
 

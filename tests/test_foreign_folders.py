@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 import time
 
 import pytest
@@ -12,6 +11,7 @@ from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.disk.folders import Folder
 from holdfast.errors import ConfigError
 from holdfast.repository import Repository
+from tests.programs import run_program
 
 LARGE = b"x" * 50_000
 OLD = time.time() - 30 * 24 * 3600
@@ -27,11 +27,6 @@ def old_file(path, data=b"precious"):
 
 def contents(folder):
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
-@pytest.fixture
-def tmp_path(memory_folder):
-    return memory_folder
 
 
 @pytest.fixture
@@ -93,30 +88,23 @@ def test_linked_blocks_are_not_collected(commands, tmp_path):
 @pytest.mark.parametrize("field", ["path", "cache_path"])
 def test_a_project_chooses_no_folder_and_the_user_does(commands, field):
     (commands.folder / "holdfast.toml").write_text(f'{field} = "store"\n')
-    variable = f"HOLDFAST_{field.upper()}"
+    variable, own = f"HOLDFAST_{field.upper()}", "/own"
     code, lines = commands.failure("list")
     assert code == 3
     assert f"{field} is not allowed in a project's file" in lines[0]
     assert variable in lines[0]
     # What the error advises works, with the project's file as it is.
-    own = commands.folder.parent / "own"
-    assert commands.json("config", **{variable: str(own)})[field]["value"] == str(own)
+    assert commands.json("config", **{variable: own})[field]["value"] == own
     commands.user_file.parent.mkdir(parents=True)
     commands.user_file.write_text(f'{field} = "{own}"\n')
-    shown = commands.json("config")[field]
-    assert shown == {"value": str(own), "source": str(commands.user_file)}
+    assert commands.json("config")[field] == {"value": own, "source": str(commands.user_file)}
     assert not (commands.folder / "store").exists()
 
 
 def test_a_project_does_not_set_the_limit_of_unverified_bytes(commands):
     (commands.folder / "holdfast.toml").write_text("max_unverified_bytes = 9\n")
     code, lines = commands.failure("store", "1")
-    assert code == 3
-    assert "max_unverified_bytes" in lines[0]
-    (commands.folder / "holdfast.toml").unlink()
-    shown = commands.json("config", HOLDFAST_MAX_UNVERIFIED_BYTES="9")
-    told = {"value": 9, "source": "HOLDFAST_MAX_UNVERIFIED_BYTES"}
-    assert shown["max_unverified_bytes"] == told
+    assert (code, "max_unverified_bytes is not allowed" in lines[0]) == (3, True)
 
 
 # Below the root nothing is followed.
@@ -168,11 +156,9 @@ def test_a_link_in_the_place_of_a_block_is_not_read(tmp_path):
         cid = CID.parse(pin.cid)
         path = repository._files.path(bytes(cid))
         outside = old_file(tmp_path / "outside", LARGE)
-        for kind in ("link", "pipe", "folder"):
+        for make in (lambda: path.symlink_to(outside), lambda: os.mkfifo(path), path.mkdir):
             path.unlink()
-            {"link": lambda: path.symlink_to(outside), "pipe": lambda: os.mkfifo(path)}.get(
-                kind, path.mkdir
-            )()
+            make()
             with pytest.raises(ConfigError, match="not a regular file"):
                 repository.block(cid)
             with pytest.raises(ConfigError, match="not a regular file"):
@@ -182,7 +168,7 @@ def test_a_link_in_the_place_of_a_block_is_not_read(tmp_path):
             repository.unpin(cid)
             repository.collect_garbage()
             assert os.path.lexists(path)
-            path.rmdir() if kind == "folder" else path.unlink()
+            path.rmdir() if path.is_dir() else path.unlink()
             repository.add(LARGE, UNIXFS_V1_2025)
         assert outside.read_bytes() == LARGE
 
@@ -232,7 +218,7 @@ from holdfast import Client
 from holdfast.errors import ConfigError
 with Client.init(path=tempfile.mkdtemp()) as client:
     client.store(1)  # what it imports may lie in a folder that is root's alone
-os.setuid(int(sys.argv[2]))
+os.setuid(65534)
 try:
     with Client.init(path=sys.argv[1]) as client:
         client.store(1)
@@ -262,14 +248,7 @@ def test_a_folder_of_root_that_all_may_write_to_is_refused(public_folder):
     store = public_folder / "store"
     store.mkdir()
     store.chmod(0o777)
-    result = subprocess.run(  # noqa: S603
-        [sys.executable, "-c", OPEN_AS, str(store), "65534"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert result.stderr == ""
-    assert "belongs to another user" in result.stdout
+    assert "belongs to another user" in run_program(OPEN_AS, store)
     assert list(store.iterdir()) == []
 
 

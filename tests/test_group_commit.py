@@ -7,21 +7,22 @@ import json
 import os
 import sqlite3
 import threading
-import time
 from contextlib import closing, suppress
 
 import pytest
 
 from holdfast.content.cid import CID
 from holdfast.content.profiles import UNIXFS_V1_2025
-from holdfast.errors import VerificationError
+from holdfast.errors import ClientClosedError, VerificationError
 from holdfast.node.service import StoreQueue
 from holdfast.repository import Repository
 from holdfast.repository.adding import NewPin, pin_together
 from holdfast.repository.database import group_commit
 from holdfast.repository.database.group_commit import Change, GroupCommit
 from holdfast.repository.rows import STATEMENT_ROWS
+from tests.disks import fill_up
 from tests.node_process import node_process
+from tests.support import wait_until
 
 AT_ONCE = 16
 
@@ -42,13 +43,6 @@ def document(number, size=100):
     return f"document {number} ".encode() + bytes(size)
 
 
-def wait_for(is_true):
-    deadline = time.monotonic() + 30
-    while not is_true():
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
-
-
 def run_at_once(repository, works, meanwhile=lambda: None):
     """Run each work on a thread, all while nobody can write; what each returned or raised."""
     outcomes = {}
@@ -66,7 +60,7 @@ def run_at_once(repository, works, meanwhile=lambda: None):
             threads.append(threading.Thread(target=run, args=(number, work)))
             threads[-1].start()
             # The first one leads and has its group: it waits for the lock. The others wait for it.
-            wait_for(lambda: group._is_busy and len(group._waiting) == len(threads) - 1)
+            wait_until(lambda: group._is_busy and len(group._waiting) == len(threads) - 1)
         meanwhile()
     for thread in threads:
         thread.join()
@@ -84,6 +78,15 @@ def holds(repository, data):
     return repository.find_pin(CID.of_raw(data)) is not None and repository.has(CID.of_raw(data))
 
 
+def new_pins(repository, contents):
+    pins = []
+    for data in contents:
+        adding = repository.adding()
+        adding.put(CID.of_raw(data), data)
+        pins.append(NewPin(adding, CID.of_raw(data), {"name": "a"}))
+    return pins
+
+
 @pytest.mark.parametrize("size", [100, 20_000], ids=["rows", "files"])
 def test_stores_of_several_threads_share_a_transaction(repository, size):
     before = transactions(repository)
@@ -93,13 +96,6 @@ def test_stores_of_several_threads_share_a_transaction(repository, size):
     assert len({pin.id for pin, _ in outcomes}) == AT_ONCE
     assert all(holds(repository, document(number, size)) for number in range(AT_ONCE))
     assert list(repository.check()) == []
-
-
-def test_the_same_content_in_one_group_is_one_pin(repository):
-    work = adds(repository, 1) * 4
-    outcomes = run_at_once(repository, work)
-    assert [existed for _, existed in outcomes].count(True) == 3
-    assert len({pin.id for pin, _ in outcomes}) == 1
 
 
 def test_a_large_group_is_divided(repository, monkeypatch):
@@ -112,32 +108,19 @@ def test_a_large_group_is_divided(repository, monkeypatch):
 @pytest.mark.parametrize("size", [10, 20_000])  # all of them are rows, or one is a file
 @pytest.mark.parametrize("place", range(3))
 def test_a_store_that_fails_does_not_fail_the_others_in_its_group(repository, place, size):
-    pins = []
-    for number in range(3):
-        adding = repository.adding()
-        data = document(number, size if number == 1 else 10)
-        adding.put(CID.of_raw(data), data)
-        about = {"unknown": 1} if number == place else {"name": "good"}
-        pins.append(NewPin(adding, CID.of_raw(data), about))
+    contents = [document(number, size if number == 1 else 10) for number in range(3)]
+    pins = new_pins(repository, contents)
+    pins[place] = NewPin(pins[place].adding, pins[place].cid, {"unknown": 1})
     outcomes = pin_together(pins)
     assert [type(outcome) for outcome in outcomes] == [
         TypeError if number == place else tuple for number in range(3)
     ]
-    found = [repository.find_pin(pin.cid) is not None for pin in pins]
-    assert found == [number != place for number in range(3)]
+    are_pinned = [repository.find_pin(pin.cid) is not None for pin in pins]
+    assert are_pinned == [number != place for number in range(3)]
     # Nothing of it is there, and nothing of it is in the way.
     assert not repository.has(pins[place].cid)
     assert list(repository.check()) == []
     assert list((repository.path / "blocks" / "tmp").iterdir()) == []
-
-
-def new_pins(repository, contents):
-    pins = []
-    for data in contents:
-        adding = repository.adding()
-        adding.put(CID.of_raw(data), data)
-        pins.append(NewPin(adding, CID.of_raw(data), {"name": "a"}))
-    return pins
 
 
 def test_small_stores_take_few_statements(repository):
@@ -153,11 +136,11 @@ def test_small_stores_take_few_statements(repository):
 
 
 def test_the_same_content_in_one_batch_is_one_pin(repository):
-    known, _ = repository.add(document(1), UNIXFS_V1_2025, name="a")
+    pin, _ = repository.add(document(1), UNIXFS_V1_2025, name="a")
     outcomes = pin_together(new_pins(repository, [document(number) for number in (0, 1, 0)]))
     assert [existed for _, existed in outcomes] == [False, True, True]
     assert outcomes[0][0] == outcomes[2][0]
-    assert outcomes[1][0] == known
+    assert outcomes[1][0] == pin
     assert list(repository.check()) == []
 
 
@@ -205,25 +188,18 @@ def test_if_the_commit_fails_all_stores_of_the_group_have_failed(repository, mon
     assert [type(outcome) for outcome in outcomes] == [VerificationError] * 4
     monkeypatch.undo()
     assert repository.pins() == []
-    assert not any(
-        isinstance(each, Exception) for each in run_at_once(repository, adds(repository, 4))
-    )
-
-
-def fill_disk(folder, free):
-    status = os.statvfs(folder)
-    (folder / "filler").write_bytes(bytes(status.f_bavail * status.f_frsize - free))
+    assert {type(outcome) for outcome in run_at_once(repository, adds(repository, 4))} == {tuple}
 
 
 def test_on_a_full_disk_each_store_of_a_group_gets_the_error(small_disk):
     with Repository(small_disk / "store") as repository:
-        kept, _ = repository.add(b"before", UNIXFS_V1_2025)
+        repository.add(b"before", UNIXFS_V1_2025)
         works = adds(repository, 6)
-        outcomes = run_at_once(repository, works, lambda: fill_disk(small_disk, 1 << 19))
+        outcomes = run_at_once(repository, works, lambda: fill_up(small_disk, free=1 << 19))
         assert [getattr(outcome, "errno", None) for outcome in outcomes[1:]] == [errno.ENOSPC] * 5
         (small_disk / "filler").unlink()
-        assert repository.find_pin(CID.parse(kept.cid)) is not None
-        assert not any(isinstance(work(), Exception) for work in works)
+        assert holds(repository, b"before")
+        assert {type(work()) for work in works} == {tuple}
         assert list(repository.check()) == []
 
 
@@ -234,8 +210,7 @@ def test_where_a_group_does_not_fit_on_the_disk_its_stores_are_committed_one_by_
     monkeypatch.setattr(repository._database._space, "is_short", lambda size=0: size > 50_000)
     works = adds(repository, 5, size=15_000)
     before = transactions(repository)
-    outcomes = run_at_once(repository, works)
-    assert not any(isinstance(outcome, Exception) for outcome in outcomes)
+    assert {type(outcome) for outcome in run_at_once(repository, works)} == {tuple}
     assert transactions(repository) == before + len(works)
 
 
@@ -274,7 +249,7 @@ def start(group, count, outcomes):
 
         threads.append(threading.Thread(target=run))
         threads[-1].start()
-        wait_for(lambda: group._is_busy and len(group._waiting) == len(threads) - 1)
+        wait_until(lambda: group._is_busy and len(group._waiting) == len(threads) - 1)
     return threads
 
 
@@ -321,7 +296,7 @@ def test_the_next_thread_leads_if_the_one_whose_turn_it_is_was_interrupted():
             threading.Thread(target=lambda c=change: (group.run([c]), outcomes.append(c.result())))
         )
         threads[-1].start()
-        wait_for(lambda: len(group._waiting) == len(threads))
+        wait_until(lambda: len(group._waiting) == len(threads))
     first = group._waiting[0]
     first.leads = True
     group._leave(first)
@@ -335,8 +310,6 @@ def test_the_next_thread_leads_if_the_one_whose_turn_it_is_was_interrupted():
 
 
 def test_a_forked_child_does_not_wait_for_threads_of_its_parent(repository):
-    if not hasattr(os, "fork"):
-        pytest.skip("no fork")
     group = repository._database._group
     group._is_busy = True
     group._waiting.append(group_commit._Caller([]))
@@ -354,16 +327,19 @@ def test_a_forked_child_does_not_wait_for_threads_of_its_parent(repository):
 
 
 def test_the_node_commits_what_waits_in_one_transaction(repository):
-    async def store_all():
+    async def store_all(count):
         queue = StoreQueue(repository)
-        stores = [queue.add(document(n), UNIXFS_V1_2025, name=str(n)) for n in range(100)]
-        return await asyncio.gather(*stores)
+        stores = [queue.add(document(n), UNIXFS_V1_2025, name=str(n)) for n in range(count)]
+        return await asyncio.gather(*stores, return_exceptions=True)
 
     before = transactions(repository)
-    outcomes = asyncio.run(store_all())
+    outcomes = asyncio.run(store_all(100))
     assert [pin.name for pin, _ in outcomes] == [str(number) for number in range(100)]
     assert all(holds(repository, document(number)) for number in range(100))
     assert transactions(repository) - before <= 3
+    # An error of all of them is that of each store.
+    repository.close()
+    assert [type(error) for error in asyncio.run(store_all(3))] == [ClientClosedError] * 3
 
 
 def test_a_store_at_the_node_that_fails_or_is_cancelled_leaves_the_others_alone(repository):
@@ -407,17 +383,6 @@ def test_stores_that_come_while_the_thread_works_are_added(repository):
     assert repository.count_pins() == 250
 
 
-def test_an_error_of_the_whole_batch_is_that_of_each_store(repository):
-    async def store_all():
-        queue = StoreQueue(repository)
-        stores = [queue.add(document(n), UNIXFS_V1_2025) for n in range(3)]
-        return await asyncio.gather(*stores, return_exceptions=True)
-
-    repository.close()
-    outcomes = asyncio.run(store_all())
-    assert [type(outcome).__name__ for outcome in outcomes] == ["ClientClosedError"] * 3
-
-
 def test_a_killed_node_has_every_store_that_it_acknowledged(tmp_path):
     acknowledged = []
 
@@ -437,7 +402,7 @@ def test_a_killed_node_has_every_store_that_it_acknowledged(tmp_path):
         threads = [threading.Thread(target=store, args=(node, n)) for n in range(AT_ONCE)]
         for thread in threads:
             thread.start()
-        wait_for(lambda: len(acknowledged) > 20 * AT_ONCE)
+        wait_until(lambda: len(acknowledged) > 20 * AT_ONCE)
         node.process.kill()
         for thread in threads:
             thread.join()

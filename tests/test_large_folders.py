@@ -6,7 +6,7 @@ import pytest
 
 from holdfast import compute_cid
 from tests.node_process import ON_LINUX, node_process
-from tests.own_memory import run_measured
+from tests.programs import in_both_colours, run_measured
 
 MIB = 1 << 20
 PROFILES = {0: "unixfs-v0-2015", 1: "unixfs-v1-2025"}
@@ -15,38 +15,23 @@ LIMIT = 128 * MIB  # above idle, for client and node alike
 
 pytestmark = [ON_LINUX, pytest.mark.slow, pytest.mark.timeout(600)]
 
-CLIENT = """
+CLIENT = in_both_colours("""
 import asyncio, json, sys
-from holdfast import AsyncClient, Client, ClientConfig
+from holdfast import AsyncClient, Client
 
-folder, colour, fields = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
-
-def blocking():
-    with Client.init(fields) as client:
-        client.upload(b"all that is imported when it is used is there")
-        idle = start_measuring()
-        record = client.upload(folder)
-        uploaded = peak_since(idle)
-        idle = start_measuring()
-        count = sum(1 for _ in client.iter_entries(record.cid))
-        return record, uploaded, count, peak_since(idle)
-
-async def asynchronous():
-    async with await AsyncClient.init(fields) as client:
+async def main():
+    async with await AsyncClient.init(json.loads(sys.argv[2])) as client:
         await client.upload(b"all that is imported when it is used is there")
         idle = start_measuring()
-        record = await client.upload(folder)
+        record = await client.upload(sys.argv[1])
         uploaded = peak_since(idle)
         idle = start_measuring()
         count = 0
         async for _ in client.iter_entries(record.cid):
             count += 1
-        return record, uploaded, count, peak_since(idle)
-
-found = blocking() if colour == "blocking" else asyncio.run(asynchronous())
-record, uploaded, count, listed = found
-print(json.dumps([record.cid, record.size, uploaded, count, listed]))
-"""
+        print(json.dumps([record.cid, record.size, uploaded, count, peak_since(idle)]))
+asyncio.run(main())
+""")
 
 
 @pytest.fixture(scope="module")
@@ -59,12 +44,10 @@ def many_files(tmp_path_factory):
 
 
 def upload(folder, colour, **fields):
-    found = run_measured(CLIENT, folder, colour, json.dumps(fields))
-    cid, size, uploaded, count, listed = json.loads(found)
-    assert size == sum(len(str(number)) for number in range(COUNT))
-    assert uploaded < LIMIT
-    assert count == COUNT
-    assert listed < LIMIT / 2
+    output = run_measured(CLIENT[colour], folder, json.dumps(fields))
+    cid, size, uploaded, count, listed = json.loads(output)
+    assert (size, count) == (sum(len(str(number)) for number in range(COUNT)), COUNT)
+    assert (uploaded < LIMIT, listed < LIMIT / 2) == (True, True), (uploaded, listed)
     return cid
 
 

@@ -21,6 +21,7 @@ from holdfast._sync import connections as sync_connections
 from holdfast._sync import transport as sync_transport
 from holdfast.protocol.library_parts import LibraryPart, has_shortcuts
 from holdfast.testing import Scripted, ScriptedServer
+from tests.programs import in_both_colours
 from tests.support import HELLO_CID, TOKEN, pinned, raw_cid
 
 PYTHON = sync_connections.PYTHON_PARTS
@@ -37,27 +38,18 @@ settings = {
     "gateway_url": sys.argv[1] + "/ipfs",
 }
 """
-SCRIPTS = {
-    "urllib3": """
-from holdfast import Client
-for _ in range(2):
-    with Client.init(settings) as client:
-        client.store("hello")
-        client.upload(iter([b"hello"]))
-        print(client.download(sys.argv[3]).read(), client.retrieve(sys.argv[4]))
-""",
-    "aiohttp": """
+SCRIPT = """
 import asyncio
 from holdfast import AsyncClient
 async def main():
     for _ in range(2):
-        async with AsyncClient.init(settings) as client:
+        async with await AsyncClient.init(settings) as client:
             await client.store("hello")
             await client.upload(iter([b"hello"]))
             print((await client.download(sys.argv[3])).read(), await client.retrieve(sys.argv[4]))
 asyncio.run(main())
-""",
-}
+"""
+SCRIPTS = dict(zip(LIBRARIES, in_both_colours(SETTINGS + SCRIPT).values(), strict=True))
 
 
 @pytest.mark.parametrize("part", PARTS, ids=str)
@@ -126,7 +118,7 @@ def run_without(part, folder):
 
     library, version = copy_without(part, folder)
     with ScriptedServer(answer) as server:
-        command = [sys.executable, "-W", "default", "-c", SETTINGS + SCRIPTS[library]]
+        command = [sys.executable, "-W", "default", "-c", SCRIPTS[library]]
         process = subprocess.run(  # noqa: S603
             [*command, server.url, TOKEN, HELLO_CID, raw_cid(DOCUMENT)],
             env={"PYTHONPATH": f"{folder}:{Path.cwd()}", "PATH": ""},

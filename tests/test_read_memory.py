@@ -1,6 +1,7 @@
 """Any DAG and any archive is read within 64 MiB of memory: measured, in a process of its own."""
 
 import os
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from holdfast.content.car import write_car
 from holdfast.content.unixfs.walks import MAX_PENDING
 from holdfast.testing import Scripted, ScriptedServer
 from tests.dags import MIB, Dag, archive_gateway, block_gateway
-from tests.own_memory import run_measured
+from tests.programs import in_both_colours, run_measured
 
 LIMIT = 64 * MIB
 
@@ -17,58 +18,38 @@ pytestmark = pytest.mark.skipif(
     not Path("/proc/self/clear_refs").exists(), reason="measures memory by /proc"
 )
 
-READER = """
+READER = in_both_colours("""
 import asyncio, sys
 from holdfast import AsyncClient, Client
 
-url, cid, operation, colour, cache = sys.argv[1:]
+url, cid, operation, cache = sys.argv[1:]
 settings = {
     "provider": "pinning", "provider_token": "x", "pin_api_url": url,
     "gateway_url": url + "/ipfs", "retries": {"attempts": 1}, "cache_path": cache,
 }
 
-def blocking():
-    with Client.init(settings) as client:
-        client.download("bafkqaaa")  # all that is imported when it is used is there
-        idle = start_measuring()
-        if operation == "download":
-            return idle, client.download(cid).size
-        with client.open(cid) as file:
-            while file.tell() < min(file.size, 48 << 20):
-                file.read(8 << 20)
-            return idle, file.size
-
-async def asynchronous():
+async def main():
     async with await AsyncClient.init(settings) as client:
-        await client.download("bafkqaaa")
+        await client.download("bafkqaaa")  # all that is imported when it is used is there
         idle = start_measuring()
         if operation == "download":
-            return idle, (await client.download(cid)).size
-        async with await client.open(cid) as file:
-            while file.tell() < min(file.size, 48 << 20):
-                await file.read(8 << 20)
-            return idle, file.size
+            size = (await client.download(cid)).size
+        else:
+            async with await client.open(cid) as file:
+                size = file.size
+                while file.tell() < min(size, 48 << 20):
+                    await file.read(8 << 20)
+        print(peak_since(idle), size)
+asyncio.run(main())
+""")
 
-idle, size = blocking() if colour == "blocking" else asyncio.run(asynchronous())
-print(peak_since(idle), size)
-"""
 
-
-def repeated(kind, count):
+def one_leaf(kind, *, in_archive=True):
     """One leaf of 1 MiB, and many links to it."""
     dag = Dag()
     leaf = (dag.raw if kind == "raw" else dag.leaf)(os.urandom(MIB))
-    return dag, *dag.repeated(leaf, MIB, count)
-
-
-def one_leaf(kind):
-    dag, root, size = repeated(kind, 250)
-    return archive_gateway(dag.archive()), root, size
-
-
-def single_blocks():
-    dag, root, size = repeated("dag-pb", 250)
-    return block_gateway(dag.blocks), root, size
+    root, size = dag.repeated(leaf, MIB, 250)
+    return archive_gateway(dag.archive()) if in_archive else block_gateway(dag.blocks), root, size
 
 
 def children_first():
@@ -109,7 +90,7 @@ def small_pieces():
 CASES = {
     "one dag-pb leaf": lambda: one_leaf("dag-pb"),
     "one raw leaf": lambda: one_leaf("raw"),
-    "single blocks": single_blocks,
+    "single blocks": lambda: one_leaf("dag-pb", in_archive=False),
     "children first": children_first,
     "wide": wide,
     "small pieces": small_pieces,
@@ -122,24 +103,21 @@ QUICK = {
 
 
 def cases():
-    for name, make in CASES.items():
-        for operation in ("download", "open"):
-            for colour in ("blocking", "async"):
-                key = (name, operation, colour)
-                marks = [] if key in QUICK else [pytest.mark.slow]
-                yield pytest.param(make, operation, colour, id="-".join(key), marks=marks)
+    for key in product(CASES, ("download", "open"), ("blocking", "async")):
+        marks = [] if key in QUICK else [pytest.mark.slow]
+        yield pytest.param(*key, id="-".join(key), marks=marks)
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(("make", "operation", "colour"), list(cases()))
-def test_a_read_stays_within_its_memory(make, operation, colour, tmp_path):
-    answer, root, size = make()
+@pytest.mark.parametrize(("name", "operation", "colour"), list(cases()))
+def test_a_read_stays_within_its_memory(name, operation, colour, tmp_path):
+    answer, root, size = CASES[name]()
 
     def or_nothing(request):
         return Scripted() if "bafkqaaa" in request.target else answer(request)
 
     with ScriptedServer(or_nothing) as server:
-        found = run_measured(READER, server.url, root, operation, colour, tmp_path)
-    used, read = map(int, found.split())
+        output = run_measured(READER[colour], server.url, root, operation, tmp_path)
+    used, read = map(int, output.split())
     assert read == size
     assert used < LIMIT

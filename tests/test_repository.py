@@ -3,22 +3,19 @@
 import os
 import threading
 import time
-from pathlib import Path
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
 
-from holdfast.content.car import write_car
 from holdfast.content.cid import CID
 from holdfast.content.profiles import UNIXFS_V0_2015, UNIXFS_V1_2025
 from holdfast.content.unixfs.files import FileImporter
 from holdfast.errors import (
-    ConfigError,
-    MalformedError,
     UnprovenError,
     VerificationError,
 )
 from holdfast.repository import PinQuery, Repository
-from holdfast.sources.importing import import_content
 from tests.content import DATA, Blocks
 from tests.stores import change
 
@@ -29,11 +26,9 @@ def repository(tmp_path):
         yield repository
 
 
-def add(repository, data, profile=UNIXFS_V1_2025, **about):
-    with repository.adding() as adding:
-        part = import_content(data, profile, adding.put)
-        adding.pin(part.cid, size=part.dag_size, **about)
-    return part.cid
+def add(repository, data, profile=UNIXFS_V1_2025, **fields):
+    pin, _ = repository.add(data, profile, **fields)
+    return CID.parse(pin.cid)
 
 
 def block_files(repository):
@@ -59,15 +54,8 @@ def test_ranges_and_cids_of_both_versions(repository, profile):
     other = CID(1 - cid.version, cid.codec, cid.hash_code, cid.digest)
     assert b"".join(repository.read(other)) == data
     assert repository.find_pin(other).cid == str(cid)
-
-
-def test_a_directory_goes_in_and_is_walked(repository, tmp_path):
-    root = tmp_path / "root"
-    (root / "sub").mkdir(parents=True)
-    (root / "sub" / "a.txt").write_bytes(b"hello")
-    cid = add(repository, root)
-    assert [entry.name for entry in repository.entries(cid)] == ["sub"]
-    assert b"".join(repository.read(repository.resolve(cid, ["sub", "a.txt"]))) == b"hello"
+    pin, duplicate = repository.pin(other)
+    assert (pin.cid, duplicate) == (str(other), True)
 
 
 def test_pinning_twice_is_one_pin(repository):
@@ -84,16 +72,16 @@ def test_pinning_twice_is_one_pin(repository):
 
 
 def test_garbage_is_what_no_pin_reaches(repository):
-    kept = os.urandom(2_500_000)
-    keep = add(repository, kept)
+    data = os.urandom(2_500_000)
+    keep = add(repository, data)
     drop = add(repository, os.urandom(2_500_000))
-    shared = add(repository, kept[: 1 << 20])
+    shared = add(repository, data[: 1 << 20])
     repository.unpin(drop)
     repository.unpin(shared)
     collected = repository.collect_garbage()
     assert collected.blocks == 4
-    assert b"".join(repository.read(keep)) == kept
-    assert b"".join(repository.read(shared)) == kept[: 1 << 20]
+    assert b"".join(repository.read(keep)) == data
+    assert b"".join(repository.read(shared)) == data[: 1 << 20]
     assert not repository.has(drop)
     assert len(block_files(repository)) == 3
     assert list(repository.check()) == []
@@ -116,52 +104,33 @@ def test_an_add_under_way_keeps_its_blocks(repository):
     assert b"".join(repository.read(cid)) == data
 
 
-def test_an_add_that_is_given_up_leaves_garbage(repository):
-    with repository.adding() as adding:
-        importer = FileImporter(UNIXFS_V1_2025, adding.put)
-        importer.update(os.urandom(20 << 20))
-    assert block_files(repository)
-    repository.collect_garbage()
-    assert block_files(repository) == []
-
-
-def test_adds_and_collections_at_once(tmp_path):  # noqa: C901 - three parties
+def test_adds_and_collections_at_once(tmp_path):
     """Two writers store and unpin the same few files while a collector runs all the time."""
     contents = [os.urandom(300_000) for _ in range(4)]
     stop = threading.Event()
-    failures = []
 
     def write(number):
-        with Repository(tmp_path) as repository:
-            try:
-                for turn in range(60):
-                    data = contents[(turn + number) % len(contents)] + bytes([turn % 3])
-                    cid = add(repository, data)
-                    if b"".join(repository.read(cid)) != data:
-                        failures.append("other bytes")
-                    if turn % 2:
-                        repository.unpin(cid)
-            except (UnprovenError, VerificationError):
-                # The other writer unpinned it in between, and it was collected: that is allowed.
-                pass
-            except Exception as error:  # noqa: BLE001
-                failures.append(error)
+        # Where the other writer has unpinned it in between, it may be collected.
+        with Repository(tmp_path) as repository, suppress(UnprovenError, VerificationError):
+            for turn in range(60):
+                data = contents[(turn + number) % len(contents)] + bytes([turn % 3])
+                cid = add(repository, data)
+                assert b"".join(repository.read(cid)) == data
+                if turn % 2:
+                    repository.unpin(cid)
 
     def collect():
         with Repository(tmp_path) as repository:
             while not stop.is_set():
                 repository.collect_garbage()
 
-    collector = threading.Thread(target=collect)
-    collector.start()
-    writers = [threading.Thread(target=write, args=(number,)) for number in range(2)]
-    for writer in writers:
-        writer.start()
-    for writer in writers:
-        writer.join()
-    stop.set()
-    collector.join()
-    assert failures == []
+    with ThreadPoolExecutor() as pool:
+        collector = pool.submit(collect)
+        try:
+            list(pool.map(write, range(2)))
+        finally:
+            stop.set()
+        collector.result()
     with Repository(tmp_path) as repository:
         assert list(repository.check()) == []
         for pin in repository.pins():
@@ -176,12 +145,13 @@ def test_check_names_what_is_damaged_or_gone(repository):
     repository._files.path(bytes(gone)).unlink()
     change(repository.path, "UPDATE blocks SET data = x'00' WHERE data IS NOT NULL")
     change(repository.path, "INSERT INTO links SELECT id, key FROM blocks WHERE id = 3")
-    found = {CID.parse(damage.cid): damage.what for damage in repository.check()}
-    assert set(found) == {damaged, gone, linked, small}
-    assert found[damaged].startswith("it is damaged")
-    assert found[small].startswith("it is damaged")
-    assert found[gone] == "its file is gone"
-    assert found[linked] == "the database has other links for it than the block"
+    damage = {CID.parse(cid): what.partition(":")[0] for cid, what in repository.check()}
+    assert damage == {
+        damaged: "it is damaged",
+        gone: "its file is gone",
+        linked: "the database has other links for it than the block",
+        small: "it is damaged",
+    }
     for cid in (damaged, small):
         with pytest.raises(VerificationError):
             repository.block(cid)
@@ -209,10 +179,6 @@ def test_archives_go_in_and_out(repository):
         assert pin.size == sum(map(len, blocks.values()))
         exported = b"".join(repository.export_car(root))
         assert sorted(exported) == sorted(archive)
-    with pytest.raises(UnprovenError, match="missing"):
-        repository.import_car([(DATA / "file-3k-and-3-blocks-missing-block.car").read_bytes()])
-    with pytest.raises(MalformedError):
-        repository.import_car([b"nonsense"])
     assert repository.totals().pins == 3
 
 
@@ -262,12 +228,9 @@ def test_a_store_may_have_any_name_and_the_current_folder_may_change(tmp_path, m
     (store,) = tmp_path.iterdir()
     assert store.name == "a?b#c%20 d&mode=ro"
     assert store_id == (store / "holdfast.id").read_text().strip()
-
-
-def test_the_folder_may_be_given_with_a_tilde(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     with Repository("~/here") as repository:
-        assert repository.path == Path(tmp_path, "here")
+        assert repository.path == tmp_path / "here"
 
 
 def test_adding_again_heals_what_was_lost_or_damaged(repository):
@@ -281,53 +244,3 @@ def test_adding_again_heals_what_was_lost_or_damaged(repository):
         assert [add(repository, large), add(repository, small)] == cids
         assert list(repository.check()) == []
         assert b"".join(repository.read(cids[0])) == large
-
-
-def test_what_has_links_that_we_cannot_read_is_not_pinned(repository):
-    leaf = b"x" * 20_000
-    cbor = b"\xa1aa\xd8*X%\x00" + bytes(CID.of_raw(leaf))
-    root = CID(1, 0x71, 0x12, CID.of_raw(cbor).digest)
-    archive = b"".join(write_car([root], [(root, cbor), (CID.of_raw(leaf), leaf)]))
-    with pytest.raises(UnprovenError, match="no UnixFS"):
-        repository.import_car([archive])
-    assert repository.totals().pins == 0
-
-
-def test_a_dag_pb_block_that_cannot_be_read_is_not_taken_in(repository):
-    block = b"\xff\xff"
-    cid = CID(1, 0x70, 0x12, CID.of_raw(block).digest)
-    with pytest.raises(MalformedError):
-        repository.import_car(write_car([cid], [(cid, block)]))
-
-
-def test_an_archive_is_pinned_whole_or_not_at_all(repository):
-    here, missing = CID.of_raw(b"here"), CID.of_raw(b"missing")
-    archive = b"".join(write_car([here, missing], [(here, b"here")]))
-    with pytest.raises(UnprovenError):
-        repository.import_car([archive])
-    assert repository.totals().pins == 0
-
-
-def test_stray_files_do_not_stop_a_collection(repository):
-    repository.unpin(add(repository, os.urandom(50_000)))
-    stray = block_files(repository)[0].parent / ".DS_Store"
-    stray.write_bytes(b"x")
-    assert repository.collect_garbage().blocks == 1
-    assert block_files(repository) == [stray]
-
-
-def test_what_is_no_repository_is_a_config_error(tmp_path):
-    (tmp_path / "a").mkdir()
-    (tmp_path / "a" / "holdfast.sqlite3").write_bytes(b"not a database" * 100)
-    (tmp_path / "b" / "holdfast.sqlite3").mkdir(parents=True)
-    for name in ("a", "b"):
-        with pytest.raises(ConfigError, match="holds no sound repository"):
-            Repository(tmp_path / name)
-
-
-def test_both_versions_of_a_cid_are_one_pin_and_each_is_answered_in_its_own(repository):
-    cid = add(repository, b"hello", UNIXFS_V0_2015)
-    as_v1 = CID(1, cid.codec, cid.hash_code, cid.digest)
-    pin, duplicate = repository.pin(as_v1)
-    assert duplicate
-    assert pin.cid == str(as_v1)

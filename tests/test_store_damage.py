@@ -1,11 +1,7 @@
 """A store whose database is lost, damaged, old or another's: nothing is deleted, and `repair`."""
 
-import json
 import os
 import shutil
-import subprocess
-import sys
-from contextlib import suppress
 
 import pytest
 
@@ -14,11 +10,13 @@ from holdfast.content.cid import CID
 from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.disk.locks import try_lock
 from holdfast.errors import ClientError, ConfigError, ProviderError, VerificationError
-from holdfast.repository import PinQuery, Repository
+from holdfast.repository import Repository
 from holdfast.repository.upkeep import repair as repair_module
 from holdfast.repository.upkeep.checking import UNLISTED
 from holdfast.testing import running_node
 from tests import stores
+from tests.disks import fill_up
+from tests.programs import start_program
 from tests.stores import (
     CONTENTS,
     DATABASE,
@@ -37,17 +35,22 @@ FOREIGN = f"{SMALL}: {DATABASE} was not the database of this store, by its id"
 
 
 @pytest.fixture
-def tmp_path(memory_folder):
-    return memory_folder
-
-
-@pytest.fixture
 def folder(tmp_path):
     return tmp_path / "store"
 
 
 def cid_of(pin):
     return CID.parse(pin.cid)
+
+
+def assert_takes_no_change(repository, words="`holdfast repair`"):
+    for change_of_store in (
+        repository.collect_garbage,
+        lambda: repository.add(b"more", UNIXFS_V1_2025),
+        lambda: repository.unpin(CID.of_raw(CONTENTS["small"])),
+    ):
+        with pytest.raises(VerificationError, match=words):
+            change_of_store()
 
 
 # A database that is lost
@@ -99,13 +102,7 @@ def test_with_a_lost_database_nothing_is_deleted_and_a_repair_names_what_is_lost
     harm(folder / DATABASE)
     with Repository(folder) as repository:
         assert next(repository.check()).cid == ""
-        for attempt in (
-            repository.collect_garbage,
-            lambda: repository.add(b"more", UNIXFS_V1_2025),
-            lambda: repository.unpin(CID.of_raw(CONTENTS["small"])),
-        ):
-            with pytest.raises(VerificationError, match="`holdfast repair`"):
-                attempt()
+        assert_takes_no_change(repository)
         assert block_files(folder) == files
         repaired = repository.repair(pin_roots=True)
         assert repaired.blocks >= len(files)
@@ -118,35 +115,16 @@ def test_with_a_lost_database_nothing_is_deleted_and_a_repair_names_what_is_lost
     assert block_files(folder) == files
 
 
-def test_a_repair_without_a_database_finds_the_files_and_pins_them_on_request(folder):
-    fill(folder)
-    files = block_files(folder)
-    (folder / DATABASE).unlink()
-    with Repository(folder) as repository:
-        assert [damage.what for damage in repository.check()] == [f"{DATABASE} is missing"]
-        repaired = repository.repair(pin_roots=True)
-        assert (repaired.blocks, repaired.pins) == (4, 0)
-        assert {root.whole for root in repaired.roots} == {True}
-        assert repaired.lost == [("", INCOMPLETE)]
-        assert {pin.name for pin in repository.pins()} == {"recovered"}
-        # Without a pin they are garbage, now that the database lists them.
-        for pin in repository.pins():
-            repository.unpin(cid_of(pin))
-        assert repository.collect_garbage().blocks == len(files)
-
-
-def test_a_database_that_is_removed_under_a_running_process_takes_no_more_writes(folder):
+@pytest.mark.parametrize("name", [DATABASE, ID])
+def test_a_file_that_is_removed_under_a_running_process_stops_its_changes(folder, name):
     fill(folder)
     with Repository(folder) as repository:
         repository.add(CONTENTS["small"], UNIXFS_V1_2025)
-        (folder / DATABASE).unlink()
-        for attempt in (
-            lambda: repository.add(b"more", UNIXFS_V1_2025),
-            repository.collect_garbage,
-            repository.pins,
-        ):
-            with pytest.raises(VerificationError, match=r"is missing.*holdfast repair"):
-                attempt()
+        (folder / name).unlink()
+        assert_takes_no_change(repository, f"{name} is missing.*holdfast repair")
+        if name == DATABASE:
+            with pytest.raises(VerificationError, match=f"{name} is missing"):
+                repository.pins()
         repository.repair()
         repository.add(b"more", UNIXFS_V1_2025)
 
@@ -223,13 +201,7 @@ def test_without_its_id_a_store_is_read_but_not_changed_until_a_repair(folder, t
     with Repository(folder) as repository:
         assert ID in next(repository.check()).what
         assert repository.pins() == pins
-        for attempt in (
-            repository.collect_garbage,
-            lambda: repository.add(b"more", UNIXFS_V1_2025),
-            lambda: repository.unpin(cid_of(pins[0])),
-        ):
-            with pytest.raises(VerificationError, match="`holdfast repair`"):
-                attempt()
+        assert_takes_no_change(repository)
         repaired = repository.repair()
         assert repaired.lost == ([("", FOREIGN)] if text == "f" * 32 else [])
         pin, _ = repository.add(b"more", UNIXFS_V1_2025)
@@ -238,49 +210,19 @@ def test_without_its_id_a_store_is_read_but_not_changed_until_a_repair(folder, t
     assert_full(folder, pins)
 
 
-def test_an_id_that_is_lost_under_a_running_process_stops_its_changes(folder):
-    fill(folder)
-    with Repository(folder) as repository:
-        repository.add(b"before", UNIXFS_V1_2025)
-        (folder / ID).unlink()
-        for attempt in (
-            repository.collect_garbage,
-            lambda: repository.add(b"more", UNIXFS_V1_2025),
-        ):
-            with pytest.raises(VerificationError, match=rf"{ID} is missing"):
-                attempt()
-
-
-def test_a_store_that_is_copied_while_it_is_closed_is_sound(folder, tmp_path):
-    pins = fill(folder)
-    shutil.copytree(folder, tmp_path / "twin")
-    assert_full(tmp_path / "twin", pins)
-    with Repository(tmp_path / "twin") as repository:
-        assert repository.collect_garbage().blocks == 1
-
-
-@pytest.mark.parametrize("version", [1, 2, 3, 99, -1])
+@pytest.mark.parametrize("version", [3, 99, -1])
 @pytest.mark.parametrize("log", [False, True], ids=["closed", "with a log"])
 def test_a_store_of_another_schema_is_refused_before_anything_is_written(folder, version, log):
     fill(folder)
     change(folder, f"PRAGMA user_version = {version}")
     if log:
         (folder / f"{DATABASE}-wal").write_bytes(b"what another process has not moved yet")
-    before = {path: (path.stat(), path.is_file() and path.read_bytes()) for path in walk(folder)}
+    before = stores.snapshot(folder)
     words = rf"another version of Holdfast \(schema {version}, this one reads 4\): use that version"
     for _ in range(2):
         with pytest.raises(ConfigError, match=words):
             Repository(folder)
-    after = {path: (path.stat(), path.is_file() and path.read_bytes()) for path in walk(folder)}
-    assert [*after] == [*before]
-    for path, (status, data) in before.items():
-        assert after[path][1] == data
-        assert after[path][0].st_mtime_ns == status.st_mtime_ns
-        assert after[path][0].st_ino == status.st_ino
-
-
-def walk(folder):
-    return [folder, *sorted(folder.rglob("*"))]
+    assert stores.snapshot(folder) == before
 
 
 # Damaged pages
@@ -307,58 +249,25 @@ def store(template, folder):
     return shutil.copytree(template[0], folder)
 
 
-CALLS = (
-    lambda r, cid: b"".join(r.read(cid)),
-    lambda r, cid: r.has(cid),
-    lambda r, cid: r.pins(PinQuery(held=None)),
-    lambda r, cid: r.pins(PinQuery(sort="name", name_contains="n")),
-    lambda r, cid: r.count_pins(),
-    lambda r, cid: r.find_pin(cid),
-    lambda r, cid: r.totals(),
-    lambda r, cid: list(r.check()),
-    lambda r, cid: b"".join(r.export_car(cid)),
-    lambda r, cid: r.pin(cid),
-    lambda r, cid: r.update_pin(cid, name="other"),
-    lambda r, cid: r.add(os.urandom(100), UNIXFS_V1_2025),
-    lambda r, cid: r.add(os.urandom(50_000), UNIXFS_V1_2025),
-    lambda r, cid: r.unpin(cid),
-    lambda r, cid: r.collect_garbage(),
-)
-
-
 @pytest.mark.parametrize("kind", ["zeros", "noise", "cut"])
 def test_a_damaged_page_is_a_typed_error_in_every_call(tmp_path, template, kind):
     source, pin, _ = template
     pages = pages_of(source)
     assert pages > 30
-    errors = 0
+    errors = []
     for page in {0, 1, 2, 3, 4, 5, 7, pages // 3, pages // 2, pages - 1}:
         store = shutil.copytree(source, tmp_path / str(page))
         damage_page(store, page, kind)
-        try:
-            with Repository(store) as repository:
-                for call in CALLS:
-                    try:
-                        call(repository, cid_of(pin))
-                    except ClientError as error:
-                        assert "\n" not in str(error)  # noqa: PT017
-                        errors += 1
-        except ClientError:
-            errors += 1
-    assert errors > 10
+        errors += stores.open_and_call_all(store, cid_of(pin))
+    assert len(errors) > 10
 
 
 def test_a_page_that_is_damaged_while_the_store_is_open_is_a_typed_error(template, store):
     pin = template[1]
     with Repository(store) as repository, Client.init(path=store) as client:
         scramble(store / DATABASE)
-        errors = 0
-        for call in CALLS:
-            try:
-                call(repository, cid_of(pin))
-            except ClientError as error:
-                errors += "holdfast repair" in str(error)
-        assert errors
+        errors = stores.call_all(repository, cid_of(pin))
+        assert any("holdfast repair" in str(error) for error in errors)
         for call in (client.pins, lambda: client.retrieve(pin.cid), lambda: client.revoke(pin.cid)):
             with pytest.raises(ClientError):
                 call()
@@ -474,6 +383,11 @@ def test_a_repair_of_a_sound_store_changes_nothing_that_counts(folder):
         assert_full(folder, pins)
 
 
+def cid_in(name):
+    """The CID of the block in a file of this name."""
+    return str(CID.from_bytes(bytes.fromhex(name)))
+
+
 def test_a_repair_says_which_pins_lack_blocks_and_which_files_are_damaged(folder):
     pins = fill(folder)
     damaged, gone = sorted((folder / "blocks").glob("[!t]*/*"), key=lambda p: p.stat().st_size)[:2]
@@ -482,30 +396,18 @@ def test_a_repair_says_which_pins_lack_blocks_and_which_files_are_damaged(folder
     with Repository(folder) as repository:
         repaired = repository.repair()
         assert repaired.pins == len(pins)
-        lost = {each.cid: each.what for each in repaired.lost}
-        keys = {str(CID.from_bytes(bytes.fromhex(path.name))): path for path in (damaged, gone)}
-        assert set(lost) == set(keys)
-        assert sorted(what.partition(":")[2].split()[2] for what in lost.values()) == [
-            "damaged:",
-            "missing",
-        ]
-        assert {each.cid for each in repository.check()} == set(keys)
+        lost = {cid: what.partition(":")[2].split()[2] for cid, what in repaired.lost}
+        assert lost == {cid_in(damaged.name): "damaged:", cid_in(gone.name): "missing"}
+        assert {cid for cid, _ in repository.check()} == set(lost)
     assert damaged.exists()
 
 
-KILLED = ["create", "store", "collect", "repair-without-id", "repair-lost"]
-
-
-@pytest.mark.parametrize("what", KILLED)
-def test_what_is_killed_at_some_statements_loses_nothing(tmp_path, what):
-    assert stores.killed_at_all_points(what, tmp_path, stride=23) > 1
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("what", KILLED)
-def test_what_is_killed_at_every_statement_loses_nothing(tmp_path, what):
-    assert stores.killed_at_all_points(what, tmp_path) > 30
+@pytest.mark.parametrize(
+    "stride", [23, pytest.param(1, marks=[pytest.mark.slow, pytest.mark.timeout(600)])]
+)
+@pytest.mark.parametrize("what", stores.SCENARIOS)
+def test_what_is_killed_at_any_statement_loses_nothing(tmp_path, what, stride):
+    assert stores.killed_at_all_points(what, tmp_path, stride) > (1 if stride > 1 else 30)
 
 
 KILL = """
@@ -526,8 +428,8 @@ with Repository(sys.argv[1]) as repository:
 def test_a_repair_that_is_killed_before_its_last_rename_loses_nothing(template, store):
     (page,) = pages_with(store, template[2][200])
     damage_page(store, page)
-    command = [sys.executable, "-c", KILL, str(store)]
-    assert subprocess.run(command, check=False).returncode == 9  # noqa: S603
+    with start_program(KILL, store) as process:
+        assert process.wait() == 9
     assert not (store / DATABASE).exists()
     with Repository(store) as repository:
         assert [damage.what for damage in repository.check()] == [f"{DATABASE} is missing"]
@@ -549,19 +451,14 @@ with Repository(sys.argv[1]):
 
 def test_a_store_that_another_process_has_open_is_not_repaired(folder):
     pins = fill(folder)
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    process = subprocess.Popen([sys.executable, "-c", HOLD, str(folder)], **pipes)  # noqa: S603
-    try:
-        assert process.stdout.readline() == "open\n"
-        with Repository(folder) as repository:
+    with Repository(folder) as repository:
+        with start_program(HOLD, folder) as process:
+            assert process.stdout.readline() == "open\n"
             with pytest.raises(ProviderError, match="in use"):
                 repository.repair()
             assert repository.pins() == pins
             process.communicate("\n")
-            assert repository.repair().lost == []
-    finally:
-        process.kill()
-        process.communicate()
+        assert repository.repair().lost == []
 
 
 def test_a_store_is_not_opened_while_it_is_repaired(folder, monkeypatch):
@@ -585,10 +482,7 @@ def test_on_a_full_disk_a_repair_changes_nothing(small_disk):
     folder = small_disk / "store"
     pins = fill(folder)
     (folder / ID).unlink()
-    filler = small_disk / "filler"
-    with filler.open("wb", buffering=0) as file, suppress(OSError):
-        while file.write(bytes(1 << 16)):
-            pass
+    filler = fill_up(small_disk)
     with Repository(folder) as repository:
         with pytest.raises(OSError, match=r"space|full"):
             repository.repair()
@@ -615,10 +509,8 @@ def test_the_command_line_names_the_repair_and_does_it(commands):
         "lost": [{"cid": "", "what": INCOMPLETE}],
         "notes": [f"{DATABASE} was damaged: it is missing"],
     }
-    text = commands.text("repair")
-    assert "`repair --pin-roots` pins them" in text
+    assert "`repair --pin-roots` pins them" in commands.text("repair")
     commands.text("repair", "--pin-roots")
-    assert commands.json("gc") == {"blocks": 0, "size": 0}
     more = commands.text("upload", "-", given=bytes(20_000))
     (folder / DATABASE).write_bytes(database)
     assert commands.json("gc") == {"blocks": 0, "size": 0}
@@ -629,7 +521,7 @@ def test_the_command_line_names_the_repair_and_does_it(commands):
         "error: 1 block is damaged, missing or not in the database",
         "hint: stop what uses the store, then run `holdfast repair`",
     ]
-    assert json.loads(commands.text("repair", "--json"))["roots"] == [more]
+    assert commands.json("repair")["roots"] == [more]
 
 
 def test_a_repair_that_is_refused_locks_nothing(folder):

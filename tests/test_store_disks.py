@@ -3,9 +3,6 @@
 import errno
 import os
 import shutil
-import subprocess
-import sys
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -17,15 +14,11 @@ from holdfast.repository import Repository
 from holdfast.repository.database.database import RESERVE
 from holdfast.testing import running_node
 from tests import disks
-from tests.disks import mount, unmount
-from tests.stores import DATABASE
+from tests.disks import fill_up, mount, unmount
+from tests.programs import run_program, start_program
+from tests.stores import DATABASE, snapshot
 
 FULL = r"disk of the store is full|No space left"
-
-
-@pytest.fixture
-def tmp_path(memory_folder):
-    return memory_folder
 
 
 # A full disk
@@ -36,14 +29,6 @@ def disk(tmp_path):
     """A disk of 16 MiB."""
     with disks.disk(tmp_path / "disk", "size=16m") as folder:
         yield folder
-
-
-def fill(disk):
-    """Use up every byte of the disk, as another program would."""
-    with (disk / "filler").open("ab", buffering=0) as file, suppress(OSError):
-        while True:
-            file.write(bytes(1 << 12))
-    assert shutil.disk_usage(disk).free == 0
 
 
 def fill_by_storing(client):
@@ -61,15 +46,15 @@ def fill_by_storing(client):
 def test_revoke_and_gc_free_a_disk_that_another_program_filled(disk, how):
     store = disk / "store"
     client = Client.init(path=store)
-    kept = client.store({"kept": 1}).cid
+    pinned = client.store({"pinned": 1}).cid
     large = client.upload(os.urandom(6_000_000)).cid
     small = [client.store({"number": number}).cid for number in range(50)]
     if how == "another":
         client.close()
-    fill(disk)
+    fill_up(disk)
     client = Client.init(path=store) if how == "another" else client
     with client:
-        assert client.retrieve(kept) == {"kept": 1}
+        assert client.retrieve(pinned) == {"pinned": 1}
         with pytest.raises(OSError, match=FULL):
             client.store({"more": 1})
         with pytest.raises(OSError, match=FULL):
@@ -79,10 +64,9 @@ def test_revoke_and_gc_free_a_disk_that_another_program_filled(disk, how):
         # Nothing of what was kept for this was used up.
         assert (store / "holdfast.reserve").stat().st_size > RESERVE - (1 << 20)
         assert client.provider.repository.collect_garbage().blocks >= 50
-        assert client.retrieve(kept) == {"kept": 1}
+        assert client.retrieve(pinned) == {"pinned": 1}
         assert list(client.provider.repository.check()) == []
-        again = client.upload(os.urandom(3_000_000))
-        assert again.size == 3_000_000
+        assert client.upload(os.urandom(3_000_000)).size == 3_000_000
     with Repository(store) as repository:
         assert list(repository.check()) == []
         assert repository.totals().pins == 2
@@ -112,12 +96,12 @@ def test_the_commands_free_a_full_disk(commands, disk):
     variables = {"HOLDFAST_PATH": str(store)}
     with Client.init(path=store) as client:
         large = client.upload(os.urandom(8_000_000)).cid
-        kept = client.store({"kept": 1}).cid
-    fill(disk)
+        pinned = client.store({"pinned": 1}).cid
+    fill_up(disk)
     code, lines = commands.failure("store", "1", **variables)
     assert code == 1
     assert "the disk of the store is full" in lines[0]
-    assert commands.text("retrieve", kept, "--json", **variables) == '{"kept": 1}'
+    assert commands.text("retrieve", pinned, "--json", **variables) == '{"pinned": 1}'
     commands.text("revoke", large, **variables)
     assert commands.text("gc", **variables).startswith("removed 9 blocks")
     commands.text("store", "1", **variables)
@@ -125,11 +109,11 @@ def test_the_commands_free_a_full_disk(commands, disk):
 
 def test_uploads_that_fill_the_disk_leave_room_to_clean_up(disk):
     with Client.init(path=disk / "store") as client:
-        kept = client.store({"kept": 1}).cid
+        pinned = client.store({"pinned": 1}).cid
         for _ in range(3):
             with pytest.raises(OSError, match=FULL):
                 client.upload(os.urandom(40_000_000))
-        assert client.revoke(kept) is True
+        assert client.revoke(pinned) is True
         client.provider.repository.collect_garbage()
         assert client.upload(os.urandom(6_000_000)).size == 6_000_000
         assert list(client.provider.repository.check()) == []
@@ -192,10 +176,6 @@ def assert_readable(path, document, large):
             assert caught.value.errno == errno.EROFS
 
 
-def snapshot(path):
-    return {each: each.stat().st_mtime_ns for each in path.rglob("*")}
-
-
 def test_a_store_on_a_read_only_disk_can_be_read(tmp_path, read_only_disk, commands):
     made = make_store(tmp_path / "store")
     before = snapshot(tmp_path / "store")
@@ -237,11 +217,11 @@ os.kill(os.getpid(), signal.SIGKILL)
 def test_what_is_only_in_the_log_is_read_as_well(tmp_path, read_only_disk):
     """A process was killed, and its disk is now read-only."""
     store = tmp_path / "store"
-    command = [sys.executable, "-c", KILLED, str(store)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    with start_program(KILLED, store) as process:
+        cids = process.stdout.read().split()
     assert (store / f"{DATABASE}-wal").stat().st_size
     read_only_disk(store)
-    assert_readable(store, *done.stdout.split())
+    assert_readable(store, *cids)
 
 
 WRITING = """
@@ -264,9 +244,7 @@ def test_another_may_write_what_is_read_only_here(tmp_path):
         mount(view, "-o", "remount,ro,bind")
         with Client.init(path=view) as reader:
             assert reader.retrieve(document) == {"hello": 1}
-            command = [sys.executable, "-c", WRITING, str(store)]
-            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-            with subprocess.Popen(command, text=True, bufsize=1, **pipes) as writer:  # noqa: S603
+            with start_program(WRITING, store, bufsize=1) as writer:
                 for number in range(300):
                     writer.stdin.write(f"{number}\n")
                     cid = writer.stdout.readline().strip()
@@ -305,10 +283,4 @@ def test_a_store_without_write_permission_can_be_read(public_folder, whose):
     own.mkdir()
     os.chown(own, 65534, 65534)
     root = Path(__file__).parent.parent
-    done = subprocess.run(  # noqa: S603
-        [sys.executable, "-c", AS_USER, str(public_folder), whose, str(root)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.stdout, done.stderr) == ("read\n", "")
+    assert run_program(AS_USER, public_folder, whose, root) == "read\n"

@@ -18,7 +18,7 @@ from tests.commands import HOLDFAST, Commands
 from tests.content import stream
 from tests.forwarders import CountingProxy
 from tests.node_process import ON_LINUX, NodeProcess
-from tests.own_memory import run_measured
+from tests.programs import run_measured
 from tests.wrapping import unwrapped
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
