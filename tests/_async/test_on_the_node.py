@@ -1,164 +1,316 @@
-"""The spec, through the provider and the real node. The contract of providers has the rest."""
+"""The providers for the node's three APIs, on a real node. The contract of providers has the rest.
 
-import os
-import time
+The pinning API and v3 store content. The Pinning Services API fetches it from another node.
+"""
+
+import urllib.error
+import urllib.request
+from typing import ClassVar
+from urllib.parse import urlsplit
 
 import pytest
 
-from holdfast import AsyncClient, Blob, ClientMessage, compute_cid
-from holdfast.content.cid import CID
+from holdfast import AsyncClient, compute_cid
+from holdfast.content.profiles import KUBO_LEGACY_CIDV1, UNIXFS_V0_2015, UNIXFS_V1_2025
 from holdfast.errors import (
     AuthenticationError,
     NotFoundError,
     PermissionDeniedError,
-    SerializationError,
+    UnsupportedError,
 )
 from holdfast.node.settings import NodeToken
-from holdfast.repository import PinQuery
-from holdfast.testing import running_node
-from tests.content import VECTORS, file_pieces
-from tests.support import HELLO_CID
+from holdfast.providers import AsyncPinataProvider
+from holdfast.testing import ScriptedServer, running_node
+from tests.pinata import KIB_256, PROFILES, SIZES_AROUND_NODES
+from tests.psa import results, row
+from tests.support import HELLO_CID, config_for
 
-READER = NodeToken(token="may-only-list-0123456789", scopes=frozenset({"pinList"}))
+READ_ONLY, V3_ONLY, OLDER_ONLY = "read-only-key", "v3-only-key", "older-only-key"
+SCOPES = {
+    READ_ONLY: {"org:files:read"},
+    V3_ONLY: {"org:files:write"},
+    OLDER_ONLY: {"pinJSONToIPFS", "pinFileToIPFS", "unpin"},
+}
+PUBLIC = "/ip4/203.0.114.7/tcp/4001/p2p/12D3KooWKubo"
+
+
+def of_v3(node, *, token=None, **options):
+    changes = {"provider": "pinata", "provider_options": options}
+    return node.config.with_options(
+        **changes, **({} if token is None else {"provider_token": token})
+    )
 
 
 @pytest.fixture(scope="module")
-def one_node():
-    with running_node(tokens=(READER,)) as node:
+def keys_node():
+    """A node with keys of few scopes."""
+    tokens = (NodeToken(token=token, scopes=frozenset(scopes)) for token, scopes in SCOPES.items())
+    with running_node(tokens=tuple(tokens)) as node:
+        yield node
+
+
+@pytest.fixture(params=["pinning", "public", "private"])
+async def client(request, empty_node):
+    network = request.param
+    config = empty_node.config if network == "pinning" else of_v3(empty_node, network=network)
+    async with AsyncClient.init(config) as client:
+        yield client
+
+
+async def test_everything_comes_back_and_pins_are_changed_and_removed(client):
+    value = await client.store({"name": "Zoë", "n": 1e-7}, keyvalues={"n": 1})
+    assert value.cid == compute_cid('{"name":"Zoë","n":1e-07}'.encode())
+    assert await client.retrieve(value.cid) == {"name": "Zoë", "n": 1e-7}
+    note = await client.send("alice", "hi")
+    assert (await client.receive(note.cid)).payload == "hi"
+    file = await client.upload(b"hello", name="draft.txt", keyvalues={"draft": "yes"})
+    assert (await client.download(file.cid)).read() == b"hello"
+    assert [pin.cid for pin in await client.pins()] == [file.cid, note.cid, value.cid]
+    assert [pin.cid for pin in await client.pins(keyvalues={"n": 1})] == [value.cid]
+    again = await client.upload(b"hello", name="final.txt")
+    assert (file.duplicate, again.duplicate) == (False, True)
+    pin = await client.update(file.cid, keyvalues={"draft": None, "n": "2"})
+    assert (pin.name, pin.keyvalues) == ("final.txt", {"n": "2"})
+    assert await client.pins(cid=file.cid) == [pin]
+    assert await client.revoke(file.cid) is True
+    with pytest.raises(NotFoundError, match=r"is not pinned|has not pinned the cid"):
+        await client.revoke(file.cid)
+
+
+# Keys
+
+
+async def test_wrong_tokens(keys_node):
+    async with AsyncClient.init(keys_node.config, provider_token="wrong") as stranger:
+        with pytest.raises(AuthenticationError, match="^HTTP error 401$") as caught:
+            await stranger.store(1)
+    assert caught.value.details == "Invalid/expired credentials"
+    async with AsyncClient.init(keys_node.config, provider_token=READ_ONLY) as reader:
+        assert await reader.test_connection() is True
+        with pytest.raises(PermissionDeniedError, match="required scopes"):
+            await reader.store(1)
+    assert keys_node.repository.totals().pins == 0
+
+
+@pytest.mark.parametrize(
+    ("token", "lacking"),
+    [(READ_ONLY, "org:files:write"), (OLDER_ONLY, "org:files:read and org:files:write")],
+)
+async def test_the_permission_that_a_key_lacks_is_named(keys_node, token, lacking):
+    async with AsyncClient.init(of_v3(keys_node, token=token)) as client:
+        with pytest.raises(PermissionDeniedError) as caught:
+            await client.test_connection()
+    assert caught.value.__notes__ == [f"give a key with the permission {lacking}"]
+
+
+async def test_a_key_for_v3_is_refused_by_the_older_provider_alone(keys_node):
+    config = keys_node.config.with_options(provider_token=V3_ONLY)
+    async with AsyncClient.init(config) as client:
+        assert await client.test_connection()
+        with pytest.raises(PermissionDeniedError) as caught:
+            await client.store(1)
+    assert 'use provider="pinata"' in caught.value.__notes__[0]
+    async with AsyncClient.init(of_v3(keys_node, token=V3_ONLY)) as client:
+        assert await client.revoke((await client.store({"v": 3})).cid)
+
+
+# v3: private files, links and layouts
+
+
+def get(url):
+    with urllib.request.urlopen(url) as response:  # noqa: S310 - a node of our own
+        return response.read()
+
+
+async def test_private_files_are_for_those_who_have_a_link(empty_node):
+    async with (
+        AsyncClient.init(of_v3(empty_node, network="private")) as private,
+        AsyncClient.init(of_v3(empty_node)) as public,
+    ):
+        cid = (await private.upload(b"only for friends")).cid
+        assert await public.pins() == []
+        with pytest.raises(NotFoundError):
+            await public.download(cid)
+        with pytest.raises(NotFoundError, match="not pinned in the public network"):
+            await public.revoke(cid)
+        link = await private.signed_url(cid, expires=3600)
+        assert get(link) == b"only for friends"
+        for wrong in (link.partition("?")[0], link[:-1] + ("0" if link[-1] != "0" else "1")):
+            with pytest.raises(urllib.error.HTTPError):
+                get(wrong)
+
+
+@pytest.mark.parametrize("network", ["public", "private"])
+async def test_a_link_for_uploads_needs_no_key(empty_node, network):
+    body = (
+        b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n'
+        b"Content-Type: text/plain\r\n\r\nhello\r\n--x--\r\n"
+    )
+    async with AsyncClient.init(of_v3(empty_node, network=network)) as client:
+        link = await client.signed_upload_url(expires=60, max_bytes=5, types=["text/*"])
+        assert urlsplit(link).netloc == urlsplit(empty_node.api_url).netloc
+        request = urllib.request.Request(  # noqa: S310 - a node of our own
+            link, body, {"Content-Type": "multipart/form-data; boundary=x"}
+        )
+        get(request)
+        (pin,) = await client.pins()
+        assert (await client.download(pin.cid)).read() == b"hello"
+        request.data = body.replace(b"hello", b"hello!")
+        with pytest.raises(urllib.error.HTTPError):
+            get(request)
+
+
+@pytest.mark.slow  # files of 45 MiB and more
+@pytest.mark.parametrize("network", ["public", "private"])
+@pytest.mark.parametrize("version", [0, 1])
+async def test_cids_are_ours_around_all_boundaries(node, version, network, caplog):
+    caplog.set_level("INFO", logger="holdfast")
+    config = of_v3(node, network=network).with_options(cid_version=version)
+    async with AsyncClient.init(config) as client:
+        for size in SIZES_AROUND_NODES:
+            data = bytes([size % 251, version]) * (size // 2) + b"." * (size % 2)
+            record = await client.upload(data)
+            assert record.cid == compute_cid(data, profile=PROFILES[version]), size
+            assert (await client.download(record.cid)).read() == data
+            assert await client.revoke(record.cid)
+        text = "a" * (KIB_256 - 1)  # with its quotation marks, more than a leaf
+        cid = compute_cid(f'"{text}"'.encode(), profile=PROFILES[version])
+        assert (await client.store(text)).cid == cid
+    assert not [message for message in caplog.messages if "no known layout" in message]
+
+
+class Counting(AsyncPinataProvider):
+    """Notes the sizes of the files that are uploaded, also by copies of it with other settings."""
+
+    sizes: ClassVar[list[int]] = []
+
+    async def add_file(self, source, info, call, progress):
+        self.sizes.append(source.size)
+        return await super().add_file(source, info, call, progress)
+
+
+async def copied_to(node, here):
+    """Copy all pins of `here`, the newest first, one by one; return the CIDs that arrived."""
+    Counting.sizes.clear()
+    provider = Counting(of_v3(node))
+    service = AsyncClient(provider)
+    try:
+        outcomes = here.copy_pins(to=service, concurrency=1)
+        done = {outcome.item.cid async for outcome in outcomes if outcome.error is None}
+        assert {pin.cid for pin in await service.pins()} == done
+    finally:
+        await provider.aclose()
+    return done
+
+
+async def test_content_with_one_cid_in_several_layouts_is_copied_by_any(here, empty_node):
+    def add(content, layout):
+        return here.provider.repository.add(content, layout)[0].cid
+
+    small = {add(b"small %d" % n, UNIXFS_V1_2025) for n in range(3)}
+    for number in range(3):
+        add(b"%d" % number * 300_000, UNIXFS_V1_2025)
+    fitting = {add(b"x" * 300_000, layout) for layout in (KUBO_LEGACY_CIDV1, UNIXFS_V0_2015)}
+    add(b"z" * 300_000, UNIXFS_V1_2025)
+    assert await copied_to(empty_node, here) == small | fitting
+    assert Counting.sizes.count(300_000) == 3  # one upload has shown the layout
+
+
+async def test_the_layout_of_folders_says_nothing_about_files(here, empty_node, tmp_path):
+    """The service stores files in other leaves than folders, which it takes by the older call."""
+    add = here.provider.repository.add
+    cids = [add(b"x" * 300_000, KUBO_LEGACY_CIDV1)[0].cid]
+    for number, (content, layout) in enumerate(
+        [
+            (b"small", KUBO_LEGACY_CIDV1),
+            (b"0" * 300_000, UNIXFS_V1_2025),
+            (b"1" * 300_000, KUBO_LEGACY_CIDV1),  # copied first, and its layout does not fit
+        ]
+    ):
+        folder = tmp_path / f"folder-{number}"
+        folder.mkdir()
+        (folder / "data").write_bytes(content)
+        cids.append(add(folder, layout)[0].cid)
+    assert await copied_to(empty_node, here) == set(cids[:3])
+
+
+# The Pinning Services API
+
+
+@pytest.fixture
+def target(empty_node):
+    """A node that fetches from `empty_node`."""
+    with running_node(gateways=(empty_node.gateway_url,)) as node:
         yield node
 
 
 @pytest.fixture
-def node(one_node):
-    """It holds nothing when a test begins."""
-    for pin in one_node.repository.pins():
-        one_node.repository.unpin(CID.parse(pin.cid))
-    one_node.repository.collect_garbage()
-    return one_node
-
-
-@pytest.fixture
-async def client(node):
-    async with await AsyncClient.init(node.config) as client:
+async def psa(target):
+    config = target.config.with_options(provider="psa", pin_api_url=f"{target.api_url}/psa")
+    async with AsyncClient.init(config) as client:
         yield client
 
 
-def only_pin(node):
-    (pin,) = node.repository.pins()
-    return pin
+@pytest.fixture
+async def source(empty_node):
+    async with AsyncClient.init(empty_node.config) as client:
+        yield client
 
 
-async def test_store_and_retrieve(node, client):
-    data = {"name": "Zoë", "tags": ["a", 1, None, True, 1.5], "emoji": "🌊"}
-    before = time.time_ns() // 1_000_000
-    record = await client.store(data)
-    text = '{"name":"Zoë","tags":["a",1,null,true,1.5],"emoji":"🌊"}'
-    assert record.cid == compute_cid(text.encode())
-    assert record.data is data
-    assert record.size == len(text)
-    assert before <= record.timestamp <= time.time_ns() // 1_000_000
-    assert await client.retrieve(record.cid) == data
-    prefix, _, stamp = only_pin(node).name.partition("-")
-    assert prefix == "client"
-    assert before <= int(stamp) <= record.timestamp
+async def test_content_is_pinned_found_changed_read_and_revoked(source, psa):
+    assert await psa.test_connection() is True
+    data = b"a file " * 300_000
+    cid = (await source.upload(data)).cid
+    pin = await psa.pin(cid, name="tides", keyvalues={"sea": "north"}, wait=30)
+    assert (pin.state, pin.name, pin.cid) == ("pinned", "tides", cid)
+    assert (await psa.pin(cid)).id == pin.id
+    assert [listed.id for listed in await psa.pins(name="TID", keyvalues={"sea": "north"})] == [
+        pin.id
+    ]
+    assert [listed.id for listed in await psa.pins(cid=cid, since=pin.created, until=pin.created)]
+    assert await psa.pins(since=pin.created + 1) == []
+    changed = await psa.update(cid, name="ebb", keyvalues={"sea": None, "n": 1})
+    assert (changed.name, changed.keyvalues) == ("ebb", {"n": "1"})
+    assert [listed.name for listed in await psa.pins()] == ["ebb"]
+    assert (await psa.download(cid)).read() == data
+    assert await psa.revoke(cid) is True
+    assert await psa.pins() == []
+    with pytest.raises(NotFoundError, match="is not pinned"):
+        await psa.revoke(cid)
 
 
-@pytest.mark.filterwarnings("ignore:encrypt=True")
-async def test_options_have_no_effect(node, client):
-    record = await client.store([1], {"label": "my label", "encrypt": True})
-    assert await client.retrieve(record.cid) == [1]
-    assert "my label" not in only_pin(node).name
+async def test_pins_are_copied_by_their_cid(source, psa, target):
+    await source.store({"a": 1}, name="json", keyvalues={"k": "v"})
+    cid = (await source.upload(b"a file", name="file.txt")).cid
+    with pytest.raises(UnsupportedError, match="stores nothing itself") as caught:
+        await source.copy(cid, to=psa)
+    assert "pin_by_cid=True" in caught.value.__notes__[0]
+    outcomes = [outcome async for outcome in source.copy_pins(to=psa, pin_by_cid=True, wait=30)]
+    assert [outcome.result().how for outcome in outcomes] == ["pin", "pin"]
+    pins = {pin.name: pin.keyvalues for pin in await psa.pins()}
+    assert pins == {"json": {"k": "v"}, "file.txt": {}}
+    assert len(target.repository.pins()) == 2
+    again = [outcome.result() async for outcome in source.copy_pins(to=psa, pin_by_cid=True)]
+    assert [copied.duplicate for copied in again] == [True, True]
+    # The content was not read for that: only its CID was sent.
+    assert not [request for request in target.requests if "pinFileToIPFS" in request]
 
 
-async def test_upload_and_download(node, client, tmp_path):
-    data = os.urandom(3_000_000)
-    (tmp_path / "photo.jpg").write_bytes(data)
-    record = await client.upload(tmp_path / "photo.jpg")
-    assert record.cid == compute_cid(data)
-    assert (record.data, record.size) == (None, len(data))
-    assert only_pin(node).name == "photo.jpg"
-    await client.download(record.cid, to=tmp_path / "copy.jpg")
-    assert (tmp_path / "copy.jpg").read_bytes() == data
-    small = await client.upload(Blob(b"<h1>hi</h1>", type="text/html", name="a.html"))
-    blob = await client.download(small.cid)
-    assert blob.read() == b"<h1>hi</h1>"
-    assert blob.type.startswith("text/html")
-
-
-async def test_a_plain_blob_is_called_client_file(node, client):
-    await client.upload(b"hello")
-    assert only_pin(node).name == "client-file"
-
-
-@pytest.mark.parametrize("version", [0, 1])
-async def test_cids_equal_the_vectors(node, version):
-    profile = ["unixfs-v0-2015", "unixfs-v1-2025"][version]
-    config = node.config.with_options(cid_version=version)
-    async with await AsyncClient.init(config) as client:
-        for vector in VECTORS["files"]:
-            if vector["size"] <= 5_000_000:
-                data = b"".join(file_pieces(vector))
-                record = await client.upload(data)
-                assert record.cid == vector["cids"][profile]
-                assert (await client.download(record.cid)).read() == data
-
-
-async def test_messages(client):
-    record = await client.send("älice", "hi 🌊\n")
-    assert isinstance(record.data, ClientMessage)
-    assert await client.receive(record.cid) == record.data
-    stored = await client.retrieve(record.cid)
-    assert list(stored) == ["recipientId", "payload", "timestamp"]
-    other = await client.store([1])
-    with pytest.raises(SerializationError):
-        await client.receive(other.cid)
-
-
-async def test_revoke(node, client):
-    record = await client.store({"a": 1})
-    assert await client.revoke(record.cid) is True
-    assert node.repository.pins(PinQuery(held=True)) == []
-    with pytest.raises(NotFoundError) as caught:
-        await client.revoke(record.cid)
-    assert str(caught.value) == f"The current user has not pinned the cid: {record.cid}"
-    assert caught.value.status == 400
-
-
-@pytest.mark.parametrize(
-    "form",
-    [
-        "{cid}",
-        "  {cid}\n",
-        "/ipfs/{cid}",
-        "https://ipfs.io/ipfs/{cid}/",
-        "https://ipfs.io/ipfs/{cid}?download=true",
-        "ipfs://{cid}",
-        "https://{cid}.ipfs.dweb.link/",
-    ],
-)
-async def test_cids_are_normalised(client, form):
-    record = await client.store([1])
-    given = form.format(cid=record.cid)
-    assert await client.retrieve(given) == [1]
-    assert (await client.download(given)).read() == b"[1]"
-    assert await client.revoke(given) is True
-
-
-async def test_wrong_tokens(node, client):
-    async with await AsyncClient.init(node.config, provider_token="wrong") as stranger:
-        for call in (
-            lambda: stranger.store(1),
-            lambda: stranger.upload(b"x"),
-            lambda: stranger.revoke(HELLO_CID),
-            lambda: stranger.send("alice", "hi"),
-            stranger.test_connection,
-        ):
-            with pytest.raises(AuthenticationError) as caught:
-                await call()
-            assert str(caught.value) == "HTTP error 401"
-            assert caught.value.details == "Invalid/expired credentials"
-    async with await AsyncClient.init(node.config, provider_token=READER.token) as reader:
-        assert await reader.test_connection() is True
-        with pytest.raises(PermissionDeniedError, match="required scopes"):
-            await reader.store(1)
-    assert node.repository.totals().pins == 0
+@pytest.mark.parametrize("status", [200, 403])
+async def test_the_addresses_of_a_kubo_node_are_told_if_they_are_public(server, status):
+    """Others would be refused by services; without any, the network is searched."""
+    private = ["/ip4/10.0.0.1/tcp/1/p2p/12D3KooWKubo", "/ip4/127.0.0.1/tcp/1/p2p/12D3KooWKubo"]
+    config = config_for(server, provider="kubo", gateway_url=None)
+    server.reply(200, {"Keys": {HELLO_CID: {"Type": "recursive", "Name": "hello"}}})
+    server.reply(status, {"ID": "12D3KooWKubo", "Addresses": [*private, PUBLIC]})
+    with ScriptedServer() as service:
+        service.reply(200, results())
+        service.reply(200, results())
+        service.reply(202, row(status="queued", name="hello"))
+        psa_config = config_for(service, provider="psa")
+        async with AsyncClient.init(config) as kubo, AsyncClient.init(psa_config) as psa:
+            copied = await kubo.copy(HELLO_CID, to=psa, wait=0)
+        assert (copied.how, copied.state) == ("pin", "queued")
+        body = service.requests[-1].json()
+    origins = {"origins": [PUBLIC]} if status == 200 else {}
+    assert body == {"cid": HELLO_CID, "name": "hello", **origins}

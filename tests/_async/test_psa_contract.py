@@ -27,7 +27,7 @@ class StoringElsewhere(AsyncPSAProvider):
         await super().aclose()
 
 
-@pytest.mark.slow  # the quick tests are in test_psa.py and test_psa_on_the_node.py
+@pytest.mark.slow  # the quick tests are in test_psa.py and test_on_the_node.py
 class TestPSA(OnTheNode, AsyncProviderTests):
     @pytest.fixture
     async def provider(self, node):

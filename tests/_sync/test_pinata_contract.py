@@ -9,7 +9,7 @@ from holdfast.testing import ProviderTests
 from tests.contract import OnTheNode
 
 
-@pytest.mark.slow  # the quick tests are in test_pinata.py and test_pinata_on_the_node.py
+@pytest.mark.slow  # the quick tests are in test_pinata.py and test_on_the_node.py
 class TestPublic(OnTheNode, ProviderTests):
     changes = {}  # noqa: RUF012 - read only
 

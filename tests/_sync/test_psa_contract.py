@@ -29,7 +29,7 @@ class StoringElsewhere(PSAProvider):
         super().close()
 
 
-@pytest.mark.slow  # the quick tests are in test_psa.py and test_psa_on_the_node.py
+@pytest.mark.slow  # the quick tests are in test_psa.py and test_on_the_node.py
 class TestPSA(OnTheNode, ProviderTests):
     @pytest.fixture
     def provider(self, node):
