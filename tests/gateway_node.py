@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 
 from holdfast.content.cid import CID, SHA2_256
 from holdfast.content.profiles import UNIXFS_V1_2025
-from holdfast.content.unixfs.directories import build_directory
+from holdfast.content.unixfs.directories import build_directory, build_symlink
 from holdfast.content.unixfs.files import Part
 from holdfast.node.gateway import routes
 from holdfast.node.gateway.cached_repository import CachedRepository
@@ -80,11 +80,16 @@ class Node:
         assert reply.body == b""
         return reply
 
-    def add(self, content, profile=UNIXFS_V1_2025, **about):
+    def add(self, content, profile=UNIXFS_V1_2025, **info):
         """Store and pin `content`; its CID."""
+        return self.repository.add(content, profile, **info)[0].cid
+
+    def add_symlink(self, target):
+        """Store a symbolic link; its part."""
         with self.repository.adding() as adding:
-            part = import_content(content, profile, adding.put)
-            return adding.pin(part.cid, size=part.dag_size, **about)[0].cid
+            link = build_symlink(target, UNIXFS_V1_2025, adding.put)
+            adding.flush()
+        return link
 
     def add_directory(self, entries):
         """Store a directory of small files, links and directories; its part."""
@@ -102,12 +107,12 @@ class Node:
     def put(self, codec, block):
         """Store one block as it is; its CID."""
         cid = cid_of(codec, block)
-        self.put_all({cid: block})
+        self.put_all([(cid, block)])
         return cid
 
     def put_all(self, blocks):
         """Store blocks in one transaction."""
         with self.repository.adding() as adding:
-            for cid, block in blocks.items():
+            for cid, block in blocks:
                 adding.put(cid, block)
             adding.flush()
