@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
 import pytest
@@ -27,10 +28,8 @@ from holdfast.testing import running_node
 from tests.content import (
     VECTORS,
     file_pieces,
-    generated_names,
     json_text,
     make_directory,
-    stream,
 )
 from tests.node_caller import Caller, connect, head_of, raw_exchange, refusal
 from tests.node_process import ON_LINUX, node_process
@@ -60,12 +59,10 @@ def call(shared_node):
 
 
 def test_authentication(call):
-    response = call("GET", "/data/testAuthentication")
-    assert response.status == 200
-    assert response.json() == {
-        "message": "Congratulations! You are communicating with the Pinata API!"
-    }
-    assert call("GET", "/v3/data/testAuthentication").status == 200
+    message = "Congratulations! You are communicating with the Pinata API!"
+    for path in ("/data/testAuthentication", "/v3/data/testAuthentication"):
+        response = call("GET", path)
+        assert (response.status, response.json()) == (200, {"message": message})
 
 
 def test_pin_json_replies_as_the_service(call):
@@ -127,39 +124,18 @@ def test_file_vectors(call, version, options_first):
 
 
 @pytest.mark.parametrize("version", [pytest.param(0, marks=pytest.mark.slow), 1])
-def test_directory_vectors(call, version):
+def test_directory_vectors(call, tmp_path, version):
     profile = ["unixfs-v0-2015", "unixfs-v1-2025"][version]
     for vector in VECTORS["directories"]:
-        files = []
-        if any(entry.get("dir") for entry in vector.get("entries", [])) or not (
-            vector.get("entries")
-            or vector["name"] in {"generated-file-1000", "generated-file-6000"}
-        ):
-            continue  # a form cannot carry an empty directory
-        for entry in vector.get("entries", []):
-            data = entry["text"].encode() if "text" in entry else None
-            data = data if data is not None else b"".join(stream(entry["seed"], entry["size"]))
-            files.append((f"root/{entry['path']}", data))
-        if "generated" in vector:
-            names = generated_names(vector["generated"])
-            files = [(f"root/{name}", str(i).encode()) for i, name in enumerate(names)]
-        reply = call.pin_files(files, options={"cidVersion": version}).json()
-        assert reply["IpfsHash"] == vector["cids"][profile], vector["name"]
-        assert reply["NumberOfFiles"] == len(files)
-        assert reply["MimeType"] == "directory"
-
-
-@pytest.mark.parametrize("version", [0, 1])
-def test_a_nested_directory(call, tmp_path, version):
-    (vector,) = [each for each in VECTORS["directories"] if each["name"] == "nested"]
-    # But for its empty directory, which a form cannot carry.
-    entries = [entry for entry in vector["entries"] if not entry.get("dir")]
-    root = make_directory(tmp_path / "root", {"entries": entries})
-    files = [(f"root/{entry['path']}", (root / entry["path"]).read_bytes()) for entry in entries]
-    profile = ["unixfs-v0-2015", "unixfs-v1-2025"][version]
-    for order in (files, files[::-1]):
-        reply = call.pin_files(order, options={"cidVersion": version}).json()
-        assert reply["IpfsHash"] == compute_cid(root, profile=profile)
+        root = make_directory(tmp_path / vector["name"], vector)
+        paths = [path for path in sorted(root.rglob("*")) if path.is_file()]
+        for empty in [path for path in root.rglob("*") if path.is_dir() and not [*path.iterdir()]]:
+            empty.rmdir()  # a form cannot carry it
+        files = [(f"root/{path.relative_to(root)}", path.read_bytes()) for path in paths]
+        if 0 < len(files) <= 6000:
+            reply = call.pin_files(files[::-1], options={"cidVersion": version}).json()
+            assert reply["IpfsHash"] == compute_cid(root, profile=profile, include_hidden=True)
+            assert (reply["NumberOfFiles"], reply["MimeType"]) == (len(files), "directory")
 
 
 def test_wrap_with_directory(call, tmp_path):
@@ -223,6 +199,7 @@ def test_without_a_good_token_it_is_401_and_with_too_few_scopes_403(call, method
     for token in ("wrong", "x" * 5000):
         status, error = refusal(call(method, path, token=token))
         assert (status, error["reason"]) == (401, "INVALID_CREDENTIALS")
+        assert error["details"] == "Invalid/expired credentials"
     assert refusal(call(method, path, token=""))[0] == 401
     response = call(method, path, token=POWERLESS.token)
     if path.endswith("testAuthentication"):
@@ -230,22 +207,8 @@ def test_without_a_good_token_it_is_401_and_with_too_few_scopes_403(call, method
     else:
         status, error = refusal(response)
         assert (status, error["reason"]) == (403, "NO_SCOPES_FOUND")
-
-
-def test_a_scope_allows_its_call_and_no_other(call):
-    assert call("GET", "/data/pinList", token=LISTER.token).status == 200
-    assert call("GET", "/data/userPinnedDataTotal", token=LISTER.token).status == 403
-
-
-def test_the_rate_limit():
-    with running_node(rate_limit=3) as node:
-        call = Caller(node)
-        for _ in range(3):
-            assert call("GET", "/data/testAuthentication").status == 200
-        response = call("GET", "/data/testAuthentication")
-        assert response.status == 429
-        assert 0 < int(response.headers["retry-after"]) <= 60
-        assert response.headers["x-ratelimit-limit"] == "3"
+    allowed = path.endswith(("testAuthentication", "pinList"))
+    assert (call(method, path, token=LISTER.token).status == 200) is allowed
 
 
 @pytest.mark.parametrize("days", [-1, 1])
@@ -256,7 +219,8 @@ def test_a_clock_that_is_set_changes_no_rate_limit(monkeypatch, days):
         assert call("GET", "/data/testAuthentication").status == 200
         monkeypatch.setattr(time, "time", lambda: real() + days * 24 * 3600)
         refused = call("GET", "/data/testAuthentication")
-        assert (refused.status, 0 < int(refused.headers["retry-after"]) <= 60) == (429, True)
+        assert (refused.status, refused.headers["x-ratelimit-limit"]) == (429, "1")
+        assert 0 < int(refused.headers["retry-after"]) <= 60
         assert 0 <= int(refused.headers["x-ratelimit-reset"]) - int(time.time()) <= 61
         monkeypatch.setattr(api_calls, "WINDOW_SECONDS", 0.2)
         wait_until(lambda: call("GET", "/data/testAuthentication").status == 200, 10)
@@ -273,15 +237,8 @@ def test_pin_list(node):
         body = {"pinataContent": {"number": number}, "pinataMetadata": metadata}
         cids.append(call.pin_json(body).json()["IpfsHash"])
     call("DELETE", f"/pinning/unpin/{cids[0]}")
-
-    def listed(**parameters):
-        response = call("GET", "/data/pinList", fields=parameters)
-        assert response.status == 200, response.data
-        return response.json()
-
-    first = listed()
-    assert first["count"] == 12
-    assert len(first["rows"]) == 10
+    first = call.get("/data/pinList")
+    assert (first["count"], len(first["rows"])) == (12, 10)
     row = first["rows"][0]
     assert row["ipfs_pin_hash"] == cids[11]
     assert row["metadata"] == {"name": "Item 11", "keyvalues": {"n": 11, "even": False}}
@@ -290,23 +247,25 @@ def test_pin_list(node):
         *("id", "ipfs_pin_hash", "size", "user_id", "date_pinned", "date_unpinned", "metadata"),
         *("regions", "mime_type", "number_of_files"),
     }
-    assert "count" not in listed(includeCount="false")
-    assert listed(status="pinned")["count"] == 11
-    (removed,) = listed(status="unpinned")["rows"]
+    assert "count" not in call.get("/data/pinList", includeCount="false")
+    (removed,) = call.get("/data/pinList", status="unpinned")["rows"]
     assert removed["ipfs_pin_hash"] == cids[0]
     assert removed["date_unpinned"] is not None
-    page = listed(pageLimit="3", pageOffset="2")["rows"]
+    page = call.get("/data/pinList", pageLimit="3", pageOffset="2")["rows"]
     assert [row["ipfs_pin_hash"] for row in page] == [cids[9], cids[8], cids[7]]
-    assert listed(cid=cids[3])["count"] == 1
-    assert listed(cid="")["count"] == 0  # an empty variable in a script selects no pin
-    assert listed(hashContains=cids[3][10:30])["count"] == 1
-    assert listed(**{"metadata[name]": "item 1"})["count"] == 3
-    assert listed(pinSizeMin="13")["count"] == 2
-    assert listed(pinSizeMax="12")["count"] == 10
-    assert listed(pinStart="2100-01-01")["count"] == 0
-    assert listed(pinEnd="2100-01-01T00:00:00Z")["count"] == 12
-    assert listed(unpinStart="2020-01-01T00:00:00.000Z")["count"] == 1
-
+    for count, query in [
+        (11, {"status": "pinned"}),
+        (1, {"cid": cids[3]}),
+        (0, {"cid": ""}),  # an empty variable in a script selects no pin
+        (1, {"hashContains": cids[3][10:30]}),
+        (3, {"metadata[name]": "item 1"}),
+        (2, {"pinSizeMin": "13"}),
+        (10, {"pinSizeMax": "12"}),
+        (0, {"pinStart": "2100-01-01"}),
+        (12, {"pinEnd": "2100-01-01T00:00:00Z"}),
+        (1, {"unpinStart": "2020-01-01T00:00:00.000Z"}),
+    ]:
+        assert call.get("/data/pinList", **query)["count"] == count, query
     for count, condition in [
         (1, {"value": 5, "op": "eq"}),
         (1, {"value": "5", "op": "eq"}),
@@ -323,8 +282,8 @@ def test_pin_list(node):
         (10, {"value": "1_", "op": "notILike"}),
         (0, {"value": "x", "op": "gt"}),
     ]:
-        conditions = json.dumps({"n": condition})
-        assert listed(**{"metadata[keyvalues]": conditions})["count"] == count, condition
+        conditions = {"metadata[keyvalues]": json.dumps({"n": condition})}
+        assert call.get("/data/pinList", **conditions)["count"] == count, condition
     totals = call.get("/data/userPinnedDataTotal")
     assert totals["pin_count"] == 11
     assert totals["pin_size_total"] == totals["pin_size_with_replications_total"] > 100
@@ -367,45 +326,35 @@ def test_hash_metadata(call):
     put(ipfsPinHash=cid, keyvalues={"b": None, "c": True})
     (row,) = call.get("/data/pinList", cid=cid)["rows"]
     assert row["metadata"] == {"name": "new", "keyvalues": {"a": 1, "c": True}}
-    assert refusal(put(ipfsPinHash=HELLO_CID, name="x"))[0] == 400
-    assert refusal(put(ipfsPinHash="nonsense"))[0] == 400
-    assert refusal(put(ipfsPinHash=cid, keyvalues={str(n): n for n in range(11)}))[0] == 400
-    assert refusal(put(ipfsPinHash=cid, keyvalues={"a": {"b": 1}}))[0] == 400
-    assert refusal(put(ipfsPinHash=cid, name=5))[0] == 400
+    for change in (
+        {"ipfsPinHash": HELLO_CID, "name": "x"},
+        {"ipfsPinHash": "nonsense"},
+        {"ipfsPinHash": cid, "keyvalues": {str(n): n for n in range(11)}},
+        {"ipfsPinHash": cid, "keyvalues": {"a": {"b": 1}}},
+        {"ipfsPinHash": cid, "name": 5},
+    ):
+        assert refusal(put(**change))[0] == 400
 
 
-def test_pin_by_hash_from_its_own_blocks_and_from_a_gateway(node):
-    data = os.urandom(3_000_000)
-    with running_node(gateways=(node.gateway_url,)) as other:
-        here, there = Caller(other), Caller(node)
-        cid = there.pin_files([("f", data)]).json()["IpfsHash"]
-        body = json.dumps({"hashToPin": cid, "pinataMetadata": {"name": "fetched"}}).encode()
-        reply = here("POST", "/pinning/pinByHash", body=body).json()
-        assert reply["ipfsHash"] == cid
-        assert reply["status"] == "prechecking"
-        assert reply["name"] == "fetched"
-        query = {"status": "pinned", "cid": cid}
-        wait_until(lambda: here.get("/data/pinList", **query)["count"] == 1)
-        done = {"count": 0, "rows": []}
-        wait_until(lambda: here.get("/pinning/pinJobs") == done)
-        here("DELETE", f"/pinning/unpin/{cid}")
-        here("POST", "/pinning/pinByHash", body=body)
-        wait_until(lambda: here.get("/data/pinList", **query)["count"] == 1)
-
-
-def test_pin_by_hash_of_what_nobody_has(call):
-    body = json.dumps({"hashToPin": HELLO_CID[:-1] + "a"}).encode()
-    assert refusal(call("POST", "/pinning/pinByHash", body=b'{"hashToPin": "x"}'))[0] == 400
-    missing = compute_cid(b"nobody has this")
-    body = json.dumps({"hashToPin": missing}).encode()
-    assert call("POST", "/pinning/pinByHash", body=body).status == 200
+def test_pin_by_hash_of_what_the_node_has_and_of_what_nobody_has(call):
+    cid, missing = call.pin(b"to be pinned again"), compute_cid(b"nobody has this")
+    call("DELETE", f"/pinning/unpin/{cid}")
+    for hash_to_pin in (cid, missing):
+        body = {"hashToPin": hash_to_pin, "pinataMetadata": {"name": "again"}}
+        reply = call("POST", "/pinning/pinByHash", json=body).json()
+        assert (reply["ipfsHash"], reply["status"], reply["name"]) == (
+            *(hash_to_pin, "prechecking"),
+            "again",
+        )
+    wait_until(lambda: call.get("/data/pinList", status="pinned", cid=cid)["count"] == 1)
     query = {"ipfs_pin_hash": missing, "status": "expired"}
     wait_until(lambda: call.get("/pinning/pinJobs", **query)["count"] == 1)
-    (row,) = call.get("/pinning/pinJobs", **query)["rows"]
-    assert row["status"] == "expired"
+    (row,) = call.get("/pinning/pinJobs")["rows"]
+    assert (row["ipfs_pin_hash"], row["status"]) == (missing, "expired")
     query["ipfs_pin_hash"] = missing.upper()  # the same in upper case
     assert call.get("/pinning/pinJobs", **query)["rows"] == [row]
     assert refusal(call("GET", "/pinning/pinJobs", fields={"ipfs_pin_hash": "x"}))[0] == 400
+    assert refusal(call("POST", "/pinning/pinByHash", json={"hashToPin": "x"}))[0] == 400
 
 
 # Bad input
@@ -440,15 +389,6 @@ def test_bad_json(call, body):
     before = call.get("/data/userPinnedDataTotal")
     assert refusal(call.pin_json(body))[0] == 400
     assert call.get("/data/userPinnedDataTotal") == before
-
-
-def test_deep_json_is_stored_or_refused(call):
-    # How deep is too deep depends on the version of Python.
-    response = call.pin_json(b"[" * 5000 + b"]" * 5000)
-    if response.status == 200:
-        assert response.json()["IpfsHash"] == compute_cid(b"[" * 5000 + b"]" * 5000)
-    else:
-        assert refusal(response)[0] == 400
 
 
 def form(*parts, boundary="b"):
@@ -491,27 +431,21 @@ def test_bad_forms(call, arguments):
 
 
 @pytest.mark.parametrize(
-    ("given", "path"),
+    ("filename", "path"),
     [
         ("/tide.txt", "tide.txt"),
         ("//tide.txt", "tide.txt"),
         ("/var/tide.txt", "var/tide.txt"),
         ("a//var///tide.txt", "a/var/tide.txt"),
         ("/...", "..."),
-        ("/etc/passwd", "etc/passwd"),
     ],
 )
-def test_slashes_at_the_start_and_doubled_ones_do_not_count(call, tmp_path, given, path):
+def test_slashes_at_the_start_and_doubled_ones_do_not_count(call, tmp_path, filename, path):
     (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-    (tmp_path / path).write_text(given)
+    (tmp_path / path).write_text(filename)
     top = tmp_path / path.partition("/")[0]
-    reply = call.pin_files([(given, given.encode())]).json()
+    reply = call.pin_files([(filename, filename.encode())]).json()
     assert (reply["IpfsHash"], reply["Name"]) == (compute_cid(top), top.name)
-
-
-def test_one_file_under_two_spellings_of_its_name(call):
-    reply = call.pin_files([("/d/a", b"1"), ("d//a", b"2")])
-    assert refusal(reply) == (400, "The filename a occurs twice")
 
 
 # Limits of forms
@@ -521,37 +455,31 @@ def upload(call, *paths):
     return call.pin_files([(path, b"x") for path in paths])
 
 
-def test_a_filename_has_at_most_64_levels(call):
-    assert upload(call, "/".join("a" * 64)).status == 200
-    assert "64 levels" in refusal(upload(call, "/".join("a" * 65)))[1]
-    assert "16384 bytes" in refusal(upload(call, "/".join("a" * 10_000)))[1]
+LIMITS = {  # the default, the limit of the test, and what is repeated 20 and 21 times
+    "MAX_LEVELS": (64, 20, "a/", "20 levels"),
+    "MAX_FILES": (100_000, 20, "d/{}", "20 files"),
+    "MAX_FOLDERS": (1_000_000, 21, "d/{}/f", "21 folders"),
+    "MAX_PATHS": (32 << 20, 20_000, "d/{}" + "x" * 970, "20000 bytes"),
+}
 
 
-def test_an_upload_has_at_most_100000_files(call, monkeypatch):
-    assert form_upload.MAX_FILES == 100_000
-    monkeypatch.setattr(form_upload, "MAX_FILES", 20)
-    assert upload(call, *(f"d/{n}" for n in range(20))).status == 200
-    assert "20 files" in refusal(upload(call, *(f"d/{n}" for n in range(21))))[1]
-
-
-def test_an_upload_has_at_most_a_million_folders(call, monkeypatch):
-    assert form_upload.MAX_FOLDERS == 1_000_000
-    monkeypatch.setattr(form_upload, "MAX_FOLDERS", 11)
-    assert upload(call, *(f"d/{n}/f" for n in range(10))).status == 200
-    assert "11 folders" in refusal(upload(call, *(f"d/{n}/f" for n in range(11))))[1]
-
-
-def test_the_filenames_of_an_upload_have_a_limit_together(call, monkeypatch):
-    monkeypatch.setattr(form_upload, "MAX_PATHS", 10_000)
-    assert upload(call, *(f"d/{n}-{'x' * 900}" for n in range(10))).status == 200
-    assert "10000 bytes" in refusal(upload(call, *(f"d/{n}-{'x' * 900}" for n in range(12))))[1]
+@pytest.mark.parametrize("setting", LIMITS)
+def test_uploads_have_limits(call, monkeypatch, setting):
+    default, limit, path, words = LIMITS[setting]
+    assert getattr(form_upload, setting) == default
+    monkeypatch.setattr(form_upload, setting, limit)
+    accepted, refused = ([path.format(n) for n in range(count)] for count in (20, 21))
+    if setting == "MAX_LEVELS":
+        accepted, refused = [["".join(paths).rstrip("/")] for paths in (accepted, refused)]
+    assert upload(call, *accepted).status == 200
+    assert words in refusal(upload(call, *refused))[1]
 
 
 def test_the_parts_of_a_form_have_few_and_short_headers(call):
     for more in ("X-Long: " + "x" * 20_000, "\r\n".join(f"X-{n}: y" for n in range(20))):
-        assert (
-            "16 headers" in refusal(call.pin_form(form((f"{FILE.format('x')}\r\n{more}", b"x"))))[1]
-        )
+        reply = call.pin_form(form((f"{FILE.format('x')}\r\n{more}", b"x")))
+        assert "16 headers" in refusal(reply)[1]
+    assert "16384 bytes" in refusal(upload(call, "/".join("a" * 10_000)))[1]
 
 
 def test_files_that_are_cut_anew_are_stored_once_and_not_one_by_one(call, monkeypatch):
@@ -579,10 +507,6 @@ def test_paths_in_any_order_give_the_same_directory(call):
     root = CID.parse(results.pop())
     names = [entry.name for entry in call.node.repository.entries(root)]
     assert sorted(names) == ["a", "b", "b\x01", "b-", "e"]
-    assert "both a file and a directory" in refusal(upload(call, "d/a/b", "d/a"))[1]
-    assert "both a file and a directory" in refusal(upload(call, "d/a", "d/a/b"))[1]
-    assert "twice" in refusal(upload(call, "d/a", "d/a"))[1]
-    assert "More than one" in refusal(upload(call, "d/a", "e/a"))[1]
 
 
 @ON_LINUX
@@ -652,26 +576,40 @@ def test_what_the_node_lacks_is_said(call, method, path, words):
     assert words in error["details"]
 
 
-def test_the_texts_that_clients_know(call):
-    two = form((FILE.format("a"), b"1"), (FILE.format("b"), b"2"))
-    for body, text in (
-        (form(('name="file"', b"1")), "Invalid request format."),
-        (form(('name="x"', b"1")), "Unexpected field"),
-        (two, "More than one file and/or directory was provided for pinning."),
-    ):
-        assert refusal(call.pin_form(body)) == (400, text)
+@pytest.mark.parametrize(
+    ("paths", "text"),
+    [
+        (("a", "b"), "More than one file and/or directory was provided for pinning."),
+        (("d/a", "e/a"), "More than one file and/or directory was provided for pinning."),
+        (("/d/a", "d//a"), "The filename a occurs twice"),
+        (("d/a/b", "d/a"), "a is both a file and a directory"),
+        (("d/a", "d/a/b"), "a is both a file and a directory"),
+    ],
+)
+def test_the_texts_about_several_files(call, paths, text):
+    assert refusal(upload(call, *paths)) == (400, text)
+
+
+def test_the_texts_about_fields(call):
+    assert refusal(call.pin_form(form(('name="file"', b"1")))) == (400, "Invalid request format.")
+    assert refusal(call.pin_form(form(('name="x"', b"1")))) == (400, "Unexpected field")
+    body = form((FILE.format("x"), b"empty options"), ('name="pinataOptions"', b""))
+    assert call.pin_form(body).json()["IpfsHash"] == compute_cid(b"empty options")
 
 
 @pytest.mark.parametrize(
-    "cid", ["nonsense", "..", "%2e%2e", "a/b", "x" * 3000, "%00", HELLO_CID + "x"]
+    ("method", "path", "statuses"),
+    [
+        *(
+            ("DELETE", f"/pinning/unpin/{cid}", {400, 404})
+            for cid in ("nonsense", "..", "%2e%2e", "a/b", "x" * 3000, "%00", HELLO_CID + "x")
+        ),
+        ("GET", "/nonsense", {404}),
+        ("POST", "/data/testAuthentication", {405}),
+    ],
 )
-def test_garbage_in_place_of_a_cid(call, cid):
-    assert refusal(call("DELETE", f"/pinning/unpin/{cid}"))[0] in {400, 404}
-
-
-def test_unknown_addresses_and_methods(call):
-    assert refusal(call("GET", "/nonsense"))[0] == 404
-    assert refusal(call("POST", "/data/testAuthentication"))[0] == 405
+def test_unknown_addresses_methods_and_cids(call, method, path, statuses):
+    assert refusal(call(method, path))[0] in statuses
 
 
 def test_a_body_that_never_comes_ends_by_the_idle_limit():
@@ -685,23 +623,18 @@ def test_a_body_that_never_comes_ends_by_the_idle_limit():
         assert raw_exchange(node, head + b"--b\r\n").startswith(b"HTTP/1.1 408 ")
 
 
-def test_bodies_that_are_too_large(shared_node):
-    head = head_of(shared_node, "/pinning/pinJSONToIPFS", Content_Length=10 << 30)
+@pytest.mark.parametrize(
+    ("method", "path", "length"),
+    [
+        ("POST", "pinJSONToIPFS", 10 << 30),
+        ("POST", "pinFileToIPFS", 10 << 40),
+        ("PUT", "hashMetadata", 2 << 20),
+    ],
+)
+def test_bodies_that_are_too_large(shared_node, method, path, length):
+    fields = {"Content_Length": length, "Content_Type": "multipart/form-data; boundary=b"}
+    head = head_of(shared_node, f"/pinning/{path}", method, **fields)
     assert raw_exchange(shared_node, head).startswith(b"HTTP/1.1 413 ")
-    head = head_of(
-        shared_node,
-        "/pinning/pinFileToIPFS",
-        Content_Length=10 << 40,
-        Content_Type="multipart/form-data; boundary=b",
-    )
-    assert raw_exchange(shared_node, head).startswith(b"HTTP/1.1 413 ")
-
-
-def test_oversized_heads_and_garbage(shared_node):
-    huge = b"GET / HTTP/1.1\r\nHost: x\r\nX-Long: " + b"x" * 200_000 + b"\r\n\r\n"
-    reply = raw_exchange(shared_node, huge)
-    assert reply == b"" or reply.startswith(b"HTTP/1.1 4")
-    assert raw_exchange(shared_node, b"\x16\x03\x01 nonsense\r\n\r\n").startswith(b"HTTP/1.1 400")
 
 
 def test_every_reply_is_safe_to_look_at(call):
@@ -711,18 +644,6 @@ def test_every_reply_is_safe_to_look_at(call):
             assert headers["x-content-type-options"] == "nosniff"
             assert headers["content-security-policy"] == "sandbox"
             assert "server" not in headers
-
-
-def test_a_client_that_hangs_up_leaves_nothing_pinned(node):
-    kind = "multipart/form-data; boundary=b"
-    head = head_of(node, "/pinning/pinFileToIPFS", Content_Length=10_000_000, Content_Type=kind)
-    host, port = node.api_url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port))) as connection:
-        start = b'--b\r\nContent-Disposition: form-data; name="file"; filename="x"\r\n\r\n'
-        connection.sendall(head + start + bytes(5_000_000))
-    time.sleep(0.3)
-    assert node.repository.totals() == (0, 0)
-    assert Caller(node)("GET", "/data/testAuthentication").status == 200
 
 
 @pytest.mark.parametrize("target", [b"http://[", b"http://[::1", b"x://%ff", b"*", b"x"])
@@ -779,21 +700,13 @@ def test_notes_that_change_at_once_are_all_kept(node):
     cid = call.pin_json({"to": "be noted"}).json()["IpfsHash"]
 
     def note(number):
-        body = json.dumps({"ipfsPinHash": cid, "keyvalues": {f"k{number}": number}}).encode()
-        assert Caller(node)("PUT", "/pinning/hashMetadata", body=body).status == 200
+        body = {"ipfsPinHash": cid, "keyvalues": {f"k{number}": number}}
+        return Caller(node)("PUT", "/pinning/hashMetadata", json=body).status
 
-    threads = [threading.Thread(target=note, args=(number,)) for number in range(10)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(10) as pool:
+        assert set(pool.map(note, range(10))) == {200}
     (row,) = call.get("/data/pinList", cid=cid)["rows"]
     assert len(row["metadata"]["keyvalues"]) == 10
-
-
-def test_an_empty_options_field_is_no_options(call):
-    body = form((FILE.format("x"), b"empty options"), ('name="pinataOptions"', b""))
-    assert call.pin_form(body).json()["IpfsHash"] == compute_cid(b"empty options")
 
 
 def test_the_reply_is_in_the_version_that_was_asked_for(node):
@@ -822,8 +735,9 @@ def run_node(*arguments, **environment):
     )
 
 
-def printed(process, count):
-    return dict(process.stdout.readline().split(None, 1) for _ in range(count))
+def data_status(url, call, token):
+    headers = {"Authorization": f"Bearer {token}"}
+    return urllib3.request("GET", f"{url}/data/{call}", headers=headers, timeout=60).status
 
 
 def stop(process):
@@ -835,16 +749,12 @@ def stop(process):
 def test_the_command_prints_its_addresses_and_a_fresh_token(tmp_path):
     process = run_node("--port", "0", "--path", str(tmp_path))
     lines = [process.stdout.readline() for _ in range(4)]
-    found = {line.split("  ")[0].strip(): line.split()[-1] for line in lines}
+    shown = {line.split("  ")[0].strip(): line.split()[-1] for line in lines}
     try:
-        url = found["Pinning API"]
+        url = shown["Pinning API"]
         assert url.startswith("http://127.0.0.1:")
-        assert found["Gateway"] == f"{url}/ipfs"
-        headers = {"Authorization": f"Bearer {found['Token']}"}
-        response = urllib3.request(
-            "GET", f"{url}/data/testAuthentication", headers=headers, timeout=60
-        )
-        assert response.status == 200
+        assert shown["Gateway"] == f"{url}/ipfs"
+        assert data_status(url, "testAuthentication", shown["Token"]) == 200
     finally:
         assert "Traceback" not in stop(process)
 
@@ -858,14 +768,9 @@ def test_tokens_come_in_three_ways_and_are_not_printed(tmp_path):
     lines = [process.stdout.readline() for _ in range(3)]
     try:
         url = lines[0].split()[-1]
-
-        def status(path, token):
-            headers = {"Authorization": f"Bearer {token}"}
-            return urllib3.request("GET", f"{url}/data/{path}", headers=headers, timeout=60).status
-
-        assert [status("userPinnedDataTotal", token) for token in tokens] == [200] * 3
-        assert status("pinList", "scoped-token-2") == 200
-        assert status("userPinnedDataTotal", "scoped-token-2") == 403
+        assert [data_status(url, "userPinnedDataTotal", token) for token in tokens] == [200] * 3
+        assert data_status(url, "pinList", "scoped-token-2") == 200
+        assert data_status(url, "userPinnedDataTotal", "scoped-token-2") == 403
     finally:
         output = "".join(lines) + stop(process)
         assert not [token for token in tokens if token in output]
@@ -907,7 +812,7 @@ def test_mistakes_at_the_command_line_are_one_sentence(
     (tmp_path / "broken" / "holdfast.sqlite3").write_bytes(b"no database" * 100)
     try:
         code = main(
-            ["--path", str(tmp_path), *(each.format(tmp=tmp_path, port=port) for each in arguments)]
+            ["--path", str(tmp_path), *(word.format(tmp=tmp_path, port=port) for word in arguments)]
         )
     except SystemExit as end:  # by argparse
         code = end.code

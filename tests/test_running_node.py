@@ -8,11 +8,12 @@ import time
 from dataclasses import fields
 
 import pytest
-import uvicorn
 
-from holdfast import Client
+from holdfast import Client, compute_cid
+from holdfast.errors import NetworkError, ProviderError, RequestTimeoutError, VerificationError
 from holdfast.node.settings import NodeSettings
 from holdfast.testing import running_node
+from holdfast.testing.provider_cases import memory_below
 from holdfast.testing.running_nodes import Settings
 from tests.support import wait_until
 
@@ -79,32 +80,25 @@ def test_bytes_are_wrong_where_there_are_any(holdfast_node, connection, target, 
 
 
 def test_a_reply_to_head_has_no_body_to_spoil(holdfast_node, connection, target):
-    holdfast_node.corrupt_next(on="any")
-    assert get(connection, "/data/testAuthentication", "HEAD") == (b"", False)
-    assert get(connection, target, "HEAD") == (b"", False)
-    assert holdfast_node.faults_left == 1
-    holdfast_node.heal()
-    holdfast_node.cut_next(after=1)
-    assert get(connection, target, "HEAD") == (b"", False)
-    assert holdfast_node.faults_left == 1
-    holdfast_node.heal()
-    holdfast_node.cut_next()
-    assert get(connection, target, "HEAD") == (b"", True)
-    assert holdfast_node.faults_left == 0
+    for set_fault, settings, is_cut in (
+        (holdfast_node.corrupt_next, {"on": "any"}, False),
+        (holdfast_node.cut_next, {"after": 1}, False),
+        (holdfast_node.cut_next, {}, True),
+    ):
+        set_fault(**settings)
+        assert get(connection, target, "HEAD") == (b"", is_cut)
+        assert holdfast_node.faults_left == 1 - is_cut
+        holdfast_node.heal()
 
 
 @pytest.mark.parametrize(
-    ("how", "headers", "body"),
+    ("reply", "headers", "body"),
     [
         ({}, {}, b""),
         ({"body": ["é"]}, {"content-type": "application/json"}, b'["\\u00e9"]'),
         ({"body": "text"}, {"content-type": "application/json"}, b'"text"'),
         ({"body": b"<html>"}, {}, b"<html>"),
-        (
-            {"body": b"<html>", "headers": {"Content-Type": "text/html"}},
-            {"content-type": "text/html"},
-            b"<html>",
-        ),
+        ({"body": b"<p>", "headers": {"Content-Type": "a/b"}}, {"content-type": "a/b"}, b"<p>"),
         (
             {"body": {"a": 1}, "headers": {"CONTENT-TYPE": "a/b", "X": "é"}},
             {"content-type": "a/b", "x": "é"},
@@ -112,18 +106,17 @@ def test_a_reply_to_head_has_no_body_to_spoil(holdfast_node, connection, target)
         ),
     ],
 )
-def test_a_failure_is_sent_as_it_was_told(holdfast_node, connection, how, headers, body):
-    holdfast_node.fail_next(status=502, **how)
+def test_a_failure_is_sent_as_the_test_says(holdfast_node, connection, reply, headers, body):
+    holdfast_node.fail_next(status=502, **reply)
     connection.request("GET", "/")
-    reply = connection.getresponse()
-    assert reply.status == 502
-    found = [(name.lower(), value) for name, value in reply.getheaders() if name != "date"]
-    assert sorted(found) == sorted([*headers.items(), ("content-length", str(len(body)))])
-    assert reply.read() == body
+    response = connection.getresponse()
+    assert (response.status, response.read()) == (502, body)
+    sent = {name.lower(): value for name, value in response.getheaders() if name != "date"}
+    assert sent == {**headers, "content-length": str(len(body))}
 
 
 @pytest.mark.parametrize(
-    ("call", "how", "message"),
+    ("call", "settings", "message"),
     [
         ("fail_next", {"status": 200}, "status must be that of a failure, 300 to 599, not 200"),
         ("fail_next", {"status": None}, "status must be a whole number, not None"),
@@ -149,31 +142,107 @@ def test_a_failure_is_sent_as_it_was_told(holdfast_node, connection, how, header
         ("corrupt_next", {"after": None}, "after must be a whole number, not None"),
     ],
 )
-def test_a_fault_that_makes_no_sense_is_refused(holdfast_node, call, how, message):
+def test_a_fault_that_makes_no_sense_is_refused(holdfast_node, call, settings, message):
     with pytest.raises((TypeError, ValueError), match=message):
-        getattr(holdfast_node, call)(**how)
+        getattr(holdfast_node, call)(**settings)
     assert holdfast_node.faults_left == 0
+
+
+# Through a client
+
+
+STORE = "POST /pinning/pinJSONToIPFS"
+
+
+def test_the_next_requests_fail_and_do_nothing(holdfast_node, holdfast_client):
+    holdfast_node.fail_next(status=503, times=2)
+    assert holdfast_node.faults_left == 2
+    holdfast_client.store([1])
+    assert holdfast_node.requests == [STORE] * 3
+    assert holdfast_node.faults_left == 0
+    pins = holdfast_node.repository.totals().pins
+    holdfast_node.fail_next(times=4)
+    with pytest.raises(ProviderError, match=r"^HTTP error 503$"):
+        holdfast_client.store(["refused"])
+    assert holdfast_node.repository.totals().pins == pins
+    holdfast_node.cut_next(after=3, on="api", times=4)
+    with pytest.raises(NetworkError):
+        holdfast_client.store(["cut"])
+    assert holdfast_node.repository.totals().pins == pins + 1  # the request was not lost
+
+
+def test_a_fault_waits_for_the_request_that_it_is_meant_for(holdfast_node, holdfast_client):
+    holdfast_node.fail_next(status=404, on="gateway")
+    holdfast_node.fail_next(status=403, on="api")
+    with pytest.raises(ProviderError, match="403"):
+        holdfast_client.store([1])
+    record = holdfast_client.store([1])
+    with pytest.raises(ProviderError, match="404"):
+        holdfast_client.retrieve(record.cid)
+    assert holdfast_client.retrieve(record.cid) == [1]
+
+
+def test_requests_can_be_delayed(holdfast_node, holdfast_client):
+    holdfast_node.delay_next(0.3)
+    start = time.monotonic()
+    assert holdfast_client.test_connection() is True
+    assert time.monotonic() - start >= 0.3
+    holdfast_node.delay_next(30, times=4)
+    with pytest.raises(RequestTimeoutError):
+        holdfast_client.with_options(timeouts={"read": 0.1, "total": 0.5}).test_connection()
+    holdfast_node.heal()
+    assert holdfast_client.test_connection() is True
+
+
+@pytest.mark.parametrize("after", [0, 2_000_000])
+def test_wrong_bytes_are_caught_and_a_cut_is_got_over(holdfast_node, tmp_path, after):
+    with Client.init(holdfast_node.config) as client:
+        data = os.urandom(3_000_000)
+        cid = client.upload(data).cid
+        # As many as may come: the body, and the blocks that prove it.
+        holdfast_node.corrupt_next(after=after, times=50)
+        with pytest.raises(VerificationError):
+            client.download(cid, to=tmp_path / "copy")
+        assert not (tmp_path / "copy").exists()
+        holdfast_node.heal()
+        assert (holdfast_node.faults_left, holdfast_node.requests) == (0, [])
+    with Client.init(holdfast_node.config) as client:
+        holdfast_node.cut_next(after=after, times=2)
+        assert client.download(cid).read() == data
+        assert len(holdfast_node.requests) > 2
+        holdfast_node.cut_next(after=2_000_000)
+        client.download(cid, progress=lambda *_: holdfast_node.heal())  # it bites nobody
+
+
+def test_large_bodies_pass_through_in_pieces(holdfast_node, holdfast_client, tmp_path):
+    large = tmp_path / "large"
+    with large.open("wb") as file:
+        for _ in range(32):
+            file.write(os.urandom(1 << 20))
+    with memory_below(24 << 20):
+        holdfast_node.delay_next(0.01, on="api")
+        record = holdfast_client.upload(large)
+        holdfast_node.cut_next(after=15 << 20, on="gateway")
+        holdfast_client.download(record.cid, to=tmp_path / "copy")
+    assert compute_cid(tmp_path / "copy") == record.cid
+
+
+def test_the_token_is_not_shown(holdfast_node, holdfast_client):
+    holdfast_client.test_connection()
+    for text in (repr(holdfast_node), str(holdfast_node.requests), repr(holdfast_node.config)):
+        assert holdfast_node.token not in text
+
+
+# Its end
 
 
 HALF = "POST /pinning/pinJSONToIPFS HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n"
 HALF += "Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n{{"
 
 
-@pytest.fixture
-def _patient_server(monkeypatch):
-    """Give requests half a minute to end when the server stops, so that a wait for them shows."""
-    make = uvicorn.Config
-
-    def config(*args, **settings):
-        return make(*args, **{**settings, "timeout_graceful_shutdown": 30})
-
-    monkeypatch.setattr(uvicorn, "Config", config)
-    monkeypatch.setattr("holdfast.node.node_server.GRACE_SECONDS", 30)
-
-
-@pytest.mark.usefixtures("_patient_server")
 @pytest.mark.parametrize("fault", ["none", "refused", "late", "unread", "unread and cut"])
-def test_a_node_ends_at_once_in_the_midst_of_requests(fault):
+def test_a_node_ends_at_once_in_the_midst_of_requests(monkeypatch, fault):
+    monkeypatch.setattr("holdfast.node.node_server.GRACE_SECONDS", 30)  # so that a wait shows
     size = 8_000_000  # more than the buffers of two sockets take
     with running_node() as node, Client.init(node.config) as client:
         cid = client.upload(os.urandom(size)).cid
@@ -194,12 +263,6 @@ def test_a_node_ends_at_once_in_the_midst_of_requests(fault):
         start = time.monotonic()
     assert time.monotonic() - start < 10
     peer.close()
-
-
-def test_its_clients_try_again_at_once(holdfast_node):
-    with running_node() as node:
-        assert node.config.retries == holdfast_node.config.retries
-        assert max(node.config.retries.base, node.config.retries.cap) <= 0.1
 
 
 def test_no_thread_outlives_its_node():
