@@ -152,7 +152,7 @@ def test_the_compliance_suite(compliance_suite, pretend):
             check=False,
             timeout=240,
         )
-        assert PSACaller(node).found(status=ALL)["count"] == 0, "it deletes what it made"
+        assert PSACaller(node).count(status=ALL) == 0, "it deletes what it made"
     summary = result.stdout.partition("Summary (")[2]
     passed = re.findall(r"^  🟢 (.*)$", summary, re.MULTILINE)
     failed = re.findall(r"^  ❌ (.*)$", summary, re.MULTILINE)

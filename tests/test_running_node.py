@@ -8,6 +8,7 @@ import time
 from dataclasses import fields
 
 import pytest
+import uvicorn
 
 from holdfast import Client, compute_cid
 from holdfast.errors import NetworkError, ProviderError, RequestTimeoutError, VerificationError
@@ -242,7 +243,13 @@ HALF += "Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n{{"
 
 @pytest.mark.parametrize("fault", ["none", "refused", "late", "unread", "unread and cut"])
 def test_a_node_ends_at_once_in_the_midst_of_requests(monkeypatch, fault):
-    monkeypatch.setattr("holdfast.node.node_server.GRACE_SECONDS", 30)  # so that a wait shows
+    make = uvicorn.Config
+
+    def patient(*args, **settings):  # so that a wait for requests shows
+        return make(*args, **{**settings, "timeout_graceful_shutdown": 30})
+
+    monkeypatch.setattr(uvicorn, "Config", patient)
+    monkeypatch.setattr("holdfast.node.node_server.GRACE_SECONDS", 30)
     size = 8_000_000  # more than the buffers of two sockets take
     with running_node() as node, Client.init(node.config) as client:
         cid = client.upload(os.urandom(size)).cid
