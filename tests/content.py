@@ -75,6 +75,15 @@ def kubo_names(recipe):
         position += length
 
 
+def make_folder(top, contents):
+    """Write the files of a folder, by path; None is an empty folder."""
+    for name, content in contents.items():
+        path = top / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.mkdir() if content is None else path.write_bytes(content)
+    return top
+
+
 def make_directory(root, vector):
     """Write the directory of a vector below `root`."""
     root.mkdir()

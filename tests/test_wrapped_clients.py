@@ -1,27 +1,17 @@
-"""Providers that change content, below fsspec and the commands, and in processes that end."""
+"""Providers that change content, below fsspec and the commands; the length of the examples."""
 
 import ast
-import json
-import signal
-import subprocess
-import sys
-from contextlib import closing
-from dataclasses import replace
 
 import pytest
 from examples.mirror_provider import AsyncMirror
-from examples.xor_provider import PREFIX, AsyncXORProvider, Key, XORProvider
+from examples.xor_provider import PREFIX, AsyncXORProvider, Key
 
-from holdfast import AsyncClient, AsyncLocalProvider, Client, ClientConfig, PinProvider, compute_cid
+from holdfast import AsyncClient, AsyncLocalProvider, Client, ClientConfig
 from holdfast.filesystem import HoldfastFileSystem
-from holdfast.testing import ScriptedServer, forward_to, running_node
 from tests.commands import Commands, install_provider
-from tests.content import stream
+from tests.content import make_folder
 from tests.folder_dags import on_disk
-from tests.forwarders import CountingProxy
-from tests.node_process import NodeProcess
-from tests.support import wait_until
-from tests.tus import LEGACY, random_bytes
+from tests.tus import random_bytes
 
 KEY = b"a secret that is no secret"
 LARGE = random_bytes(1_000_001)
@@ -59,12 +49,7 @@ def installed(tmp_path, pytestconfig):
 
 @pytest.fixture
 def folder(tmp_path):
-    top = tmp_path / "up"
-    for name, content in TREE.items():
-        path = top / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.mkdir() if content is None else path.write_bytes(content)
-    return top
+    return make_folder(tmp_path / "up", TREE)
 
 
 def plain(stored):
@@ -76,11 +61,11 @@ def test_the_examples_are_short_for_each_colour(pytestconfig, name, limit):
     text = (pytestconfig.rootpath / f"examples/{name}_provider.py").read_text()
     classes = [node for node in ast.parse(text).body if isinstance(node, ast.ClassDef)]
     lines = {node.name: node.end_lineno - node.lineno + 3 for node in classes}  # two are empty
-    both = [each for each in lines if f"Async{each}" in lines]
+    both = [kind for kind in lines if f"Async{kind}" in lines]
     everything = len(text.splitlines())
     assert both
-    assert everything - sum(lines[each] for each in both) <= limit
-    assert everything - sum(lines[f"Async{each}"] for each in both) <= limit
+    assert everything - sum(lines[kind] for kind in both) <= limit
+    assert everything - sum(lines[f"Async{kind}"] for kind in both) <= limit
 
 
 def test_a_file_system_has_plain_content_and_sizes(installed, tmp_path, folder, monkeypatch):
@@ -155,229 +140,3 @@ async def test_async_iterables_are_read_once(tmp_path):
     for member in members:
         assert plain((await AsyncClient(member).download(record.cid)).read()) == LARGE
     await provider.aclose()
-
-
-# Processes that are killed
-
-
-def kills(test):
-    """Mark a test that kills processes."""
-    for mark in (
-        pytest.mark.slow,
-        pytest.mark.timeout(300),
-        pytest.mark.skipif(sys.platform == "win32", reason="needs signals"),
-        pytest.mark.parametrize("colour", ["blocking", "async"]),
-    ):
-        test = mark(test)
-    return test
-
-
-PIECE = 48 << 20
-SIZE = 2 * PIECE + 5_000_000  # more than a form may have
-HEADERS = 1 << 14  # bytes of all headers, and more
-
-UPLOAD = """
-import asyncio, json, os, signal, sys
-from examples.xor_provider import AsyncXORProvider, XORProvider
-from holdfast import AsyncClient, Client, ClientConfig
-from holdfast.providers import AsyncPinataProvider, PinataProvider
-
-url, token, path, colour, stop_at = sys.argv[1:]
-config = ClientConfig(
-    provider="pinata", provider_token=token, pin_api_url=url, gateway_url=url + "/ipfs"
-)
-KEY = b"a secret that is no secret"
-
-def progress(done, total):
-    assert total == os.path.getsize(path), "the plain size"
-    if int(stop_at) and done > int(stop_at):
-        os.kill(os.getpid(), signal.SIGKILL)
-
-async def upload():
-    provider = AsyncXORProvider(AsyncPinataProvider(config), KEY)
-    record = await AsyncClient(provider).upload(path, progress=progress)
-    await provider.aclose()
-    return record
-
-if colour == "async":
-    record = asyncio.run(upload())
-else:
-    provider = XORProvider(PinataProvider(config), KEY)
-    record = Client(provider).upload(path, progress=progress)
-    provider.close()
-print(json.dumps({"cid": record.cid, "size": record.size}))
-"""
-
-
-def run_upload(proxy, path, colour, stop_at, environment):
-    arguments = [proxy.url, "token-0123456789", str(path), colour, str(stop_at)]
-    return subprocess.run(  # noqa: S603
-        [sys.executable, "-c", UPLOAD, *arguments],
-        env=environment,
-        stdout=subprocess.PIPE,
-        text=True,
-        check=False,
-    )
-
-
-@kills
-def test_a_killed_upload_continues_with_the_same_bytes(tmp_path, colour, monkeypatch):
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    path = tmp_path / "large.bin"
-    with path.open("wb") as file:
-        file.writelines(stream(f"xor {colour}", SIZE))
-    with closing(NodeProcess(tmp_path / "store")) as node, CountingProxy(node.api_url) as proxy:
-        for stop_at in (20 << 20, PIECE + (20 << 20)):
-            process = run_upload(proxy, path, colour, stop_at, None)
-            assert process.returncode == -signal.SIGKILL
-        other = "async" if colour == "blocking" else "blocking"
-        process = run_upload(proxy, path, other, 0, None)
-        assert process.returncode == 0
-        result = json.loads(process.stdout)
-        assert result["size"] == SIZE
-        # Each kill may lose what it had sent of one piece.
-        assert proxy.sent <= SIZE + PREFIX + 2 * (21 << 20) + 3 * HEADERS
-        config = ClientConfig(
-            provider="pinning",
-            provider_token=node.token,
-            pin_api_url=node.api_url,
-            gateway_url=f"{node.api_url}/ipfs",
-        )
-        with Client.init(config) as inner:
-            stored = inner.download(result["cid"]).read()
-        assert compute_cid(stored, profile=LEGACY) == result["cid"]
-        assert plain(stored) == path.read_bytes()
-
-
-DOWNLOAD = """
-import asyncio, sys
-from examples.xor_provider import AsyncXORProvider, XORProvider
-from holdfast import AsyncClient, AsyncPinProvider, Client, ClientConfig, PinProvider
-
-url, token, cache, cid, target, colour, method = sys.argv[1:]
-config = ClientConfig(
-    provider="pinning", provider_token=token, pin_api_url=url, gateway_url=url + "/ipfs",
-    cache_path=cache,
-)
-KEY = b"a secret that is no secret"
-
-async def download():
-    provider = AsyncXORProvider(AsyncPinProvider(config), KEY)
-    await getattr(AsyncClient(provider), method)(cid, to=target)
-
-if colour == "async":
-    asyncio.run(download())
-else:
-    getattr(Client(XORProvider(PinProvider(config), KEY)), method)(cid, to=target)
-"""
-
-
-class Gateway:
-    """A proxy of a node that counts the bytes of its replies, and stalls after `limit` bytes."""
-
-    def __init__(self, node):
-        self._forward = forward_to(node.api_url)
-        self.fetched = 0
-        self.limit = None
-        self.server = ScriptedServer(self._reply)
-
-    def _reply(self, request):
-        reply = self._forward(request)
-        left = None if self.limit is None else max(0, self.limit - self.fetched)
-        is_node = len(reply.body) < 1 << 14  # of a tree, by which bytes are verified
-        if left is not None and len(reply.body) >= left and not is_node:
-            self.fetched += left
-            return replace(reply, cut=left, ending="stall")
-        self.fetched += len(reply.body)
-        return reply
-
-
-@pytest.fixture
-def gateway(tmp_path):
-    with running_node(tmp_path / "node") as node:
-        gateway = Gateway(node)
-        gateway.node = node
-        with gateway.server:
-            yield gateway
-
-
-def kill_download(gateway, tmp_path, arguments, until):
-    """Start a download with `arguments`: the CID, the colour and the method; kill it then."""
-    cid, *rest = arguments
-    arguments = [gateway.server.url, gateway.node.token, str(tmp_path / "cache"), cid]
-    arguments += [str(tmp_path / "copy"), *rest]
-    process = subprocess.Popen([sys.executable, "-c", DOWNLOAD, *arguments])  # noqa: S603
-    try:
-        wait_until(until)
-    finally:
-        process.kill()
-        process.wait()
-    assert not (tmp_path / "copy").exists()
-
-
-def wrapped_client(gateway, tmp_path):
-    """A client that reads through the gateway, which no longer stalls."""
-    gateway.limit = None
-    gateway.fetched = 0
-    config = gateway.node.config.with_options(
-        pin_api_url=gateway.server.url,
-        gateway_url=f"{gateway.server.url}/ipfs",
-        cache_path=tmp_path / "cache",
-    )
-    return Client(XORProvider(PinProvider(config), KEY))
-
-
-@kills
-def test_a_killed_download_resumes_from_its_verified_bytes(gateway, tmp_path, colour):
-    data = random_bytes(20_000_000, colour)
-    with Client.init(gateway.node.config) as inner:
-        cid = Client(XORProvider(inner.provider, KEY)).upload(data).cid
-    gateway.limit = 15_000_000
-    cache = tmp_path / "cache"
-
-    def is_enough():
-        return any(path.stat().st_size >= 10_000_000 for path in cache.rglob("*.part"))
-
-    kill_download(gateway, tmp_path, (cid, colour, "download"), is_enough)
-    client = wrapped_client(gateway, tmp_path)
-    assert client.download(cid, to=tmp_path / "copy").size == len(data)
-    assert (tmp_path / "copy").read_bytes() == data
-    assert gateway.fetched < 12_000_000
-    assert not any(cache.rglob("*.part"))
-    client.provider.close()
-
-
-@kills
-@pytest.mark.parametrize("count", [3, 60], ids=["a few large files", "many small files"])
-def test_a_killed_folder_keeps_its_finished_files(gateway, tmp_path, colour, count):
-    size = 6_000_000 // count
-    content = {f"{number}.bin": random_bytes(size, f"{colour} {number}") for number in range(count)}
-    top = tmp_path / "up"
-    top.mkdir()
-    for name, data in content.items():
-        (top / name).write_bytes(data)
-    with Client.init(gateway.node.config) as inner:
-        cid = Client(XORProvider(inner.provider, KEY)).upload(top).cid
-    gateway.limit = 4_500_000
-
-    def finished():
-        return [*tmp_path.glob(".copy.*/files/*")]
-
-    def is_enough():
-        return gateway.fetched >= gateway.limit and len(finished()) >= max(1, count // 4)
-
-    kill_download(gateway, tmp_path, (cid, colour, "download_folder"), is_enough)
-    done = {path.name: path for path in finished()}
-    assert 0 < len(done) < count
-    assert {name: path.read_bytes() for name, path in done.items()} == {
-        name: content[name] for name in done
-    }
-    # One that was changed meanwhile is made again.
-    changed = min(done)
-    done[changed].write_bytes(b"changed")
-    client = wrapped_client(gateway, tmp_path)
-    client.download_folder(cid, tmp_path / "copy")
-    assert on_disk(tmp_path / "copy") == content
-    assert gateway.fetched < 6_000_000 - (len(done) - 1) * size + 200_000
-    assert sorted(path.name for path in tmp_path.glob(".copy*")) == []
-    client.provider.close()
