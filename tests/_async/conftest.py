@@ -22,14 +22,14 @@ async def store_client(request, memory_folder):
 
 
 @pytest.fixture
-async def here(tmp_path):
+async def source(tmp_path):
     """One of two stores, to copy from."""
-    async with AsyncClient.init(path=tmp_path / "here") as client:
+    async with AsyncClient.init(path=tmp_path / "source") as client:
         yield client
 
 
 @pytest.fixture
-async def there(tmp_path):
+async def target(tmp_path):
     """The other one, to copy to."""
-    async with AsyncClient.init(path=tmp_path / "there") as client:
+    async with AsyncClient.init(path=tmp_path / "target") as client:
         yield client

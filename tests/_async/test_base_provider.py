@@ -6,7 +6,6 @@ from holdfast import (
     AsyncBaseProvider,
     AsyncClient,
     AsyncLocalProvider,
-    AsyncPinProvider,
     ClientConfig,
 )
 from holdfast.content.cid import CID
@@ -17,12 +16,10 @@ from holdfast.errors import (
     NotFoundError,
     UnsupportedError,
 )
-from holdfast.protocol.http import Request
-from holdfast.protocol.multipart import FileForm
 from holdfast.provider import AsyncBlockReader
 from holdfast.records import Added, Pin, PinFilter, PinInfo
 from holdfast.sources.folder_source import FolderSource
-from tests.support import HELLO_CID, config_for
+from tests.support import HELLO_CID
 
 
 class AsyncDictProvider(AsyncBaseProvider):
@@ -40,9 +37,9 @@ class AsyncDictProvider(AsyncBaseProvider):
     async def add(self, content, info, call, progress):
         self.added.append((content.type, info, call.operation))
         part = await self.import_content(content, self.blocks.__setitem__, progress)
-        known = part.cid in self.pinned
+        is_duplicate = part.cid in self.pinned
         self.pinned[part.cid] = info.name
-        return Added(cid=str(part.cid), duplicate=known)
+        return Added(cid=str(part.cid), duplicate=is_duplicate)
 
     async def unpin(self, cid, call):
         if self.pinned.pop(CID.parse(cid), None) is None:
@@ -60,7 +57,9 @@ class AsyncDictProvider(AsyncBaseProvider):
 class AsyncListingProvider(AsyncDictProvider):
     async def list_pins(self, *, name=None, limit=None):
         async with self.call("pins"):
-            return [Pin(id="1", cid=str(cid), name=each) for cid, each in self.pinned.items()]
+            return [
+                Pin(id="1", cid=str(cid), name=pin_name) for cid, pin_name in self.pinned.items()
+            ]
 
     async def pin(self, cid, info):
         async with self.call("pin", cid):
@@ -106,7 +105,7 @@ async def test_every_call_is_told_and_names_what_it_is_about():
     await client.revoke(cid)
     with pytest.raises(NotFoundError):
         await client.revoke(cid)
-    assert [(each.operation, each.cid, each.error) for each in events] == [
+    assert [(event.operation, event.cid, event.error) for event in events] == [
         ("upload", cid, None),
         ("download", cid, None),
         ("pins", None, None),
@@ -126,9 +125,9 @@ async def test_a_copy_shares_what_the_provider_holds_and_is_closed_with_it():
         client.with_options(provider_options={})
     with pytest.raises(OSError, match="the first time fails"):
         await provider.aclose()
-    for each in (client, copy):
+    for closed in (client, copy):
         with pytest.raises(ClientClosedError):
-            await each.upload(b"hello")
+            await closed.upload(b"hello")
     await provider.aclose()  # it is tried again, and then done
     await provider.aclose()
     assert provider.releases == 2
@@ -143,8 +142,8 @@ async def test_a_place_is_the_same_wherever_the_program_runs(tmp_path, monkeypat
     assert places[0] != places[1]
     path = tmp_path / "two" / "store"
     stores = [
-        AsyncLocalProvider(ClientConfig(path=each, provider_options=options))
-        for each, options in (("store", {}), (path, {"a": 1}))
+        AsyncLocalProvider(ClientConfig(path=store, provider_options=options))
+        for store, options in (("store", {}), (path, {"a": 1}))
     ]
     assert stores[0].place().is_same(stores[1].place())
     assert not places[0].is_same(places[1])
@@ -158,6 +157,17 @@ async def test_what_a_subclass_must_write_is_seen_when_it_is_made():
 
     with pytest.raises(TypeError, match=r"abstract method .*unpin"):
         Half()
+
+
+@pytest.mark.parametrize("name", ["put_json", "put_file"])
+async def test_a_class_that_overrides_the_spec_alone_is_refused_when_it_is_made(name):
+    async def put(self, *_, **__): ...
+
+    mixin = type("Mixin", (), {name: put})
+    for bases, members in (((AsyncLocalProvider,), {name: put}), ((mixin, AsyncLocalProvider), {})):
+        with pytest.raises(TypeError, match=f"^Own overrides {name}, .*: override add$"):
+            type("Own", bases, members)
+        type("Own", bases, {**members, "add": put})
 
 
 # What a provider supports
@@ -201,25 +211,26 @@ async def test_what_is_not_overridden_is_not_supported_and_raises(operation):
 
 
 async def test_what_is_overridden_is_supported():
-    for wanted in ({}, {"cid": HELLO_CID}):
+    for filters in ({}, {"cid": HELLO_CID}):
         with pytest.raises(UnsupportedError, match="cannot list what it keeps"):
-            await AsyncClient(AsyncDictProvider()).pins(**wanted)
+            await AsyncClient(AsyncDictProvider()).pins(**filters)
     provider = AsyncListingProvider()
     assert provider.supports("list_pins")
     assert not provider.supports("find_pins")
     assert not provider.supports("no such operation")
     await provider.put_json("[1]", name="one")
     assert [pin.name for pin in await AsyncClient(provider).pins()] == ["one"]
-    with pytest.raises(UnsupportedError, match="can only list pins by name; leave the other"):
-        await AsyncClient(provider).pins(cid=HELLO_CID)
+    for filters in ({"cid": HELLO_CID}, {"keyvalues": {"a": 1}}, {"since": 1}, {"until": 1}):
+        with pytest.raises(UnsupportedError, match="can only list pins by name; leave the other"):
+            AsyncClient(provider).iter_pins(**filters)
     pin = await provider.pin(HELLO_CID, PinInfo(name="two"))
     assert pin == Pin(id="1", cid=HELLO_CID, name="two")
 
 
 async def test_pins_that_can_be_found_can_be_listed():
     class AsyncFindingProvider(AsyncDictProvider):
-        async def find_pins(self, wanted, *, limit=None):
-            yield Pin(id="1", cid=HELLO_CID, name=wanted.name)
+        async def find_pins(self, pin_filter, *, limit=None):
+            yield Pin(id="1", cid=HELLO_CID, name=pin_filter.name)
 
     provider = AsyncFindingProvider()
     assert provider.supports("list_pins")
@@ -236,60 +247,3 @@ async def test_a_provider_without_add_stores_nothing():
         await AsyncClient(provider).store([1])
     with pytest.raises(UnsupportedError, match=r"^ReadOnly cannot store new content, only pin"):
         await AsyncClient(provider).upload(".")
-
-
-async def test_a_provider_may_answer_for_itself():
-    class Wrapper(AsyncListingProvider):
-        """Such as one over several others, which can do what all of them can."""
-
-        def supports(self, operation):
-            return operation != "list_pins" and super().supports(operation)
-
-    assert Wrapper().supports("pin")
-    with pytest.raises(UnsupportedError, match="Wrapper cannot list what it keeps"):
-        await AsyncClient(Wrapper()).pins()
-
-
-# Another API of a pinning service
-
-
-class OtherAPI:
-    """Speaks other paths and names; an unpin takes two requests."""
-
-    def __init__(self, base_url):
-        self._url = base_url
-
-    def add_files(self, files, info, on_sent):
-        form = FileForm(files, fields={"name": info.name})
-        headers = {"Content-Type": form.content_type}
-        url = f"{self._url}/upload"
-        request = Request("POST", url, headers, body=form, on_sent=form.on_sent(on_sent))
-        reply = yield request
-        return Added(cid=reply.body.decode(), duplicate=False, pin_id="7")
-
-    def unpin(self, cid):
-        found = yield Request("GET", f"{self._url}/find/{cid}")
-        yield Request("DELETE", f"{self._url}/pins/{found.body.decode()}")
-
-
-class AsyncOtherProvider(AsyncPinProvider):
-    def make_api(self, config, token):
-        return OtherAPI(config.pin_api_url)
-
-
-async def test_another_api_is_one_object(server):
-    provider = AsyncOtherProvider(config_for(server))
-    client = AsyncClient(provider)
-    told = []
-    server.reply(200, HELLO_CID.encode())
-    record = await client.upload(b"hello", name="a.txt", progress=lambda *each: told.append(each))
-    assert (record.cid, told[-1]) == (HELLO_CID, (5, 5))
-    server.reply(200, b"7")
-    server.reply(200, b"")
-    assert await client.revoke(HELLO_CID) is True
-    assert [f"{each.method} {each.target}" for each in server.requests] == [
-        "POST /upload",
-        f"GET /find/{HELLO_CID}",
-        "DELETE /pins/7",
-    ]
-    await provider.aclose()

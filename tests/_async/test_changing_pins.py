@@ -23,33 +23,15 @@ def client(store_client):
     return store_client
 
 
-async def about(client, cid):
-    (pin,) = await client.pins(cid=cid)
-    return pin.name, dict(pin.keyvalues)
-
-
-async def test_a_name_and_key_values_are_kept(client):
-    record = await client.store([1], name="one", keyvalues={"a": "ü", "n": 1.5, "b": False})
-    assert await about(client, record.cid) == ("one", {"a": "ü", "n": 1.5, "b": False})
-    record = await client.upload(b"2", name="two.txt", keyvalues={"a": 2})
-    assert await about(client, record.cid) == ("two.txt", {"a": 2})
-    record = await client.store([3], keyvalues={"a": 3})
-    name, keyvalues = await about(client, record.cid)
-    assert (name.startswith("client-"), keyvalues) == (True, {"a": 3})
-
-
-async def test_content_that_is_known_keeps_what_it_has_unless_something_is_given(client):
-    for add, again in ((client.store, [1]), (client.upload, b"1")):
-        first = await add(again, name="first", keyvalues={"a": 1, "b": 2})
-        cid = first.cid
-        assert (first.duplicate, (await add(again)).duplicate) == (False, True)
-        assert await about(client, cid) == ("first", {"a": 1, "b": 2})
-        assert (await add(again, keyvalues={"b": 3, "c": 4})).duplicate is True
-        assert await about(client, cid) == ("first", {"a": 1, "b": 3, "c": 4})
-        assert (await add(again, name="second")).duplicate is True
-        assert await about(client, cid) == ("second", {"a": 1, "b": 3, "c": 4})
-        await add(again, name="third", keyvalues={})
-        assert await about(client, cid) == ("third", {"a": 1, "b": 3, "c": 4})
+async def test_a_name_and_key_values_are_stored(client):
+    await client.store([1], name="one", keyvalues={"a": "ü", "n": 1.5, "b": False})
+    await client.upload(b"2", name="two.txt", keyvalues={"a": 2})
+    assert (await client.store([3], keyvalues={"a": 3})).duplicate is False
+    assert (await client.store([3])).duplicate is True
+    third, second, first = await client.pins()
+    assert (first.name, first.keyvalues) == ("one", {"a": "ü", "n": 1.5, "b": False})
+    assert (second.name, second.keyvalues) == ("two.txt", {"a": 2})
+    assert (third.name[:7], third.keyvalues) == ("client-", {"a": 3})
 
 
 async def test_update_changes_what_is_given(client):
@@ -102,7 +84,7 @@ async def test_a_provider_without_names_says_so():
 
 
 def sent(server):
-    return [f"{each.method} {each.target}" for each in server.requests]
+    return [f"{request.method} {request.target}" for request in server.requests]
 
 
 async def test_an_upload_sends_metadata_only_with_key_values(server):
@@ -118,15 +100,15 @@ async def test_an_upload_sends_metadata_only_with_key_values(server):
 
 
 async def test_only_a_duplicate_with_something_given_takes_another_request(server):
-    known = {**pinned(), "isDuplicate": True}
+    duplicate = {**pinned(), "isDuplicate": True}
     async with await AsyncClient.init(config_for(server)) as client:
-        for reply in (pinned(), known):
+        for reply in (pinned(), duplicate):
             server.reply(200, reply)
-            assert (await client.upload(b"hello")).duplicate is (reply is known)
+            assert (await client.upload(b"hello")).duplicate is (reply is duplicate)
         server.reply(200, pinned())
         await client.upload(b"hello", name="x", keyvalues={"a": 1})
         assert set(sent(server)) == {"POST /pinning/pinFileToIPFS"}
-        server.reply(200, known)
+        server.reply(200, duplicate)
         server.reply(200, b"OK")
         assert (await client.upload(b"hello", name="x", keyvalues={"a": 1})).duplicate is True
     change = server.requests[-1]
@@ -166,13 +148,13 @@ async def test_update_sends_the_changes_and_asks_for_the_pin(server):
         server.reply(200, b"OK")
         server.reply(200, {"rows": [ROW]})  # the list lags behind
         pin = await client.update(HELLO_CID, name="new", keyvalues={"a": None, "c": 3})
-    change, found = server.requests
+    change, look = server.requests
     assert json.loads(change.body) == {
         "ipfsPinHash": HELLO_CID,
         "name": "new",
         "keyvalues": {"a": None, "c": 3},
     }
-    assert found.target.startswith("/data/pinList?")
+    assert look.target.startswith("/data/pinList?")
     assert (pin.name, pin.keyvalues, pin.size) == ("new", {"b": "2", "c": 3}, 5)
 
 

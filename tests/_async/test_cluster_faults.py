@@ -9,14 +9,13 @@ import urllib3
 from holdfast import AsyncClient, compute_cid
 from holdfast.errors import (
     AuthenticationError,
-    NetworkError,
     ProviderError,
     RequestTimeoutError,
 )
 from tests.clusters import running_cluster
-from tests.disks import disk, in_memory
+from tests.disks import in_memory
 from tests.engines import stopped
-from tests.support import NOBODY_HAS, all_calls, closed_port_url, wait_until
+from tests.support import NOBODY_HAS, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -33,20 +32,6 @@ def guarded_cluster():
 def own_cluster(memory_folder):
     with running_cluster(memory_folder) as cluster:
         yield cluster
-
-
-async def test_an_api_that_is_down_is_a_network_error(tmp_path):
-    (tmp_path / "a").touch()
-    config = {
-        "provider": "cluster",
-        "pin_api_url": [closed_port_url(), f"{closed_port_url()}/second"],
-        "gateway_url": closed_port_url(),
-        "retries": {"attempts": 1},
-    }
-    async with await AsyncClient.init(config) as client:
-        for call in all_calls(client, tmp_path):
-            with pytest.raises(NetworkError, match="cannot connect"):
-                await call()
 
 
 @pytest.fixture
@@ -161,15 +146,3 @@ async def test_an_upload_goes_on_at_another_peer(own_cluster, tmp_path):
         assert list(pin.peers.values()) == ["pinned", "pinned"]
         assert first.name not in pin.peers
         assert (await client.download(record.cid)).read() == large.read_bytes()
-
-
-async def test_a_full_disk_is_an_error_and_pins_nothing(tmp_path):
-    """A peer whose Kubo has no space left tries again for minutes: our time-out comes first."""
-    large = tmp_path / "large.bin"
-    large.write_bytes(os.urandom(120_000_000))
-    with disk(tmp_path / "disk", "size=96m") as folder, running_cluster(folder, size=1) as cluster:
-        config = cluster.provider_config(timeouts={"read": 5})
-        async with await AsyncClient.init(config) as client:
-            with pytest.raises((ProviderError, RequestTimeoutError)):
-                await client.upload(large)
-            assert await client.pins() == []

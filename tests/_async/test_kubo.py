@@ -1,8 +1,6 @@
 """The provider for Kubo, on a real Kubo: what users do with it, some of it on a cluster as well."""
 
 import io
-import json
-import re
 from dataclasses import replace
 
 import pytest
@@ -51,30 +49,6 @@ async def test_the_flows_of_the_spec(engine, salt):
         assert await client.revoke(file.cid) is True
         with pytest.raises(NotFoundError, match="not pinned"):
             await client.revoke(file.cid)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("way", ["blocks", "gateway"])
-async def test_a_message_goes_from_one_client_to_another(kubo, client, way, salt):
-    note = await client.send("alice", f"héllo {salt}")
-    assert note.data.recipient_id == "alice"
-    assert note.size == len(
-        json.dumps(note.data.to_dict(), separators=(",", ":"), ensure_ascii=False)
-    )
-    assert kubo.call("cat", arg=note.cid).startswith(b'{"recipientId":"alice","payload":')
-    changes = {} if way == "blocks" else {"gateway_url": kubo.gateway_url}
-    async with await AsyncClient.init(kubo.provider_config(**changes)) as other:
-        assert await other.receive(note.cid) == note.data
-    (pin,) = await client.pins(cid=note.cid)
-    assert re.fullmatch(r"client-\d{13}", pin.name)
-
-
-async def test_parts_of_a_file_are_read(client, salt):
-    data = salt.encode() * 300_000
-    record = await client.upload(data)
-    async with await client.open(record.cid) as file:
-        file.seek(2_000_000)
-        assert await file.read(1000) == data[2_000_000:2_001_000]
 
 
 @pytest.mark.parametrize("profile", ["unixfs-v1-2025", "unixfs-v0-2015", "kubo-legacy-cidv1"])
@@ -129,12 +103,6 @@ async def test_a_stream_is_pinned_under_its_name(client, salt):
     record = await client.upload(iter([salt.encode()]))
     assert record.duplicate is False
     assert await names_of(client, record.cid) == ["client-file"]
-
-
-async def test_known_json_keeps_its_name(client, salt):
-    record = await client.store([salt], name="mine")
-    assert (await client.store([salt])).duplicate is True
-    assert await names_of(client, record.cid) == ["mine"]
 
 
 async def test_a_known_folder_keeps_its_name_unless_another_is_given(client, folder):
@@ -237,10 +205,3 @@ async def test_another_layout_than_ours_is_an_error(kubo, salt):
             for source in (data, iter([data])):
                 with pytest.raises(VerificationError, match="not what was sent"):
                     await client.upload(source)
-
-
-async def test_a_copy_of_a_client_shares_its_connections(client, salt):
-    other = client.with_options(cid_version=0)
-    record = await other.store([salt])
-    assert record.cid.startswith("Qm")
-    assert await client.retrieve(record.cid) == [salt]

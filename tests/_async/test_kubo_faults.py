@@ -10,7 +10,6 @@ import pytest
 from holdfast import AsyncClient, compute_cid
 from holdfast.errors import (
     AuthenticationError,
-    NetworkError,
     NotFoundError,
     PermissionDeniedError,
     ProviderError,
@@ -19,7 +18,7 @@ from holdfast.errors import (
 from holdfast.testing.provider_cases import memory_below
 from tests.disks import disk
 from tests.engines import running_kubo, stopped
-from tests.support import NOBODY_HAS, all_calls, closed_port_url
+from tests.support import NOBODY_HAS
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -62,15 +61,6 @@ def steady_kubo(memory_folder):
 
     with running_kubo(memory_folder, change=change) as kubo:
         yield kubo
-
-
-async def test_an_api_that_is_down_is_a_network_error(tmp_path):
-    (tmp_path / "a").touch()
-    config = {"provider": "kubo", "pin_api_url": closed_port_url(), "retries": {"attempts": 1}}
-    async with await AsyncClient.init(config) as client:
-        for call in all_calls(client, tmp_path):
-            with pytest.raises(NetworkError, match="cannot connect"):
-                await call()
 
 
 async def test_credentials(guarded_kubo):
@@ -159,32 +149,6 @@ async def test_a_kubo_that_stops_answering_is_a_timeout(steady_kubo):
         assert (await client.download(record.cid)).read() == b"known"
 
 
-async def test_a_kubo_that_stops_in_the_middle_is_a_timeout(steady_kubo, tmp_path):
-    data = os.urandom(30_000_000)
-    config = steady_kubo.provider_config(timeouts={"read": 1, "write": 1, "total": 2})
-    async with await AsyncClient.init(config) as client:
-        record = await client.upload(data)
-        for call in (
-            lambda progress: client.upload(os.urandom(30_000_000), progress=progress),
-            lambda progress: client.download(record.cid, to=tmp_path / "copy", progress=progress),
-        ):
-            stops = []
-
-            def progress(done, _total, stops=stops):
-                if done >= 10_000_000 and not stops:
-                    stops.append(done)
-                    steady_kubo.signal("STOP")
-
-            try:
-                with pytest.raises(RequestTimeoutError):
-                    await call(progress)
-            finally:
-                steady_kubo.signal("CONT")
-            assert stops
-        assert list(tmp_path.iterdir()) == []
-        assert (await client.download(record.cid)).read() == data
-
-
 def restarting(kubo, at):
     """A function for progress that kills Kubo once, when `at` bytes are sent, and starts it."""
     killed = []
@@ -227,16 +191,6 @@ async def test_a_download_goes_on_after_kubo_was_killed(steady_kubo, tmp_path):
         await client.download(record.cid, to=tmp_path / "copy", progress=progress)
     assert killed
     assert (tmp_path / "copy").read_bytes() == data
-
-
-async def test_a_stream_to_a_kubo_that_was_killed_is_a_network_error(steady_kubo):
-    pieces = [os.urandom(1_000_000) for _ in range(30)]
-    progress, killed = restarting(steady_kubo, 10_000_000)
-    async with await AsyncClient.init(steady_kubo.provider_config()) as client:
-        with pytest.raises(NetworkError):
-            await client.upload(iter(pieces), progress=progress)
-        assert killed
-        assert await client.pins(cid=compute_cid(b"".join(pieces))) == []
 
 
 async def test_a_full_disk_is_an_error_with_kubos_words(tmp_path):

@@ -9,13 +9,10 @@ import pytest
 
 from holdfast import AsyncClient, compute_cid
 from holdfast.content.car import CarReader
-from holdfast.content.cid import CID
 from holdfast.content.profiles import PROFILES
 from holdfast.errors import NotFoundError, RequestTimeoutError, VerificationError
 from holdfast.providers import AsyncKuboProvider
-from holdfast.records import PinInfo
 from holdfast.testing import Scripted, ScriptedServer, forward_to
-from holdfast.testing.provider_cases import memory_below
 from tests.engines import running_kubo
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
@@ -173,16 +170,6 @@ def add_unpinned(kubo, data):
     return cid, [str(each) for each, _ in blocks[1:]]
 
 
-async def test_a_large_download_takes_little_memory(kubo, tmp_path):
-    async with client_of(kubo) as client:
-        record = await client.upload(os.urandom(60_000_000))
-        with memory_below(24 << 20):
-            await client.download(record.cid, to=tmp_path / "copy")
-        with memory_below(24 << 20):
-            async for _ in client.provider.export_archive(record.cid):
-                pass
-
-
 # Folders
 
 
@@ -212,30 +199,6 @@ async def test_an_archive_with_a_fault_is_completed_by_blocks(kubo, many_files, 
 
 
 # Copies
-
-
-async def test_an_export_has_every_block_once(kubo, many_files):
-    async with client_of(kubo) as client:
-        record = await client.upload(many_files)
-    with between(kubo) as server:
-        roots, blocks = read(
-            await exported(kubo.provider_config(pin_api_url=server.url), record.cid)
-        )
-    assert commands_of(server) == ["dag/export"]
-    assert roots == [CID.parse(record.cid)]
-    assert blocks == read([kubo.call("dag/export", arg=record.cid)])[1]
-    assert len({cid for cid, _ in blocks}) == len(blocks)
-
-
-async def test_what_one_kubo_exports_another_imports(kubo, trustless_kubo, many_files, tmp_path):
-    async with client_of(kubo) as client:
-        record = await client.upload(many_files, name="many")
-        async with await AsyncClient.init(trustless_kubo.provider_config()) as other:
-            pieces = client.provider.export_archive(record.cid)
-            await other.provider.import_archive(record.cid, pieces, PinInfo(name="many"))
-            assert [each.name for each in await other.pins(cid=record.cid)] == ["many"]
-            await other.download_folder(record.cid, tmp_path / "copy")
-    assert compute_cid(tmp_path / "copy") == record.cid
 
 
 # Content of other nodes

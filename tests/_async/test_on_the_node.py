@@ -189,13 +189,13 @@ class Counting(AsyncPinataProvider):
         return await super().add_file(source, info, call, progress)
 
 
-async def copied_to(node, here):
-    """Copy all pins of `here`, the newest first, one by one; return the CIDs that arrived."""
+async def copied_to(node, source):
+    """Copy all pins of `source`, the newest first, one by one; return the CIDs that arrived."""
     Counting.sizes.clear()
     provider = Counting(of_v3(node))
     service = AsyncClient(provider)
     try:
-        outcomes = here.copy_pins(to=service, concurrency=1)
+        outcomes = source.copy_pins(to=service, concurrency=1)
         done = {outcome.item.cid async for outcome in outcomes if outcome.error is None}
         assert {pin.cid for pin in await service.pins()} == done
     finally:
@@ -203,22 +203,22 @@ async def copied_to(node, here):
     return done
 
 
-async def test_content_with_one_cid_in_several_layouts_is_copied_by_any(here, empty_node):
+async def test_content_with_one_cid_in_several_layouts_is_copied_by_any(source, empty_node):
     def add(content, layout):
-        return here.provider.repository.add(content, layout)[0].cid
+        return source.provider.repository.add(content, layout)[0].cid
 
     small = {add(b"small %d" % n, UNIXFS_V1_2025) for n in range(3)}
     for number in range(3):
         add(b"%d" % number * 300_000, UNIXFS_V1_2025)
     fitting = {add(b"x" * 300_000, layout) for layout in (KUBO_LEGACY_CIDV1, UNIXFS_V0_2015)}
     add(b"z" * 300_000, UNIXFS_V1_2025)
-    assert await copied_to(empty_node, here) == small | fitting
+    assert await copied_to(empty_node, source) == small | fitting
     assert Counting.sizes.count(300_000) == 3  # one upload has shown the layout
 
 
-async def test_the_layout_of_folders_says_nothing_about_files(here, empty_node, tmp_path):
+async def test_the_layout_of_folders_says_nothing_about_files(source, empty_node, tmp_path):
     """The service stores files in other leaves than folders, which it takes by the older call."""
-    add = here.provider.repository.add
+    add = source.provider.repository.add
     cids = [add(b"x" * 300_000, KUBO_LEGACY_CIDV1)[0].cid]
     for number, (content, layout) in enumerate(
         [
@@ -231,7 +231,7 @@ async def test_the_layout_of_folders_says_nothing_about_files(here, empty_node, 
         folder.mkdir()
         (folder / "data").write_bytes(content)
         cids.append(add(folder, layout)[0].cid)
-    assert await copied_to(empty_node, here) == set(cids[:3])
+    assert await copied_to(empty_node, source) == set(cids[:3])
 
 
 # The Pinning Services API

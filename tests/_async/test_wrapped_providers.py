@@ -253,13 +253,6 @@ async def test_with_options_reaches_through_wrappers(tmp_path, caplog):
     await provider.aclose()
 
 
-async def test_a_wrapper_overrides_the_primitive():
-    with pytest.raises(TypeError, match=r"Half overrides put_file, .* override add"):
-
-        class Half(AsyncWrappingProvider):
-            async def put_file(self, source, *, name, progress=None): ...
-
-
 # One that changes content
 
 

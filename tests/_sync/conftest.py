@@ -24,14 +24,14 @@ def store_client(request, memory_folder):
 
 
 @pytest.fixture
-def here(tmp_path):
+def source(tmp_path):
     """One of two stores, to copy from."""
-    with Client.init(path=tmp_path / "here") as client:
+    with Client.init(path=tmp_path / "source") as client:
         yield client
 
 
 @pytest.fixture
-def there(tmp_path):
+def target(tmp_path):
     """The other one, to copy to."""
-    with Client.init(path=tmp_path / "there") as client:
+    with Client.init(path=tmp_path / "target") as client:
         yield client

@@ -9,7 +9,6 @@ from holdfast import (
     Client,
     ClientConfig,
     LocalProvider,
-    PinProvider,
 )
 from holdfast.content.cid import CID
 from holdfast.errors import (
@@ -19,12 +18,10 @@ from holdfast.errors import (
     NotFoundError,
     UnsupportedError,
 )
-from holdfast.protocol.http import Request
-from holdfast.protocol.multipart import FileForm
 from holdfast.provider import BlockReader
 from holdfast.records import Added, Pin, PinFilter, PinInfo
 from holdfast.sources.folder_source import FolderSource
-from tests.support import HELLO_CID, config_for
+from tests.support import HELLO_CID
 
 
 class DictProvider(BaseProvider):
@@ -42,9 +39,9 @@ class DictProvider(BaseProvider):
     def add(self, content, info, call, progress):
         self.added.append((content.type, info, call.operation))
         part = self.import_content(content, self.blocks.__setitem__, progress)
-        known = part.cid in self.pinned
+        is_duplicate = part.cid in self.pinned
         self.pinned[part.cid] = info.name
-        return Added(cid=str(part.cid), duplicate=known)
+        return Added(cid=str(part.cid), duplicate=is_duplicate)
 
     def unpin(self, cid, call):
         if self.pinned.pop(CID.parse(cid), None) is None:
@@ -62,7 +59,9 @@ class DictProvider(BaseProvider):
 class ListingProvider(DictProvider):
     def list_pins(self, *, name=None, limit=None):
         with self.call("pins"):
-            return [Pin(id="1", cid=str(cid), name=each) for cid, each in self.pinned.items()]
+            return [
+                Pin(id="1", cid=str(cid), name=pin_name) for cid, pin_name in self.pinned.items()
+            ]
 
     def pin(self, cid, info):
         with self.call("pin", cid):
@@ -108,7 +107,7 @@ def test_every_call_is_told_and_names_what_it_is_about():
     client.revoke(cid)
     with pytest.raises(NotFoundError):
         client.revoke(cid)
-    assert [(each.operation, each.cid, each.error) for each in events] == [
+    assert [(event.operation, event.cid, event.error) for event in events] == [
         ("upload", cid, None),
         ("download", cid, None),
         ("pins", None, None),
@@ -128,9 +127,9 @@ def test_a_copy_shares_what_the_provider_holds_and_is_closed_with_it():
         client.with_options(provider_options={})
     with pytest.raises(OSError, match="the first time fails"):
         provider.close()
-    for each in (client, copy):
+    for closed in (client, copy):
         with pytest.raises(ClientClosedError):
-            each.upload(b"hello")
+            closed.upload(b"hello")
     provider.close()  # it is tried again, and then done
     provider.close()
     assert provider.releases == 2
@@ -145,8 +144,8 @@ def test_a_place_is_the_same_wherever_the_program_runs(tmp_path, monkeypatch):
     assert places[0] != places[1]
     path = tmp_path / "two" / "store"
     stores = [
-        LocalProvider(ClientConfig(path=each, provider_options=options))
-        for each, options in (("store", {}), (path, {"a": 1}))
+        LocalProvider(ClientConfig(path=store, provider_options=options))
+        for store, options in (("store", {}), (path, {"a": 1}))
     ]
     assert stores[0].place().is_same(stores[1].place())
     assert not places[0].is_same(places[1])
@@ -160,6 +159,17 @@ def test_what_a_subclass_must_write_is_seen_when_it_is_made():
 
     with pytest.raises(TypeError, match=r"abstract method .*unpin"):
         Half()
+
+
+@pytest.mark.parametrize("name", ["put_json", "put_file"])
+def test_a_class_that_overrides_the_spec_alone_is_refused_when_it_is_made(name):
+    def put(self, *_, **__): ...
+
+    mixin = type("Mixin", (), {name: put})
+    for bases, members in (((LocalProvider,), {name: put}), ((mixin, LocalProvider), {})):
+        with pytest.raises(TypeError, match=f"^Own overrides {name}, .*: override add$"):
+            type("Own", bases, members)
+        type("Own", bases, {**members, "add": put})
 
 
 # What a provider supports
@@ -203,25 +213,26 @@ def test_what_is_not_overridden_is_not_supported_and_raises(operation):
 
 
 def test_what_is_overridden_is_supported():
-    for wanted in ({}, {"cid": HELLO_CID}):
+    for filters in ({}, {"cid": HELLO_CID}):
         with pytest.raises(UnsupportedError, match="cannot list what it keeps"):
-            Client(DictProvider()).pins(**wanted)
+            Client(DictProvider()).pins(**filters)
     provider = ListingProvider()
     assert provider.supports("list_pins")
     assert not provider.supports("find_pins")
     assert not provider.supports("no such operation")
     provider.put_json("[1]", name="one")
     assert [pin.name for pin in Client(provider).pins()] == ["one"]
-    with pytest.raises(UnsupportedError, match="can only list pins by name; leave the other"):
-        Client(provider).pins(cid=HELLO_CID)
+    for filters in ({"cid": HELLO_CID}, {"keyvalues": {"a": 1}}, {"since": 1}, {"until": 1}):
+        with pytest.raises(UnsupportedError, match="can only list pins by name; leave the other"):
+            Client(provider).iter_pins(**filters)
     pin = provider.pin(HELLO_CID, PinInfo(name="two"))
     assert pin == Pin(id="1", cid=HELLO_CID, name="two")
 
 
 def test_pins_that_can_be_found_can_be_listed():
     class FindingProvider(DictProvider):
-        def find_pins(self, wanted, *, limit=None):
-            yield Pin(id="1", cid=HELLO_CID, name=wanted.name)
+        def find_pins(self, pin_filter, *, limit=None):
+            yield Pin(id="1", cid=HELLO_CID, name=pin_filter.name)
 
     provider = FindingProvider()
     assert provider.supports("list_pins")
@@ -238,60 +249,3 @@ def test_a_provider_without_add_stores_nothing():
         Client(provider).store([1])
     with pytest.raises(UnsupportedError, match=r"^ReadOnly cannot store new content, only pin"):
         Client(provider).upload(".")
-
-
-def test_a_provider_may_answer_for_itself():
-    class Wrapper(ListingProvider):
-        """Such as one over several others, which can do what all of them can."""
-
-        def supports(self, operation):
-            return operation != "list_pins" and super().supports(operation)
-
-    assert Wrapper().supports("pin")
-    with pytest.raises(UnsupportedError, match="Wrapper cannot list what it keeps"):
-        Client(Wrapper()).pins()
-
-
-# Another API of a pinning service
-
-
-class OtherAPI:
-    """Speaks other paths and names; an unpin takes two requests."""
-
-    def __init__(self, base_url):
-        self._url = base_url
-
-    def add_files(self, files, info, on_sent):
-        form = FileForm(files, fields={"name": info.name})
-        headers = {"Content-Type": form.content_type}
-        url = f"{self._url}/upload"
-        request = Request("POST", url, headers, body=form, on_sent=form.on_sent(on_sent))
-        reply = yield request
-        return Added(cid=reply.body.decode(), duplicate=False, pin_id="7")
-
-    def unpin(self, cid):
-        found = yield Request("GET", f"{self._url}/find/{cid}")
-        yield Request("DELETE", f"{self._url}/pins/{found.body.decode()}")
-
-
-class OtherProvider(PinProvider):
-    def make_api(self, config, token):
-        return OtherAPI(config.pin_api_url)
-
-
-def test_another_api_is_one_object(server):
-    provider = OtherProvider(config_for(server))
-    client = Client(provider)
-    told = []
-    server.reply(200, HELLO_CID.encode())
-    record = client.upload(b"hello", name="a.txt", progress=lambda *each: told.append(each))
-    assert (record.cid, told[-1]) == (HELLO_CID, (5, 5))
-    server.reply(200, b"7")
-    server.reply(200, b"")
-    assert client.revoke(HELLO_CID) is True
-    assert [f"{each.method} {each.target}" for each in server.requests] == [
-        "POST /upload",
-        f"GET /find/{HELLO_CID}",
-        "DELETE /pins/7",
-    ]
-    provider.close()

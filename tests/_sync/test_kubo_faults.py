@@ -12,7 +12,6 @@ import pytest
 from holdfast import Client, compute_cid
 from holdfast.errors import (
     AuthenticationError,
-    NetworkError,
     NotFoundError,
     PermissionDeniedError,
     ProviderError,
@@ -21,7 +20,7 @@ from holdfast.errors import (
 from holdfast.testing.provider_cases import memory_below
 from tests.disks import disk
 from tests.engines import running_kubo, stopped
-from tests.support import NOBODY_HAS, all_calls, closed_port_url
+from tests.support import NOBODY_HAS
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -64,15 +63,6 @@ def steady_kubo(memory_folder):
 
     with running_kubo(memory_folder, change=change) as kubo:
         yield kubo
-
-
-def test_an_api_that_is_down_is_a_network_error(tmp_path):
-    (tmp_path / "a").touch()
-    config = {"provider": "kubo", "pin_api_url": closed_port_url(), "retries": {"attempts": 1}}
-    with Client.init(config) as client:
-        for call in all_calls(client, tmp_path):
-            with pytest.raises(NetworkError, match="cannot connect"):
-                call()
 
 
 def test_credentials(guarded_kubo):
@@ -161,32 +151,6 @@ def test_a_kubo_that_stops_answering_is_a_timeout(steady_kubo):
         assert (client.download(record.cid)).read() == b"known"
 
 
-def test_a_kubo_that_stops_in_the_middle_is_a_timeout(steady_kubo, tmp_path):
-    data = os.urandom(30_000_000)
-    config = steady_kubo.provider_config(timeouts={"read": 1, "write": 1, "total": 2})
-    with Client.init(config) as client:
-        record = client.upload(data)
-        for call in (
-            lambda progress: client.upload(os.urandom(30_000_000), progress=progress),
-            lambda progress: client.download(record.cid, to=tmp_path / "copy", progress=progress),
-        ):
-            stops = []
-
-            def progress(done, _total, stops=stops):
-                if done >= 10_000_000 and not stops:
-                    stops.append(done)
-                    steady_kubo.signal("STOP")
-
-            try:
-                with pytest.raises(RequestTimeoutError):
-                    call(progress)
-            finally:
-                steady_kubo.signal("CONT")
-            assert stops
-        assert list(tmp_path.iterdir()) == []
-        assert (client.download(record.cid)).read() == data
-
-
 def restarting(kubo, at):
     """A function for progress that kills Kubo once, when `at` bytes are sent, and starts it."""
     killed = []
@@ -229,16 +193,6 @@ def test_a_download_goes_on_after_kubo_was_killed(steady_kubo, tmp_path):
         client.download(record.cid, to=tmp_path / "copy", progress=progress)
     assert killed
     assert (tmp_path / "copy").read_bytes() == data
-
-
-def test_a_stream_to_a_kubo_that_was_killed_is_a_network_error(steady_kubo):
-    pieces = [os.urandom(1_000_000) for _ in range(30)]
-    progress, killed = restarting(steady_kubo, 10_000_000)
-    with Client.init(steady_kubo.provider_config()) as client:
-        with pytest.raises(NetworkError):
-            client.upload(iter(pieces), progress=progress)
-        assert killed
-        assert client.pins(cid=compute_cid(b"".join(pieces))) == []
 
 
 def test_a_full_disk_is_an_error_with_kubos_words(tmp_path):

@@ -9,15 +9,10 @@ import pytest
 
 from holdfast import Client, ClientConfig, LocalProvider, compute_cid
 from holdfast.errors import (
-    ConfigError,
-    NotAFileError,
     NotFoundError,
-    SerializationError,
     VerificationError,
 )
-from tests._sync.parallel import in_parallel
-from tests.content import DATA, VECTORS, json_text, stream
-from tests.support import HELLO_CID
+from tests.content import VECTORS, json_text, stream
 
 PROFILE_OF = {0: "unixfs-v0-2015", 1: "unixfs-v1-2025"}
 
@@ -109,55 +104,6 @@ def test_damage_on_disk_is_caught(local, tmp_path):
     assert not (tmp_path / "copy").exists()
     (damage,) = local.provider.repository.check()
     assert "damaged" in damage.what
-
-
-def test_what_is_not_there_is_an_error(local):
-    with pytest.raises(NotFoundError, match=f"{HELLO_CID} is not in this store"):
-        local.download(HELLO_CID)
-    with pytest.raises(NotFoundError):
-        local.retrieve(HELLO_CID)
-    with pytest.raises(NotFoundError):
-        local.open(HELLO_CID)
-    record = local.upload(b"not json")
-    with pytest.raises(SerializationError):
-        local.retrieve(record.cid)
-    with pytest.raises(NotFoundError, match="has not pinned"):
-        local.revoke(HELLO_CID)
-
-
-def test_paths_lead_through_directories(local):
-    archive = (DATA / "subdir-with-mixed-block-files.car").read_bytes()
-    (root,) = local.provider.import_car([archive])
-    blob = local.download(f"{root}/subdir/hello.txt")
-    assert blob.read() == b"hello world\n"
-    assert blob.name == "hello.txt"
-    with pytest.raises(NotFoundError):
-        local.download(f"{root}/subdir/nothing")
-    with pytest.raises(NotAFileError):
-        local.download(root)
-    assert b"".join(local.provider.export_car(root)) == archive
-
-
-def test_many_tasks_at_once(local):
-    def round_trip(number):
-        def call():
-            record = local.store({"number": number})
-            uploaded = local.upload(f"file {number}".encode() * 5000)
-            return local.retrieve(record.cid), (local.download(uploaded.cid)).size
-
-        return call
-
-    results = in_parallel(round_trip(number) for number in range(40))
-    assert [value for value, _ in results] == [{"number": number} for number in range(40)]
-
-
-def test_with_options_shares_the_repository(local):
-    copy = local.with_options(cid_version=0)
-    record = copy.upload(b"hello")
-    assert record.cid.startswith("Qm")
-    assert (local.download(record.cid)).read() == b"hello"
-    with pytest.raises(ConfigError, match="path belongs to the repository"):
-        local.with_options(path="/elsewhere")
 
 
 def test_a_file_that_shrinks_is_not_pinned(local, tmp_path):

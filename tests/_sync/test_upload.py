@@ -27,11 +27,8 @@ def parts_of(request):
     boundary = request.headers["content-type"].partition("boundary=")[2].encode()
     head, *parts, tail = request.body.split(b"--" + boundary)
     assert (head, tail) == (b"", b"--\r\n")
-    found = []
-    for part in parts:
-        headers, _, content = part.removeprefix(b"\r\n").partition(b"\r\n\r\n")
-        found.append((headers.decode(), content.removesuffix(b"\r\n")))
-    return found
+    pairs = [part.removeprefix(b"\r\n").partition(b"\r\n\r\n")[::2] for part in parts]
+    return [(headers.decode(), content.removesuffix(b"\r\n")) for headers, content in pairs]
 
 
 def file_part(request):
@@ -121,36 +118,12 @@ def test_what_can_be_uploaded_and_its_name(server, client, file, case):
     assert not file.closed
 
 
-def test_the_type_of_a_blob_is_sent(server, client):
+def test_a_name_of_the_caller_wins_and_cannot_add_headers(server, client):
     server.reply(200, pinned(SOME_TREE))
-    client.upload(Blob(b"x", type="text/plain"))
-    assert "Content-Type: text/plain" in file_part(server.requests[0])[0]
-
-
-def test_a_name_of_the_caller_wins(server, client, tmp_path):
-    (tmp_path / "a.txt").write_bytes(b"content")
-    server.reply(200, pinned(SOME_TREE))
-    client.upload(tmp_path / "a.txt", name="other.txt")
-    assert 'filename="other.txt"' in file_part(server.requests[0])[0]
-
-
-def test_line_breaks_in_a_name_cannot_add_headers(server, client):
-    server.reply(200, pinned(SOME_TREE))
-    client.upload(b"x", name="a\r\nX-Evil: 1")
-    assert 'filename="a%0D%0AX-Evil: 1"' in file_part(server.requests[0])[0]
-
-
-def test_a_large_file_is_streamed_whole(server, client, tmp_path):
-    data = os.urandom(5_000_000)
-    (tmp_path / "large").write_bytes(data)
-    server.reply(200, pinned(SOME_TREE))
-    calls = []
-    record = client.upload(tmp_path / "large", progress=lambda *call: calls.append(call))
-    assert record.size == len(data)
-    assert file_part(server.requests[0])[1] == data
-    assert calls[-1] == (len(data), len(data))
-    assert calls == sorted(set(calls))
-    assert len(calls) > 3
+    client.upload(Blob(b"x", name="a", type="text/plain"), name="b\r\nX-Evil: 1")
+    headers, _ = file_part(server.requests[0])
+    assert 'filename="b%0D%0AX-Evil: 1"' in headers
+    assert "Content-Type: text/plain" in headers
 
 
 def test_a_stream_of_unknown_length_is_sent_in_chunks(server, client):
@@ -193,10 +166,10 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(("given", "kind", "words"), REFUSED.values(), ids=REFUSED)
-def test_what_cannot_be_uploaded(server, client, given, kind, words):
+@pytest.mark.parametrize(("value", "kind", "words"), REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_uploaded(server, client, value, kind, words):
     with pytest.raises(kind, match=words):
-        client.upload(given)
+        client.upload(value)
     assert server.requests == []
 
 
@@ -210,13 +183,6 @@ def test_an_unreadable_file_is_the_error_of_open(server, client, tmp_path):
         path = Path("/proc/self/mem/x")
     with pytest.raises(OSError):  # noqa: PT011 - which one depends on who runs the test
         client.upload(path)
-    assert server.requests == []
-
-
-def test_a_text_mode_file_is_a_type_error(server, client, tmp_path):
-    (tmp_path / "a.txt").write_text("text")
-    with (tmp_path / "a.txt").open() as file, pytest.raises(TypeError, match="'rb'"):
-        client.upload(file)
     assert server.requests == []
 
 
@@ -244,14 +210,6 @@ def test_an_error_of_the_source_reaches_the_caller_as_it_is(server, client):
 
     with pytest.raises(BrokenPipeError, match="the source broke"):
         client.upload(Broken())
-
-
-def test_an_error_of_the_progress_function_reaches_the_caller_as_it_is(server, client):
-    def progress(done, total):
-        raise LookupError("from the caller")
-
-    with pytest.raises(LookupError, match="from the caller"):
-        client.upload(b"x" * 3_000_000, progress=progress)
 
 
 def test_an_upload_that_nobody_takes_ends_by_the_write_timeout(server):
@@ -326,25 +284,13 @@ def test_every_attempt_sends_the_same_bytes_of_a_wrapped_source(server, tmp_path
     server.reply(hang_up=True)
     server.reply(503)
     server.reply(200, pinned(SOME_TREE))
-    retries = {"attempts": 4, "base": 0.01, "cap": 0.02}
-    with Client.init(config_for(server, retries=retries)) as client:
-        source = PrefixedSource(open_source(tmp_path / "file"))
-        record = client.upload(source)
+    with Client.init(config_for(server, retries=AGAIN)) as client:
+        record = client.upload(PrefixedSource(open_source(tmp_path / "file")))
     assert record.size == PREFIX + 500_000
     bodies = [file_part(request)[1] for request in server.requests]
     assert len(bodies) == 4
     assert len(set(bodies)) == 1
     assert unwrapped(bodies[0]) == b"hello" * 100_000
-
-
-def test_a_wrapped_source_gets_the_cid_of_its_own_bytes(store_client):
-    pieces = (b"hello" * 1000 for _ in range(300))
-    source = PrefixedSource(open_source(pieces))
-    record = store_client.upload(source)
-    assert record.size == PREFIX + 1_500_000
-    content = (store_client.download(record.cid)).read()
-    assert record.cid == compute_cid(content)
-    assert unwrapped(content) == b"hello" * 300_000
 
 
 def test_the_embedded_store_ends_leaves_where_a_source_says(tmp_path):
@@ -357,10 +303,6 @@ def test_the_embedded_store_ends_leaves_where_a_source_says(tmp_path):
         again = open_source(content)
         again.leaf_ends = (PREFIX,)
         assert record.cid == compute_cid(again) != compute_cid(content)
-        with client.open(record.cid) as file:
-            file.seek(PREFIX - 1)
-            assert file.read(3) == content[PREFIX - 1 : PREFIX + 2]
-        assert (client.stat(record.cid)).size == len(content)
 
 
 def test_an_iterable_that_goes_on_in_the_middle_is_sent_once(server):

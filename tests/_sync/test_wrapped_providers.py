@@ -253,13 +253,6 @@ def test_with_options_reaches_through_wrappers(tmp_path, caplog):
     provider.close()
 
 
-def test_a_wrapper_overrides_the_primitive():
-    with pytest.raises(TypeError, match=r"Half overrides put_file, .* override add"):
-
-        class Half(WrappingProvider):
-            def put_file(self, source, *, name, progress=None): ...
-
-
 # One that changes content
 
 
