@@ -103,15 +103,15 @@ class ClusterPeer:
         settings["api"] = {name: settings["api"][name] for name in ("restapi", "pinsvcapi")}
         file.write_text(json.dumps(settings))
 
-    def start(self, *known: "ClusterPeer") -> None:
-        """Start both, and wait until they answer; the peer connects to those that are `known`."""
+    def start(self, *peers: "ClusterPeer") -> None:
+        """Start both, and wait until they answer; the peer connects to `peers`."""
         self.kubo.start()
-        self.start_peer(*known)
+        self.start_peer(*peers)
 
-    def start_peer(self, *known: "ClusterPeer") -> None:
+    def start_peer(self, *peers: "ClusterPeer") -> None:
         """Start the peer alone."""
         log = self.folder / "daemon.log"
-        bootstrap = ["--bootstrap", ",".join(each.address for each in known)] if known else []
+        bootstrap = ["--bootstrap", ",".join(peer.address for peer in peers)] if peers else []
         with log.open("wb") as output:
             self._daemon = subprocess.Popen(  # noqa: S603
                 [engine_path(CLUSTER), "daemon", *bootstrap],
@@ -186,7 +186,7 @@ class Cluster:
             list(pool.map(ClusterPeer.prepare, self.peers))
         peers = [peer.swarm_peer() for peer in self.peers]
         for one in self.peers:
-            others = [each for each in peers if each != one.swarm_peer()]
+            others = [peer for peer in peers if peer != one.swarm_peer()]
             one.kubo.change(
                 lambda settings, others=others: settings["Peering"].update(Peers=others)
             )
@@ -209,8 +209,8 @@ class Cluster:
 
     def _count(self, peer: ClusterPeer, metric: str) -> int:
         url = f"{peer.api_url}/monitor/metrics/{metric}"
-        found = urllib3.request("GET", url, headers=self._headers).json()
-        return sum(each["valid"] for each in found)
+        values = urllib3.request("GET", url, headers=self._headers).json()
+        return sum(value["valid"] for value in values)
 
     @property
     def api_urls(self) -> list[str]:

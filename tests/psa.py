@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-import pytest
 import urllib3
 
 from holdfast import ClientConfig
@@ -31,10 +30,6 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "revoke": lambda client: client.revoke(HELLO_CID),
     "test_connection": lambda client: client.test_connection(),
 }
-# One call shows what all do; the others are for the slow run.
-EACH_CALL = [
-    name if name == "pin" else pytest.param(name, marks=pytest.mark.slow) for name in CALLS
-]
 
 
 class PSACaller(Caller):

@@ -13,7 +13,7 @@ from typing import Any
 
 from holdfast import ClientConfig
 from holdfast.content.cid import CID
-from holdfast.testing import ScriptedServer
+from holdfast.testing import Recorded, ScriptedServer
 
 TOKEN = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJ0ZXN0In0.c2lnbmF0dXJl"
 GATEWAY_TOKEN = "gateway-token-0123456789"
@@ -67,6 +67,15 @@ def all_calls(client: Any, folder: Path) -> list[Callable[[], Any]]:
         lambda: client.update(NOBODY_HAS, name="x"),
         lambda: client.revoke(NOBODY_HAS),
     ]
+
+
+def form_parts(request: Recorded) -> list[tuple[str, bytes]]:
+    """Return the parts of a form, as (headers, content)."""
+    boundary = request.headers["content-type"].partition("boundary=")[2].encode()
+    head, *parts, tail = request.body.split(b"--" + boundary)
+    assert (head, tail) == (b"", b"--\r\n")
+    pairs = [part.removeprefix(b"\r\n").partition(b"\r\n\r\n")[::2] for part in parts]
+    return [(headers.decode(), content.removesuffix(b"\r\n")) for headers, content in pairs]
 
 
 def config_for(server: ScriptedServer, **changes: Any) -> ClientConfig:

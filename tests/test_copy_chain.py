@@ -68,8 +68,9 @@ def names_of(client):
 def copy_all(source, to, **options):
     """Copy all pins; return the errors by CID. The others are at the target, as reported."""
     outcomes = list(source.copy_pins(to=to, **options))
-    errors = {CID.parse(each.item.cid): each.error for each in outcomes if each.error is not None}
-    copied = {CID.parse(each.item.cid): each.item.name for each in outcomes if each.error is None}
+    cids = {CID.parse(outcome.item.cid): outcome for outcome in outcomes}
+    errors = {cid: outcome.error for cid, outcome in cids.items() if outcome.error is not None}
+    copied = {cid: outcome.item.name for cid, outcome in cids.items() if outcome.error is None}
     assert names_of(to) == copied
     return errors
 

@@ -35,7 +35,7 @@ def fill(folder):
     folder.mkdir()
     with Repository(folder / "store") as repository:
         for number in range(PINS):
-            about = {"name": f"pin {number}", "keyvalues": {"number": number}}
+            fields = {"name": f"pin {number}", "keyvalues": {"number": number}}
             profile = UNIXFS_V1_2025
             match number % 10:
                 case 7:
@@ -50,7 +50,7 @@ def fill(folder):
                     profile = (*ODD, UNIXFS_V0_2015)[number // 10 % 3]
                 case _:
                     content = b'{"number":%d}' % number
-            pin, _ = repository.add(content, profile, **about)
+            pin, _ = repository.add(content, profile, **fields)
             if profile in ODD:
                 odd.add(pin.cid)
         assert repository.totals().pins == PINS
@@ -130,51 +130,51 @@ def test_a_copy_that_is_killed_twice_copies_everything_once(source, target, tmp_
                 Client.init(path=tmp_path / "first" / "store") as local,
                 Client.init(here) as client,
             ):
-                dropped = {each.result().dropped for each in local.copy_pins(to=client)}
+                dropped = {outcome.result().dropped for outcome in local.copy_pins(to=client)}
                 assert dropped == {("keyvalues",) if source == "kubo" else ()}
-        there, others = start(target, tmp_path / "target", stack)
+        destination, others = start(target, tmp_path / "target", stack)
         write_connections(commands, here=(source, fields), there=(target, others))
         expected = pins_of(here)
         assert len(expected) == PINS
 
         arguments = ["copy", "--from", "here", "--to", "there", "--json"]
-        first = killed_when(lambda: len(pins_of(there)) >= PINS // 4, commands, *arguments)
-        second = killed_when(lambda: len(pins_of(there)) >= PINS // 2, commands, *arguments)
-        lost = sorted(pins_of(there))[::5]
-        with Client.init(there) as client:
+        first = killed_when(lambda: len(pins_of(destination)) >= PINS // 4, commands, *arguments)
+        second = killed_when(lambda: len(pins_of(destination)) >= PINS // 2, commands, *arguments)
+        lost = sorted(pins_of(destination))[::5]
+        with Client.init(destination) as client:
             for cid in lost:
                 client.revoke(cid)
-        before = pins_of(there)
+        before = pins_of(destination)
         assert PINS // 4 <= len(before) < PINS
         ended = commands.run(*arguments)
         third = [json.loads(line) for line in ended.stdout.splitlines()]
         errors = [json.loads(line) for line in ended.stderr.splitlines()]
 
         # Every report is right.
-        failed = {each["error"]["cid"] for each in errors if "error" in each}
+        failed = {line["error"]["cid"] for line in errors if "error" in line}
         assert failed == (odd if target == "pinning" else set())
         # The service tries to fetch from the network what a node there has.
         code = 12 if source == "kubo" else 3
         assert ended.returncode == (code if failed else 0)
-        reports = [each for each in (*first, *second, *third) if each["how"] is not None]
-        sent = [each["cid"] for each in reports if each["cid"] not in lost]
+        reports = [report for report in (*first, *second, *third) if report["how"] is not None]
+        sent = [report["cid"] for report in reports if report["cid"] not in lost]
         assert len(set(sent)) == len(sent), "something was sent twice"
-        assert {each["how"] for each in third} - {None} == {
+        assert {report["how"] for report in third} - {None} == {
             "upload" if target == "pinning" else "archive"
         }
-        assert {each["cid"] for each in third if each["duplicate"]} == set(before)
-        losses = {tuple(each["dropped"]) for each in third if not each["duplicate"]}
+        assert {report["cid"] for report in third if report["duplicate"]} == set(before)
+        losses = {tuple(report["dropped"]) for report in third if not report["duplicate"]}
         assert losses == {("keyvalues",) if target == "kubo" and source != "kubo" else ()}
 
         # Nothing is missing.
-        wanted = {
+        complete = {
             cid: (name, {} if target == "kubo" else keyvalues)
             for cid, (name, keyvalues) in expected.items()
             if cid not in failed
         }
-        assert pins_of(there) == wanted
-        with Client.init(there) as client, Client.init(here) as origin:
-            for cid in wanted:
+        assert pins_of(destination) == complete
+        with Client.init(destination) as client, Client.init(here) as origin:
+            for cid in complete:
                 copy = b"".join(client.provider.export_archive(cid))
                 assert copy == b"".join(origin.provider.export_archive(cid))
 
@@ -249,14 +249,14 @@ def test_a_run_after_a_kill_reports_what_is_at_the_target(command, change, seed,
 
     assert ended.returncode == 0
     results = [json.loads(line) for line in ended.stdout.splitlines()]
-    new = {each["cid"] for each in results if not each["duplicate"]}
-    there = {each["cid"] for each in results if each["duplicate"]}
-    assert there == before
+    new = {report["cid"] for report in results if not report["duplicate"]}
+    duplicates = {report["cid"] for report in results if report["duplicate"]}
+    assert duplicates == before
     assert new == pins_in(source) - before
-    assert pins_in(target) >= pins_in(source) == new | there
+    assert pins_in(target) >= pins_in(source) == new | duplicates
     words = "restored" if command == "restore" else "copied to target"
     note = f"{words}: {len(new)} pin{'' if len(new) == 1 else 's'}"
-    note += f"; there already: {len(there)}" if there else ""
+    note += f"; there already: {len(duplicates)}" if duplicates else ""
     assert json.loads(ended.stderr) == {"warning": note}
     with Repository(target) as repository, Repository(source) as origin:
         assert list(repository.check()) == []

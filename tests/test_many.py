@@ -133,15 +133,8 @@ with Client.init(provider="pinning", provider_token="x", pin_api_url=sys.argv[1]
 """
 
 
-@pytest.mark.parametrize(
-    ("wait", "told"),
-    [
-        ("next(outcomes)", "KeyboardInterrupt"),
-        ("for outcome in outcomes: pass", "KeyboardInterrupt"),
-        ("with outcomes: next(outcomes)", "KeyboardInterrupt"),
-    ],
-)
-def test_ctrl_c_ends_a_script_at_once(gate, wait, told):
+@pytest.mark.parametrize("wait", ["next(outcomes)", "with outcomes: next(outcomes)"])
+def test_ctrl_c_ends_a_script_at_once(gate, wait):
     process = subprocess.Popen(  # noqa: S603 - our own script
         [sys.executable, "-c", SCRIPT.format(wait=wait), gate.server.url],
         stderr=subprocess.PIPE,
@@ -151,7 +144,7 @@ def test_ctrl_c_ends_a_script_at_once(gate, wait, told):
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=120)
     assert process.returncode in (-signal.SIGINT, 130)
-    assert errors.splitlines()[-1] == told
+    assert errors.splitlines()[-1] == "KeyboardInterrupt"
     assert "Exception ignored" not in errors
     assert gate.count == 3
 
@@ -267,11 +260,11 @@ async def test_async_input_is_iterated_by_one_task_while_outcomes_come(tmp_path)
             yield 2
 
     async with AsyncClient.init(path=tmp_path) as client:
-        found = []
+        items = []
         async for outcome in client.store_many(values()):
-            found.append(outcome.item)
+            items.append(outcome.item)
             received.set()
-    assert found == [1, 2]
+    assert items == [1, 2]
     assert len(tasks) == 1
 
 

@@ -1,18 +1,22 @@
-"""The provider for IPFS Cluster, on a real cluster of three: copies, key-values, fail-over.
+"""The provider for IPFS Cluster, on a real cluster of three: copies, key-values, fail-over, faults.
 
 What Kubo can do too is in `test_kubo.py`.
 """
 
+import os
+import time
+
 import pytest
+import urllib3
 
-from holdfast import AsyncClient
-from holdfast.errors import (
-    NetworkError,
-    ProviderError,
-)
-from tests.support import NOBODY_HAS, closed_port_url
+from holdfast import AsyncClient, compute_cid
+from holdfast.errors import AuthenticationError, NetworkError, ProviderError, RequestTimeoutError
+from tests.clusters import running_cluster
+from tests.disks import in_memory
+from tests.engines import stopped
+from tests.support import NOBODY_HAS, closed_port_url, wait_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 
 @pytest.fixture
@@ -28,8 +32,8 @@ async def pin_of(client, cid):
 
 async def test_a_write_returns_when_two_nodes_have_the_content(cluster, client, salt):
     kubos = {peer.name: peer.kubo for peer in cluster.peers}
-    for given in ([salt] * 100, {"salt": salt}):
-        record = await client.store(given)
+    for value in ([salt] * 100, {"salt": salt}):
+        record = await client.store(value)
         pin = await pin_of(client, record.cid)
         assert list(pin.peers.values()) == ["pinned", "pinned"]
         for name in pin.peers:
@@ -82,7 +86,7 @@ async def test_names_and_key_values_may_be_in_any_language(client, salt):
     record = await client.store([salt], name=name, keyvalues=keyvalues)
     pin = await pin_of(client, record.cid)
     assert (pin.name, pin.keyvalues) == (name, keyvalues)
-    assert [each.cid for each in await client.pins(keyvalues=keyvalues)] == [record.cid]
+    assert [pin.cid for pin in await client.pins(keyvalues=keyvalues)] == [record.cid]
 
 
 async def test_what_is_too_long_for_the_cluster_is_an_error_with_the_remedy(client, salt):
@@ -124,3 +128,120 @@ async def test_a_peer_that_is_down_is_left_out(cluster, salt):
         assert [pin.cid for pin in await client.pins(cid=record.cid)] == [record.cid]
         assert await client.pins(limit=1)
         assert await client.revoke(record.cid) is True
+
+
+# Faults, each a typed error
+
+
+@pytest.fixture(scope="module")
+def guarded_cluster():
+    """A cluster of one, which asks for credentials."""
+    user = "alice:pass-0123"
+    with in_memory() as folder, running_cluster(folder, size=1, user=user) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def own_cluster(memory_folder):
+    with running_cluster(memory_folder) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def token(guarded_cluster):
+    """A token that the cluster makes for its user."""
+    url = f"{guarded_cluster.api_urls[0]}/token"
+    headers = urllib3.make_headers(basic_auth="alice:pass-0123")
+    return urllib3.request("POST", url, headers=headers).json()["token"]
+
+
+async def test_credentials(guarded_cluster, token):
+    for good in ("alice:pass-0123", token):
+        config = guarded_cluster.provider_config(provider_token=good)
+        async with await AsyncClient.init(config) as client:
+            assert await client.test_connection() is True
+            record = await client.upload(os.urandom(20))
+            assert [pin.cid for pin in await client.pins(cid=record.cid)] == [record.cid]
+    for wrong in (None, "alice:pass-0124", f"{token}x", "pass-0123"):
+        config = guarded_cluster.provider_config(provider_token=wrong)
+        async with await AsyncClient.init(config) as client:
+            for call in (
+                client.test_connection,
+                client.pins,
+                lambda: client.store([1]),
+                lambda: client.upload(iter([os.urandom(3_000_000)])),
+                lambda: client.pin(NOBODY_HAS),
+                lambda: client.revoke(NOBODY_HAS),
+            ):
+                with pytest.raises(AuthenticationError) as caught:
+                    await call()
+                assert str(caught.value) == "HTTP error 401"
+                assert "unauthorized" in caught.value.details
+                assert str(wrong) not in caught.value.details
+
+
+async def test_too_few_peers_are_an_error_with_the_words_of_the_cluster(cluster):
+    config = cluster.provider_config(provider_options={"replication_min": 4})
+    async with await AsyncClient.init(config) as client:
+        for call in (lambda: client.store(["too few"]), lambda: client.pin(NOBODY_HAS)):
+            with pytest.raises(ProviderError, match="not enough peers"):
+                await call()
+        assert await client.pins(cid=compute_cid(b'["too few"]')) == []
+
+
+async def test_a_write_that_one_node_does_not_get_names_the_state_of_each(own_cluster):
+    """Its Kubo is dead: the cluster says that all is well, and has one copy."""
+    victim = own_cluster.peers[1]
+    config = own_cluster.provider_config(
+        timeouts={"total": 6}, provider_options={"replication_min": 3}
+    )
+    async with await AsyncClient.init(config) as client:
+        await client.store(["before"])
+        victim.kubo.stop(kill=True)
+        with pytest.raises(RequestTimeoutError, match=r"is on 2 of 3 peers: .*peer1 ") as caught:
+            await client.store(["after"])
+        for state in ("peer0 pinned", "peer2 pinned"):
+            assert state in str(caught.value)
+        assert "peer1 pinned" not in str(caught.value)
+        victim.kubo.start()
+        wait_until(own_cluster.is_complete)
+        assert (await client.store(["after"])).duplicate is True
+    waits_not = {"wait": False, "replication_min": 3}
+    config = own_cluster.provider_config(provider_options=waits_not)
+    victim.kubo.stop(kill=True)
+    async with await AsyncClient.init(config) as client:
+        record = await client.store(["at once"])
+        (pin,) = await client.pins(cid=record.cid)
+        assert pin.state == "pinning"
+
+
+async def test_a_peer_that_stops_answering_does_not_take_the_time_of_the_others(own_cluster):
+    first = own_cluster.peers[0]
+    config = own_cluster.provider_config(timeouts={"total": 9, "read": 9})
+    async with await AsyncClient.init(config) as client:
+        with stopped(first):
+            started = time.monotonic()
+            assert await client.test_connection() is True
+            assert time.monotonic() - started < 8
+
+
+async def test_an_upload_goes_on_at_another_peer(own_cluster, tmp_path):
+    large = tmp_path / "large.bin"
+    large.write_bytes(os.urandom(30_000_000))
+    first = own_cluster.peers[0]
+    killed = []
+
+    def progress(done, total):
+        if done > 10_000_000 and not killed:
+            killed.append(done)
+            first.stop(kill=True)
+
+    config = own_cluster.provider_config(timeouts={"total": 30})
+    async with await AsyncClient.init(config) as client:
+        record = await client.upload(large, progress=progress)
+        assert killed
+        assert record.cid == compute_cid(large)
+        pin = await client.pin(record.cid, wait=30)
+        assert list(pin.peers.values()) == ["pinned", "pinned"]
+        assert first.name not in pin.peers
+        assert (await client.download(record.cid)).read() == large.read_bytes()

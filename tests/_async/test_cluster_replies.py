@@ -20,7 +20,6 @@ from holdfast.testing import Scripted, ScriptedServer
 from tests.support import HELLO_CID, TOKEN, closed_port_url
 
 JSON = {"Content-Type": "application/json"}
-HTML = {"Content-Type": "text/html"}
 NOT_PINNED = {"code": 404, "message": "pin is not part of the pinset"}
 AGAIN = {"attempts": 3, "base": 0.01, "cap": 0.02}
 PIN = {
@@ -80,15 +79,15 @@ def reply(server, *bodies):
         server.reply(200, body, headers=JSON)
 
 
-def script_upload(server, *replies, known=None):
+def script_upload(server, *replies, pinned=None):
     """Queue the replies of an upload, of which the last come from `replies`."""
-    server.reply(*((404, NOT_PINNED) if known is None else (200, known)), headers=JSON)
+    server.reply(*((404, NOT_PINNED) if pinned is None else (200, pinned)), headers=JSON)
     for status, body in replies:
         server.reply(status, body, headers=JSON)
 
 
 def sent_to(server):
-    return [f"{each.method} {each.target.partition('?')[0]}" for each in server.requests]
+    return [f"{sent.method} {sent.target.partition('?')[0]}" for sent in server.requests]
 
 
 def query_of(request):
@@ -189,8 +188,8 @@ async def test_too_few_copies_in_time_name_the_state_of_each_peer():
 
 async def test_peers_of_one_name_are_told_apart_by_their_ids(client, server):
     twins = states("pinned", "pinned")
-    for about in twins["peer_map"].values():
-        about["peername"] = "node"
+    for state in twins["peer_map"].values():
+        state["peername"] = "node"
     reply(server, PIN, line(twins))
     (pin,) = await client.pins(cid=HELLO_CID)
     assert pin.peers == {"12D30": "pinned", "12D31": "pinned"}
@@ -239,7 +238,7 @@ async def test_a_pin_that_the_peers_gave_up_is_an_error_in_one_short_line(
 
 async def test_a_repeated_upload_repeats_all_that_is_known(client, server):
     """A pin replaces the name, the key-values, the copies and the expiry of an earlier one."""
-    script_upload(server, (200, ADDED), (200, PIN), (200, DONE), known=PIN)
+    script_upload(server, (200, ADDED), (200, PIN), (200, DONE), pinned=PIN)
     record = await client.upload(b"hello", keyvalues={"b": 2, "c": True})
     assert record.duplicate is True
     assert query_of(server.requests[1]) == {
@@ -310,8 +309,8 @@ async def test_an_unpin_whose_reply_was_lost_may_find_nothing(both, server, othe
     server.reply(200, PIN, headers=JSON, cut_head=5)
     other_server.reply(404, NOT_PINNED, headers=JSON)
     assert await both.revoke(HELLO_CID) is True
-    for each in (server, other_server):
-        each.reply(404, NOT_PINNED, headers=JSON)
+    for peer in (server, other_server):
+        peer.reply(404, NOT_PINNED, headers=JSON)
     with pytest.raises(NotFoundError, match="has not pinned the cid"):
         await both.revoke(HELLO_CID)
 
@@ -338,8 +337,8 @@ async def test_a_write_that_fails_at_one_peer_is_tried_at_the_next(both, server,
 
 async def test_a_pin_that_fails_at_all_peers_is_tried_once_at_each(server, other_server):
     server.reply(404, NOT_PINNED, headers=JSON)
-    for each in (server, other_server):
-        each.reply(500, TROUBLE, headers=JSON)
+    for peer in (server, other_server):
+        peer.reply(500, TROUBLE, headers=JSON)
     config = cluster_at(server, other_server, retries=AGAIN)
     async with await AsyncClient.init(config) as client:
         with pytest.raises(ProviderError, match="connection refused"):
@@ -380,7 +379,7 @@ async def test_a_write_that_died_with_its_peer_is_repeated_at_another(both, serv
     assert (await both.upload(b"hello", name="tides")).cid == HELLO_CID
     assert sent_to(server)[1] == "POST /add"
     assert sent_to(other_server).count("POST /add") == 1
-    again = next(each for each in other_server.requests if each.method == "POST")
+    again = next(sent for sent in other_server.requests if sent.method == "POST")
     assert query_of(again)["name"] == "tides"
     assert query_of(again)["user-allocations"] == "12D30,12D31"
 

@@ -10,7 +10,6 @@ from holdfast.content.cid import CID
 from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.content.unixfs.files import FileImporter
 from holdfast.errors import (
-    MalformedError,
     NetworkError,
     ProviderError,
     RequestTimeoutError,
@@ -81,18 +80,6 @@ async def test_an_archive_is_stored_under_its_cid_and_name(provider):
 
 
 @pytest.mark.slow
-async def test_a_missing_block_is_an_error_and_nothing_is_pinned(kubo_provider):
-    for left_out in range(4):
-        # What was imported stays until garbage is collected: each time, other content is needed.
-        root, blocks = blocks_of(os.urandom(3_000_000))
-        cid, _ = blocks.pop(left_out)
-        archive = b"".join(write_car([root], blocks))
-        with pytest.raises(ProviderError, match=f"could not pin it.*{cid}"):
-            await kubo_provider.import_archive(str(root), pieces_of(archive), PinInfo(name="x"))
-        assert await names_of(kubo_provider, root) == []
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("left_out", [0, 2])
 async def test_a_cluster_that_looks_for_a_block_without_end_pins_nothing(
     cluster_provider, left_out
@@ -115,22 +102,6 @@ async def test_a_damaged_archive_is_an_error_and_nothing_is_pinned(provider):
         with pytest.raises(ProviderError, match=words):
             await provider.import_archive(str(root), pieces_of(broken), PinInfo(name="x"))
         assert await names_of(provider, root) == []
-
-
-@pytest.mark.slow
-async def test_another_root_is_refused_before_anything_is_sent(provider):
-    other = CID.of_raw(b"x")
-    root, archive = archive_of(os.urandom(3_000_000))
-    _, two_roots = archive_of(b"y", roots=[CID.of_raw(b"y"), other])
-    _, no_roots = archive_of(b"y", roots=[])
-    for given, expected in ((archive, other), (two_roots, CID.of_raw(b"y")), (no_roots, other)):
-        with pytest.raises(MalformedError, match="CAR: the root must be"):
-            await provider.import_archive(str(expected), pieces_of(given, 7), PinInfo())
-        assert await names_of(provider, expected) == []
-    for given in (b"", archive[:20], b"no archive at all"):
-        with pytest.raises(MalformedError, match="CAR"):
-            await provider.import_archive(str(root), pieces_of(given), PinInfo())
-    assert await names_of(provider, root) == []
 
 
 @pytest.mark.slow

@@ -128,9 +128,8 @@ async def test_a_long_name_is_cut_if_it_is_ours_and_refused_if_it_is_yours(clien
 
 async def test_pins_are_found_by_name_and_cid(client, salt):
     records = [await client.store([salt, number], name=f"{salt} {number}") for number in range(3)]
-    found = [pin async for pin in client.iter_pins(name=salt)]
-    assert sorted(pin.name for pin in found) == [f"{salt} {number}" for number in range(3)]
-    assert {pin.cid for pin in found} == {record.cid for record in records}
+    pins = {pin.cid: pin.name async for pin in client.iter_pins(name=salt)}
+    assert pins == {record.cid: f"{salt} {number}" for number, record in enumerate(records)}
     assert len(await client.pins(name=salt, limit=2)) == 2
     cid = records[0].cid
     (pin,) = await client.pins(cid=cid)

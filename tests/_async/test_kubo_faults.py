@@ -170,16 +170,16 @@ async def test_what_can_be_read_again_is_sent_again_to_a_kubo_that_was_killed(
     top.mkdir()
     for number in range(1 if kind == "file" else 30):
         (top / f"{number}.bin").write_bytes(os.urandom(30_000_000 if kind == "file" else 1_000_000))
-    given = top / "0.bin" if kind == "file" else top
+    path = top / "0.bin" if kind == "file" else top
     progress, killed = restarting(steady_kubo, 10_000_000)
     config = steady_kubo.provider_config(retries={"attempts": 4})
     async with await AsyncClient.init(config) as client:
-        record = await client.upload(given, progress=progress)
+        record = await client.upload(path, progress=progress)
         assert killed
-        assert record.cid == compute_cid(given)
-        assert [pin.name for pin in await client.pins(cid=record.cid)] == [given.name]
-        path = record.cid if kind == "file" else f"{record.cid}/0.bin"
-        assert (await client.download(path)).read() == (top / "0.bin").read_bytes()
+        assert record.cid == compute_cid(path)
+        assert [pin.name for pin in await client.pins(cid=record.cid)] == [path.name]
+        stored = record.cid if kind == "file" else f"{record.cid}/0.bin"
+        assert (await client.download(stored)).read() == (top / "0.bin").read_bytes()
 
 
 async def test_a_download_goes_on_after_kubo_was_killed(steady_kubo, tmp_path):
@@ -199,9 +199,9 @@ async def test_a_full_disk_is_an_error_with_kubos_words(tmp_path):
     large.write_bytes(os.urandom(80_000_000))
     with disk(tmp_path / "disk", "size=64m") as folder, running_kubo(folder) as kubo:
         async with await AsyncClient.init(kubo.provider_config()) as client:
-            for given in (large, iter([large.read_bytes()]), large.parent):
+            for content in (large, iter([large.read_bytes()]), large.parent):
                 with pytest.raises(ProviderError, match="no space left on device"):
-                    await client.upload(given)
+                    await client.upload(content)
             # The one pin is Kubo's own, of the empty folder.
             assert [pin.name for pin in await client.pins()] == [""]
 
@@ -224,7 +224,7 @@ async def test_what_is_acknowledged_survives_the_collection_of_garbage(steady_ku
 
     collector = threading.Thread(target=collect)
     collector.start()
-    kept = {}
+    stored = {}
     try:
         async with await AsyncClient.init(steady_kubo.provider_config()) as client:
             for number in range(12):
@@ -232,17 +232,17 @@ async def test_what_is_acknowledged_survives_the_collection_of_garbage(steady_ku
                 folder = tmp_path / str(number)
                 folder.mkdir()
                 (folder / "file.bin").write_bytes(data[:1_500_000])
-                kept[(await client.upload(data)).cid] = data
+                stored[(await client.upload(data)).cid] = data
                 record = await client.upload(folder)
-                kept[f"{record.cid}/file.bin"] = data[:1_500_000]
+                stored[f"{record.cid}/file.bin"] = data[:1_500_000]
                 # A stream that had no name is pinned last: it may be lost, but never silently.
                 with suppress(NotFoundError):
-                    kept[(await client.upload(iter([data[1_000_000:]]))).cid] = data[1_000_000:]
+                    stored[(await client.upload(iter([data[1_000_000:]]))).cid] = data[1_000_000:]
     finally:
         over.set()
         collector.join()
     config = steady_kubo.provider_config(provider_options={"offline": True})
     async with await AsyncClient.init(config) as client:
-        for cid, data in kept.items():
+        for cid, data in stored.items():
             assert (await client.download(cid)).read() == data
         assert len(await client.pins(name="client-file")) >= 12

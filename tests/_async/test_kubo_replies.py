@@ -5,7 +5,6 @@ import json
 import pytest
 
 from holdfast import AsyncClient, ClientConfig
-from holdfast.content.cid import CID
 from holdfast.errors import (
     AuthenticationError,
     ConfigError,
@@ -13,7 +12,6 @@ from holdfast.errors import (
     PermissionDeniedError,
     ProviderError,
     RequestTimeoutError,
-    VerificationError,
 )
 from tests.support import HELLO_CID, TOKEN
 
@@ -89,12 +87,6 @@ async def test_a_pin_that_ends_with_progress_is_no_success(client, server):
     server.reply(200, lines({"Progress": 1, "Bytes": 5}), headers=JSON)
     with pytest.raises(ProviderError, match="before it had all of"):
         await client.pin(HELLO_CID)
-
-
-async def test_a_wrong_block_is_an_error(client, server):
-    server.reply(200, b"not hello")
-    with pytest.raises(VerificationError):
-        await client.download(HELLO_CID)
 
 
 DENIED = "Kubo RPC Access Denied: Please provide a valid authorization token"
@@ -188,19 +180,6 @@ async def test_a_call_that_fails_in_another_way_ends_the_test_of_a_token(server)
             await client.test_connection()
 
 
-@pytest.mark.parametrize(
-    "echoed", ["bob:a-long-password", "a-long-password", "Ym9iOmEtbG9uZy1wYXNzd29yZA"]
-)
-async def test_a_password_that_is_sent_back_is_masked(server, echoed):
-    server.reply(500, {"Message": f"no such user: {echoed}"})
-    config = kubo_at(server, provider_token="bob:a-long-password")
-    async with await AsyncClient.init(config) as client:
-        with pytest.raises(ProviderError, match=r"no such user: .*\*{8}") as caught:
-            await client.test_connection()
-    assert echoed not in str(caught.value)
-    assert "password" not in str(caught.value)
-
-
 async def test_every_option_of_the_layout_is_sent(client, server):
     server.reply(500, NOT_PINNED, headers=JSON)
     server.reply(200, lines({"Name": "file", "Hash": HELLO_CID, "Size": "5"}), headers=JSON)
@@ -243,14 +222,6 @@ async def test_a_broken_connection_is_tried_again(server):
     async with await AsyncClient.init(kubo_at(server, retries=AGAIN)) as client:
         assert (await client.download(HELLO_CID)).read() == b"hello"
         assert [pin.cid for pin in await client.pins()] == [HELLO_CID]
-
-
-async def test_a_block_that_holds_the_token_is_read_as_it_is(server):
-    """Replies are searched for the token, and masked: content never is."""
-    data = f"my token is {TOKEN}".encode()
-    server.reply(200, data)
-    async with await AsyncClient.init(kubo_at(server, provider_token=TOKEN)) as client:
-        assert (await client.download(str(CID.of_raw(data)))).read() == data
 
 
 def test_plain_http_to_another_machine_is_refused_only_with_a_token():

@@ -167,7 +167,7 @@ def add_unpinned(kubo, data):
     options = {"cid_version": 1, "raw_leaves": True, "chunker": "size-1048576", "pin": False}
     cid = kubo.add(data, **options)
     blocks = read([kubo.call("dag/export", arg=cid, offline=True)])[1]
-    return cid, [str(each) for each, _ in blocks[1:]]
+    return cid, [str(leaf) for leaf, _ in blocks[1:]]
 
 
 # Folders

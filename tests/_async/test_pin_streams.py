@@ -77,9 +77,9 @@ async def test_an_endless_stream_of_pins_ends_with_the_total(provider, is_lazy):
     with endless(provider) as attacker:
         config = stream_from(attacker, provider, total=0.2)
         async with await AsyncClient.init(config) as client:
-            wanted = {"name": "nobody has this name"}
+            name = "nobody has this name"
             with pytest.raises(RequestTimeoutError):
-                await (all_of(client.iter_pins(**wanted)) if is_lazy else client.pins(**wanted))
+                await (all_of(client.iter_pins(name=name)) if is_lazy else client.pins(name=name))
 
 
 async def test_an_endless_stream_of_pins_that_match_ends_with_the_total():

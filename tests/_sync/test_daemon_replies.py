@@ -4,13 +4,14 @@
 
 import base64
 import json
+from types import SimpleNamespace
 
 import pytest
 
 from holdfast import Client, ClientConfig
 from holdfast.errors import ConfigError, NetworkError, ProviderError
 from holdfast.testing import Scripted, ScriptedServer
-from tests.support import HELLO_CID, TOKEN, closed_port_url
+from tests.support import HELLO_CID, TOKEN, all_calls, closed_port_url
 
 JSON = {"Content-Type": "application/json"}
 HTML = {"Content-Type": "text/html"}
@@ -52,6 +53,16 @@ def test_an_api_that_answers_html_is_an_error_with_the_remedy(provider, status):
                 with pytest.raises(ProviderError, match=NOT_OURS) as caught:
                     call()
                 assert caught.value.status == status
+
+
+@both
+def test_an_api_that_is_down_is_a_network_error(provider, tmp_path):
+    (tmp_path / "a").touch()
+    config = config_of(provider, SimpleNamespace(url=closed_port_url()))
+    with Client.init(config) as client:
+        for call in all_calls(client, tmp_path):
+            with pytest.raises(NetworkError, match="cannot connect"):
+                call()
 
 
 def test_a_list_that_ends_within_a_line_is_an_error(client, server):

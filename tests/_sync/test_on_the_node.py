@@ -191,13 +191,13 @@ class Counting(PinataProvider):
         return super().add_file(source, info, call, progress)
 
 
-def copied_to(node, here):
-    """Copy all pins of `here`, the newest first, one by one; return the CIDs that arrived."""
+def copied_to(node, source):
+    """Copy all pins of `source`, the newest first, one by one; return the CIDs that arrived."""
     Counting.sizes.clear()
     provider = Counting(of_v3(node))
     service = Client(provider)
     try:
-        outcomes = here.copy_pins(to=service, concurrency=1)
+        outcomes = source.copy_pins(to=service, concurrency=1)
         done = {outcome.item.cid for outcome in outcomes if outcome.error is None}
         assert {pin.cid for pin in service.pins()} == done
     finally:
@@ -205,22 +205,22 @@ def copied_to(node, here):
     return done
 
 
-def test_content_with_one_cid_in_several_layouts_is_copied_by_any(here, empty_node):
+def test_content_with_one_cid_in_several_layouts_is_copied_by_any(source, empty_node):
     def add(content, layout):
-        return here.provider.repository.add(content, layout)[0].cid
+        return source.provider.repository.add(content, layout)[0].cid
 
     small = {add(b"small %d" % n, UNIXFS_V1_2025) for n in range(3)}
     for number in range(3):
         add(b"%d" % number * 300_000, UNIXFS_V1_2025)
     fitting = {add(b"x" * 300_000, layout) for layout in (KUBO_LEGACY_CIDV1, UNIXFS_V0_2015)}
     add(b"z" * 300_000, UNIXFS_V1_2025)
-    assert copied_to(empty_node, here) == small | fitting
+    assert copied_to(empty_node, source) == small | fitting
     assert Counting.sizes.count(300_000) == 3  # one upload has shown the layout
 
 
-def test_the_layout_of_folders_says_nothing_about_files(here, empty_node, tmp_path):
+def test_the_layout_of_folders_says_nothing_about_files(source, empty_node, tmp_path):
     """The service stores files in other leaves than folders, which it takes by the older call."""
-    add = here.provider.repository.add
+    add = source.provider.repository.add
     cids = [add(b"x" * 300_000, KUBO_LEGACY_CIDV1)[0].cid]
     for number, (content, layout) in enumerate(
         [
@@ -233,7 +233,7 @@ def test_the_layout_of_folders_says_nothing_about_files(here, empty_node, tmp_pa
         folder.mkdir()
         (folder / "data").write_bytes(content)
         cids.append(add(folder, layout)[0].cid)
-    assert copied_to(empty_node, here) == set(cids[:3])
+    assert copied_to(empty_node, source) == set(cids[:3])
 
 
 # The Pinning Services API

@@ -79,9 +79,9 @@ def test_an_endless_stream_of_pins_ends_with_the_total(provider, is_lazy):
     with endless(provider) as attacker:
         config = stream_from(attacker, provider, total=0.2)
         with Client.init(config) as client:
-            wanted = {"name": "nobody has this name"}
+            name = "nobody has this name"
             with pytest.raises(RequestTimeoutError):
-                (all_of(client.iter_pins(**wanted)) if is_lazy else client.pins(**wanted))
+                (all_of(client.iter_pins(name=name)) if is_lazy else client.pins(name=name))
 
 
 def test_an_endless_stream_of_pins_that_match_ends_with_the_total():

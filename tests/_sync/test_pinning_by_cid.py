@@ -38,8 +38,8 @@ def states(server, client, *jobs, wait=30.0):
     """Pin with these replies to the questions after the job; return the pin."""
     server.reply(200, NOTHING)
     server.reply(200, JOB)
-    for each in jobs:
-        server.reply(200, each)
+    for reply in jobs:
+        server.reply(200, reply)
     return client.pin(HELLO_CID, wait=wait)
 
 
@@ -91,8 +91,8 @@ def test_what_the_store_does_not_have_is_told_with_the_way_to_get_it(tmp_path):
 def test_the_node_pins_what_another_has(node):
     data = b"0123456789" * 300_000
     with running_node(gateways=(node.gateway_url,)) as other:
-        with Client.init(node.config) as there:
-            cid = (there.upload(data)).cid
+        with Client.init(node.config) as uploader:
+            cid = (uploader.upload(data)).cid
         with Client.init(other.config) as client:
             pin = client.pin(cid, name="fetched", keyvalues={"a": "b"}, wait=30)
             assert (pin.state, pin.name, pin.keyvalues) == ("pinned", "fetched", {"a": "b"})
@@ -120,14 +120,9 @@ def test_waiting_follows_the_job_to_its_pin(server, client):
     steps = [job("prechecking"), job("retrieving"), job("expired", 6), NOTHING, NOTHING]
     pin = states(server, client, *steps, {"rows": [ROW]})
     assert (pin.id, pin.state, pin.size, pin.keyvalues) == ("pin-7", "pinned", 5, {"a": 1})
-    jobs = [each for each in server.requests if each.target.startswith("/pinning/pinJobs")]
+    jobs = [sent for sent in server.requests if sent.target.startswith("/pinning/pinJobs")]
     assert jobs[0].target == f"/pinning/pinJobs?ipfs_pin_hash={HELLO_CID}&sort=DESC&limit=100"
     assert len(jobs) == 4
-
-
-def test_a_job_that_is_backfilled_is_done(server, client):
-    pin = states(server, client, job("backfilled"), {"rows": [ROW]})
-    assert pin.state == "pinned"
 
 
 def test_the_wait_ends_with_the_state_so_far(server, client, monkeypatch):

@@ -26,12 +26,12 @@ from holdfast.errors import (
     UnsupportedError,
     VerificationError,
 )
-from holdfast.node.settings import NodeToken
 from holdfast.protocol import pinata
 from holdfast.protocol.http import Reply
+from holdfast.protocol.pinata import account_id
 from holdfast.protocol.tus import TusAPI
 from holdfast.sources.sources import open_source
-from holdfast.testing import Scripted, running_node
+from holdfast.testing import Scripted
 from holdfast.testing.running_nodes import QUICK
 from tests.support import raw_cid
 from tests.tus import (
@@ -184,15 +184,6 @@ def test_without_a_spool_what_is_read_only_once_must_be_small(config, file, cid)
         assert client.pins(cid=cid) == []
         small = client.upload(data[at : at + 1000] for at in range(0, 9000, 1000))
         assert small.cid == raw_cid(data[:9000])
-
-
-@pytest.mark.slow
-def test_known_content_gets_the_name_that_is_given(client, file, cid):
-    client.upload(file)
-    again = client.upload(file, name="new", keyvalues={"a": 1})
-    assert (again.cid, again.duplicate) == (cid, True)
-    (pin,) = client.pins(cid=cid)
-    assert (pin.name, pin.keyvalues) == ("new", {"a": "1"})
 
 
 # Sources that are wrapped
@@ -647,40 +638,16 @@ def test_another_account_is_another_upload(client, config, between, file):
     assert len(states(file)) == 1
 
 
-def key_of(user, number):
-    """A key as the service makes it: the id of its user is in it."""
-    claims = {"userInformation": {"id": user}, "number": number}
-    payload = base64.urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip("=")
-    return f"eyJhbGciOiJIUzI1NiJ9.{payload}.c2lnbmF0dXJl"
+def test_a_new_key_of_the_same_user_is_the_same_account():
+    """A key of the service has the id of its user in it."""
 
+    def account_of(user, number):
+        claims = {"userInformation": {"id": user}, "number": number}
+        payload = base64.urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip("=")
+        return account_id(Secret(f"eyJhbGciOiJIUzI1NiJ9.{payload}.c2lnbmF0dXJl")).reveal()
 
-@pytest.mark.slow
-def test_a_new_key_of_the_same_account_continues(file, cid):
-    keys = [key_of("alice", 1), key_of("alice", 2), key_of("bob", 1)]
-    with running_node(tokens=tuple(NodeToken(token=key) for key in keys)) as node:
-        between = Between(node)
-        with between.server:
-            clients = [
-                Client.init(
-                    node.config,
-                    provider="pinata",
-                    provider_token=key,
-                    pin_api_url=between.server.url,
-                )
-                for key in keys
-            ]
-            between.on("PATCH", None, status(401))
-            with clients[0] as client:
-                with pytest.raises(AuthenticationError):
-                    client.upload(file)
-            between.on("PATCH", None, status(401))
-            with clients[2] as other:
-                with pytest.raises(AuthenticationError):
-                    other.upload(file)
-            with clients[1] as client:
-                assert (client.upload(file)).cid == cid
-    assert between.pieces == [*WHOLE[:2], *WHOLE[:2], *WHOLE[1:]]
-    assert all(key not in path.read_text() for path in states(file) for key in keys)
+    assert account_of("alice", 1) == account_of("alice", 2) == "alice"
+    assert account_of("bob", 1) == "bob"
 
 
 def test_an_upload_that_another_call_sends_is_sent_apart(client, between, file, cid):

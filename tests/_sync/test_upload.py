@@ -14,7 +14,15 @@ from holdfast.errors import NetworkError, ProviderError
 from holdfast.sources.sources import open_source
 from tests._sync.parallel import in_parallel
 from tests.faulty import changing_file, file_changes
-from tests.support import EMPTY_DIRECTORY_V0, HELLO_CID, TOKEN, config_for, pinned, raw_cid
+from tests.support import (
+    EMPTY_DIRECTORY_V0,
+    HELLO_CID,
+    TOKEN,
+    config_for,
+    form_parts,
+    pinned,
+    raw_cid,
+)
 from tests.wrapping import PREFIX, PrefixedSource, unwrapped
 
 AGAIN = {"attempts": 4, "base": 0.01, "cap": 0.05}
@@ -22,17 +30,8 @@ AGAIN = {"attempts": 4, "base": 0.01, "cap": 0.05}
 SOME_TREE = EMPTY_DIRECTORY_V0
 
 
-def parts_of(request):
-    """The parts of a form, as (headers, content)."""
-    boundary = request.headers["content-type"].partition("boundary=")[2].encode()
-    head, *parts, tail = request.body.split(b"--" + boundary)
-    assert (head, tail) == (b"", b"--\r\n")
-    pairs = [part.removeprefix(b"\r\n").partition(b"\r\n\r\n")[::2] for part in parts]
-    return [(headers.decode(), content.removesuffix(b"\r\n")) for headers, content in pairs]
-
-
 def file_part(request):
-    ((headers, content),) = [part for part in parts_of(request) if 'name="file"' in part[0]]
+    ((headers, content),) = [part for part in form_parts(request) if 'name="file"' in part[0]]
     return headers, content
 
 
@@ -53,7 +52,7 @@ def test_upload_posts_a_form_with_the_file_under_the_key_file(server, client):
 def test_upload_sends_the_options_field_and_no_metadata(server, client):
     server.reply(200, pinned(SOME_TREE))
     client.upload(b"hello", {"label": "my label"})
-    (options, _file) = parts_of(server.requests[0])
+    (options, _file) = form_parts(server.requests[0])
     assert options == (
         'Content-Disposition: form-data; name="pinataOptions"',
         b'{"cidVersion":1}',
