@@ -252,15 +252,15 @@ async def psa(target):
 
 
 @pytest.fixture
-async def source(empty_node):
+async def uploader(empty_node):
     async with AsyncClient.init(empty_node.config) as client:
         yield client
 
 
-async def test_content_is_pinned_found_changed_read_and_revoked(source, psa):
+async def test_content_is_pinned_found_changed_read_and_revoked(uploader, psa):
     assert await psa.test_connection() is True
     data = b"a file " * 300_000
-    cid = (await source.upload(data)).cid
+    cid = (await uploader.upload(data)).cid
     pin = await psa.pin(cid, name="tides", keyvalues={"sea": "north"}, wait=30)
     assert (pin.state, pin.name, pin.cid) == ("pinned", "tides", cid)
     assert (await psa.pin(cid)).id == pin.id
@@ -279,18 +279,18 @@ async def test_content_is_pinned_found_changed_read_and_revoked(source, psa):
         await psa.revoke(cid)
 
 
-async def test_pins_are_copied_by_their_cid(source, psa, target):
-    await source.store({"a": 1}, name="json", keyvalues={"k": "v"})
-    cid = (await source.upload(b"a file", name="file.txt")).cid
+async def test_pins_are_copied_by_their_cid(uploader, psa, target):
+    await uploader.store({"a": 1}, name="json", keyvalues={"k": "v"})
+    cid = (await uploader.upload(b"a file", name="file.txt")).cid
     with pytest.raises(UnsupportedError, match="stores nothing itself") as caught:
-        await source.copy(cid, to=psa)
+        await uploader.copy(cid, to=psa)
     assert "pin_by_cid=True" in caught.value.__notes__[0]
-    outcomes = [outcome async for outcome in source.copy_pins(to=psa, pin_by_cid=True, wait=30)]
+    outcomes = [outcome async for outcome in uploader.copy_pins(to=psa, pin_by_cid=True, wait=30)]
     assert [outcome.result().how for outcome in outcomes] == ["pin", "pin"]
     pins = {pin.name: pin.keyvalues for pin in await psa.pins()}
     assert pins == {"json": {"k": "v"}, "file.txt": {}}
     assert len(target.repository.pins()) == 2
-    again = [outcome.result() async for outcome in source.copy_pins(to=psa, pin_by_cid=True)]
+    again = [outcome.result() async for outcome in uploader.copy_pins(to=psa, pin_by_cid=True)]
     assert [copied.duplicate for copied in again] == [True, True]
     # The content was not read for that: only its CID was sent.
     assert not [request for request in target.requests if "pinFileToIPFS" in request]

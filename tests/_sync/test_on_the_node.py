@@ -254,15 +254,15 @@ def psa(target):
 
 
 @pytest.fixture
-def source(empty_node):
+def uploader(empty_node):
     with Client.init(empty_node.config) as client:
         yield client
 
 
-def test_content_is_pinned_found_changed_read_and_revoked(source, psa):
+def test_content_is_pinned_found_changed_read_and_revoked(uploader, psa):
     assert psa.test_connection() is True
     data = b"a file " * 300_000
-    cid = (source.upload(data)).cid
+    cid = (uploader.upload(data)).cid
     pin = psa.pin(cid, name="tides", keyvalues={"sea": "north"}, wait=30)
     assert (pin.state, pin.name, pin.cid) == ("pinned", "tides", cid)
     assert (psa.pin(cid)).id == pin.id
@@ -279,18 +279,18 @@ def test_content_is_pinned_found_changed_read_and_revoked(source, psa):
         psa.revoke(cid)
 
 
-def test_pins_are_copied_by_their_cid(source, psa, target):
-    source.store({"a": 1}, name="json", keyvalues={"k": "v"})
-    cid = (source.upload(b"a file", name="file.txt")).cid
+def test_pins_are_copied_by_their_cid(uploader, psa, target):
+    uploader.store({"a": 1}, name="json", keyvalues={"k": "v"})
+    cid = (uploader.upload(b"a file", name="file.txt")).cid
     with pytest.raises(UnsupportedError, match="stores nothing itself") as caught:
-        source.copy(cid, to=psa)
+        uploader.copy(cid, to=psa)
     assert "pin_by_cid=True" in caught.value.__notes__[0]
-    outcomes = [outcome for outcome in source.copy_pins(to=psa, pin_by_cid=True, wait=30)]
+    outcomes = [outcome for outcome in uploader.copy_pins(to=psa, pin_by_cid=True, wait=30)]
     assert [outcome.result().how for outcome in outcomes] == ["pin", "pin"]
     pins = {pin.name: pin.keyvalues for pin in psa.pins()}
     assert pins == {"json": {"k": "v"}, "file.txt": {}}
     assert len(target.repository.pins()) == 2
-    again = [outcome.result() for outcome in source.copy_pins(to=psa, pin_by_cid=True)]
+    again = [outcome.result() for outcome in uploader.copy_pins(to=psa, pin_by_cid=True)]
     assert [copied.duplicate for copied in again] == [True, True]
     # The content was not read for that: only its CID was sent.
     assert not [request for request in target.requests if "pinFileToIPFS" in request]
