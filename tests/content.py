@@ -3,6 +3,7 @@
 import hashlib
 import json
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
@@ -11,6 +12,7 @@ from holdfast.content.blocks import missing_block
 from holdfast.content.car import CarReader, write_car
 from holdfast.content.codecs import links_of
 from holdfast.content.profiles import KUBO_LEGACY_CIDV1, UNIXFS_V0_2015, UNIXFS_V1_2025
+from holdfast.content.unixfs.body import BodyProof
 from holdfast.content.unixfs.files import FileImporter
 from holdfast.content.unixfs.walks import DirectoryWalk, FileWalk, PathWalk
 
@@ -136,6 +138,17 @@ class Blocks(dict):
         while walk.need is not None:
             walk.feed(self[walk.need])
         return walk.found
+
+    def prove(self, cid, pieces, asked=None):
+        """Yield what is verified of a plain body; note the blocks that are asked for."""
+        proof = BodyProof(cid)
+        for piece in chain([b""], pieces):
+            yield from proof.update(piece)
+            while proof.need is not None:
+                if asked is not None:
+                    asked.append(proof.need)
+                yield from proof.feed_block(self[proof.need])
+        proof.finish()
 
     def archive(self, root):
         """The archive of a DAG, depth first, with every block as often as it is linked to."""

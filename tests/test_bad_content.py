@@ -13,7 +13,6 @@ from holdfast.content.blocks import MAX_BLOCK, check_block
 from holdfast.content.car import MAX_HEADER, MAX_SECTION, CarReader, write_car
 from holdfast.content.cid import CID, DAG_PB, IDENTITY, RAW, SHA2_256
 from holdfast.content.dag_pb import Link
-from holdfast.content.profiles import UNIXFS_V0_2015, UNIXFS_V1_2025
 from holdfast.content.unixfs import data, hamt
 from holdfast.content.unixfs.body import BodyProof
 from holdfast.content.unixfs.walks import FileWalk
@@ -54,24 +53,12 @@ def link(cid=LEAF, name=b"", size=5):
     return Link(cid, name, size)
 
 
-def prove(proof, blocks, body):
-    """Feed a proof all blocks that it needs, and the body."""
-    proof.update(b"")
-    for piece in (b"", body):
-        while proof.need is not None:
-            proof.feed_block(blocks[proof.need])
-        proof.update(piece)
-    while proof.need is not None:
-        proof.feed_block(blocks[proof.need])
-    proof.finish()
-
-
 def assert_refused(error, blocks, cid, match=None, body=b"hello"):
     """By a walk over its blocks, and as a proof of a plain body."""
     with pytest.raises(error, match=match) as caught:
         blocks.read(cid)
     with pytest.raises(error, match=match):
-        prove(BodyProof(cid), blocks, body)
+        list(blocks.prove(cid, [body]))
     return caught.value
 
 
@@ -82,15 +69,12 @@ GOOD_DATA = b"\x0a\x04\x08\x02\x18\x00"
 
 BAD_BLOCKS = {
     "length overread": b"\x0a\x7f\x08\x02",
-    "length of 4 GiB": b"\x0a" + varint.encode(1 << 32) + b"\x08\x02",
     "length of 2^62": b"\x0a" + varint.encode(1 << 62),
     "link length overread": b"\x12\x7f" + GOOD_LINK,
     "inner length overread": b"\x12\x03\x0a\x24\x01" + GOOD_DATA,
     "wire type of Data": b"\x08\x01",
     "wire type of Links": b"\x10\x01" + GOOD_DATA,
-    "fixed64": b"\x09" + bytes(8),
     "group": b"\x0b",
-    "fixed32": b"\x0d" + bytes(4),
     "unknown field": b"\x1a\x00" + GOOD_DATA,
     "field number 0": b"\x02\x00" + GOOD_DATA,
     "data twice": GOOD_DATA * 2,
@@ -128,9 +112,7 @@ def test_both_orders_of_links_and_data_are_read(dag):
 
 BAD_MESSAGES = {
     "no type": b"",
-    "no type, but a size": b"\x18\x05",
     "unknown type": message(6),
-    "huge type": message(1 << 40),
     "metadata": message(3),
     "type twice": b"\x08\x02\x08\x02",
     "size twice": message(2, size=0) + b"\x18\x00",
@@ -138,7 +120,6 @@ BAD_MESSAGES = {
     "type as bytes": b"\x0a\x01\x02",
     "packed block sizes": b"\x08\x02\x22\x01\x05",
     "unknown field": message(2) + b"\x48\x01",
-    "declared size without data": message(2, size=5),
     "size too low": message(2, content=b"hello", size=4),
     "size too high": message(2, content=b"hello", size=1 << 40),
     "block sizes without links": message(2, size=5, sizes=[5]),
@@ -223,7 +204,7 @@ def test_a_bomb_of_empty_children_is_not_visited(dag):
     assert_refused(MalformedError, dag.blocks, cid, "to be empty")
     cid, _ = dag.repeated(dag.raw(b""), 0, 1000)
     assert dag.blocks.read(cid) == b""
-    prove(BodyProof(cid), dag.blocks, b"")
+    assert list(dag.blocks.prove(cid, [])) == []
 
 
 def test_a_link_to_a_missing_block(dag):
@@ -251,16 +232,6 @@ def test_other_codecs_and_hashes_in_a_file(dag, other, words):
         proof.update(b"hello")
 
 
-def test_an_identity_cid_may_carry_a_leaf_and_may_lie(dag):
-    inline = CID(1, RAW, IDENTITY, b"hello")
-    dag.blocks[inline] = b"hello"
-    cid = dag.inner((inline, 5))
-    assert dag.blocks.read(cid) == b"hello"
-    dag.blocks[inline] = b"hellO"
-    with pytest.raises(VerificationError):
-        dag.blocks.read(cid)
-
-
 @pytest.mark.parametrize("content", [data.symlink_data(b"/etc/passwd"), data.DIRECTORY], ids=str)
 def test_a_symbolic_link_and_a_directory_are_no_files(dag, content):
     assert_refused(NotAFileError, dag.blocks, dag.links([], content))
@@ -275,14 +246,9 @@ def test_doubled_and_empty_names_in_a_directory(dag, names):
     cid = dag.links([link(name=name) for name in names], data.DIRECTORY)
     with pytest.raises(MalformedError, match="empty, unsafe or doubled"):
         dag.blocks.list(cid)
-    if names == [b"a", b"a"]:
-        with pytest.raises(MalformedError, match="doubled"):
-            dag.blocks.find(cid, "a")
-
-
-def test_an_empty_name_leads_nowhere(dag):
-    with pytest.raises(NotFoundError):
-        dag.blocks.find(dag.links([link()], data.DIRECTORY), "")
+    if names[0] in {b"", b"a"}:
+        with pytest.raises(MalformedError if names[0] else NotFoundError):
+            dag.blocks.find(cid, names[0].decode())
 
 
 # Sharded directories
@@ -317,9 +283,6 @@ def test_a_good_shard_of_the_same_making(dag):
     assert dag.blocks.find(cid, "a") == LEAF
     with pytest.raises(NotFoundError):
         dag.blocks.find(cid, "b")
-
-
-def test_an_entry_in_the_wrong_slot(dag):
     with pytest.raises(MalformedError, match="wrong slot"):
         dag.blocks.list(dag.shard([(SLOT ^ 1, b"a", LEAF)]))
 
@@ -345,13 +308,6 @@ def test_a_plain_directory_under_a_shard(dag):
     assert_no_directory(dag, cid, "among shards")
 
 
-def test_a_block_that_nobody_asked_for():
-    proof = BodyProof(LEAF)
-    proof.feed_block(b"hello")
-    with pytest.raises(ValueError, match="no block is needed"):
-        proof.feed_block(b"hello")
-
-
 # Archives
 
 GOOD = b"".join(write_car([LEAF], [(LEAF, b"hello")]))
@@ -370,7 +326,6 @@ BAD_ARCHIVES = {
     "header over the cap": varint.encode(MAX_HEADER + 1) + bytes(MAX_HEADER + 1),
     "header cut off": HEADER[:20],
     "header is no map": header(b"\x80"),
-    "header is text": header(b"\x65hello"),
     "bad version": header(b"\xa2\x65roots\x80\x67version\x03"),
     "version 2 without its header": bytes.fromhex("0aa16776657273696f6e02") + bytes(10),
     "version 2 with data in its header": in_version_2(b"", start=10),
@@ -392,13 +347,10 @@ BAD_ARCHIVES = {
     "unknown key": header(b"\xa2\x65roots\x80\x65hello\x01"),
     "nested arrays": header(b"\xa2\x65roots" + b"\x81" * 100_000),
     "varint of ten bytes": HEADER + b"\x80" * 9 + b"\x01" + SECTION,
-    "varint that never ends": HEADER + b"\xff" * 100,
     "non-minimal varint": HEADER + b"\xa9\x00" + SECTION[1:],
     "section of 0": HEADER + b"\0" + SECTION,
     "section over the cap": HEADER + varint.encode(MAX_SECTION + 1) + bytes(100),
-    "section of 2^62": HEADER + varint.encode(1 << 62) + bytes(100),
     "section cut off": GOOD[:-1],
-    "section cut off in its length": GOOD + b"\x80",
     "CID cut off": HEADER + section(bytes(LEAF)[:-1]),
     "digest's length lies": HEADER + section(bytes([1, RAW, SHA2_256, 33]) + bytes(33)),
     "CID of version 5": HEADER + section(b"\x05" + bytes(40)),
@@ -458,31 +410,6 @@ def test_an_archive_of_many_tiny_blocks(blocks):
     assert count == blocks
 
 
-# Wrong content for a CID
-
-
-def test_cidv0_and_cidv1_of_one_dag_are_the_same_content():
-    content = bytes(1_000_000)
-    cid, blocks = Blocks.of_file(content, UNIXFS_V0_2015)
-    as_v1 = CID(1, cid.codec, cid.hash_code, cid.digest)
-    assert blocks.read(as_v1) == content
-
-
-def test_swapped_blocks_and_another_valid_file():
-    content = bytes(1 << 20) + b"\x01" * (1 << 20)
-    cid, blocks = Blocks.of_file(content, UNIXFS_V1_2025)
-    for body in (content[::-1], content[:-1], content + b"x", b"", b"x" + content[1:]):
-        proof = BodyProof(cid)
-        proof.feed_block(blocks[cid])
-        with pytest.raises(VerificationError):  # noqa: PT012
-            proof.update(body)
-            proof.finish()
-    first, second = CID.of_raw(content[: 1 << 20]), CID.of_raw(content[1 << 20 :])
-    blocks[first], blocks[second] = blocks[second], blocks[first]
-    with pytest.raises(VerificationError):
-        blocks.read(cid)
-
-
 def test_a_walk_takes_only_the_block_it_needs():
     walk = FileWalk(LEAF)
     with pytest.raises(VerificationError):
@@ -491,3 +418,7 @@ def test_a_walk_takes_only_the_block_it_needs():
     assert walk.need is None
     with pytest.raises(ValueError, match="needs no block"):
         walk.feed(b"hello")
+    proof = BodyProof(LEAF)
+    proof.feed_block(b"hello")
+    with pytest.raises(ValueError, match="no block is needed"):
+        proof.feed_block(b"hello")

@@ -43,14 +43,9 @@ def test_a_cid_is_parsed(text, version, codec):
     assert CID.parse(str(cid)) == cid
 
 
-def test_known_text_forms_of_one_cid():
-    cid = CID.of_raw(b"hello")
-    assert str(cid) == HELLO_CID
-    assert bytes(cid).hex().startswith("01551220")
-    assert CID.parse("bafkqaaa") == CID(1, RAW, IDENTITY, b"")
-
-
 def test_cids_are_equal_by_content_whatever_their_version_and_text():
+    assert str(CID.of_raw(b"hello")) == HELLO_CID
+    assert CID.parse("bafkqaaa") == CID(1, RAW, IDENTITY, b"")
     v0 = CID.parse(EMPTY_FILE_V0)
     v1 = CID(1, DAG_PB, v0.hash_code, v0.digest)
     assert v0 == v1
@@ -68,7 +63,6 @@ BAD = {
     "unknown base": "f" + GOOD.hex(),
     "v0 with a wrong character": EMPTY_FILE_V0[:-1] + "0",
     "v0 too short": EMPTY_FILE_V0[:-1],
-    "v0 too long": EMPTY_FILE_V0 + "1",
     "v0 of another hash": multibase.base58_encode(bytes([0x11, 32]) + DIGEST),
     "v0 in multibase": "z" + EMPTY_FILE_V0,
     "v0 bytes in base32": base32(bytes([0x12, 0x20]) + DIGEST),
@@ -77,34 +71,26 @@ BAD = {
     "version 2": base32(b"\x02" + GOOD[1:]),
     "version 0": base32(b"\0" + GOOD[1:]),
     "long varint for the version": base32(b"\x81\0" + GOOD[1:]),
-    "long varint for the codec": base32(b"\x01\xd5\0" + GOOD[2:]),
     "long varint for the length": base32(GOOD[:3] + b"\xa0\0" + DIGEST),
-    "varint of ten bytes": base32(b"\x01" + b"\xff" * 9 + b"\x01" + GOOD[2:]),
     "varint that never ends": base32(b"\x01" + b"\xff" * 30),
     "sha2-256 of 31 bytes": base32(bytes([1, RAW, SHA2_256, 31]) + DIGEST[:31]),
-    "sha2-256 of 0 bytes": base32(bytes([1, RAW, SHA2_256, 0])),
     "digest of 129 bytes": base32(b"\x01\x55\x00\x81\x01" + bytes(129)),
-    "only a version": base32(b"\x01"),
     "padding": HELLO_CID + "=",
     "mixed case": HELLO_CID[:-1] + HELLO_CID[-1].upper(),
     "upper-case prefix": "B" + HELLO_CID[1:],
     "lower-case prefix": "b" + HELLO_CID[1:].upper(),
     "left-over bits": "bafkqaab",
     "impossible length": "bafkqaa",
-    "underscore": "bafkq_aaa"[:8],
     "space inside": "bafkq aaa",
     "sign": "k+" + multibase.base36_encode(GOOD)[1:],
     "base36 upper case": "k" + multibase.base36_encode(GOOD).upper(),
     "base58 zero": "z0" + multibase.base58_encode(GOOD),
-    "base58 leading one": "z1" + multibase.base58_encode(GOOD),
     "long s": HELLO_CID.replace("s", "\N{LATIN SMALL LETTER LONG S}", 1)
     + "\N{LATIN SMALL LETTER LONG S}",
     "full-width digits": "bafkqa\N{FULLWIDTH DIGIT TWO}aa",
-    "arabic digits": "k" + "\N{ARABIC-INDIC DIGIT ONE}" * 20,
     "too long": "b" + "a" * 300,
     "much too long": "z" + "1" * 1_000_000,
     "newline": HELLO_CID + "\n",
-    "NUL": HELLO_CID + "\0",
 }
 
 
@@ -116,7 +102,10 @@ def test_what_is_not_a_cid_is_refused(text):
     assert caught.value.reason
 
 
-@given(st.text(max_size=300))
+@given(
+    st.text(max_size=300)
+    | st.from_regex("[bBkzQ][a-z2-7ABCQm189]{0,100}", fullmatch=True)  # near misses
+)
 def test_any_text_is_a_cid_or_the_typed_error(text):
     try:
         cid = CID.parse(text)
@@ -125,19 +114,11 @@ def test_any_text_is_a_cid_or_the_typed_error(text):
     assert CID.parse(str(cid)) == cid
 
 
-@given(st.sampled_from("bBkzQ"), st.text("abcdefghijklmnopqrstuvwxyz234567ABCQm189", max_size=100))
-def test_any_near_miss_is_a_cid_or_the_typed_error(prefix, text):
-    try:
-        CID.parse(prefix + text)
-    except InvalidCIDError:
-        return
-
-
 @given(st.binary(min_size=1, max_size=64))
 def test_bases_round_trip(data):
-    assert multibase.base32_decode(multibase.base32_encode(data)) == data
-    assert multibase.base36_decode(multibase.base36_encode(data)) == data
-    assert multibase.base58_decode(multibase.base58_encode(data)) == data
+    for base in ("base32", "base36", "base58"):
+        text = getattr(multibase, f"{base}_encode")(data)
+        assert getattr(multibase, f"{base}_decode")(text) == data
 
 
 @given(st.integers(0, 2**63 - 1))
@@ -165,80 +146,46 @@ def test_cids_round_trip(version, codec, hash_code, digest):
 
 
 @pytest.mark.parametrize(
-    ("given", "cid", "path"),
+    ("text", "path"),
     [
-        (f"{HELLO_CID}/a/b.json", HELLO_CID, ("a", "b.json")),
-        (f"/ipfs/{HELLO_CID}/a%20b/", HELLO_CID, ("a b",)),
-        (f"https://{HELLO_CID}.ipfs.dweb.link/a/b?c=d#e", HELLO_CID, ("a", "b")),
-        (f"ipfs://{HELLO_CID}/ü", HELLO_CID, ("ü",)),
-        (f"IPFS://{HELLO_CID}/%C3%BC", HELLO_CID, ("ü",)),
-        (f"ipfs://ipfs/{HELLO_CID}", HELLO_CID, ()),
-        (f"http://127.0.0.1:8080/ipfs/{EMPTY_FILE_V0}/100%.txt", EMPTY_FILE_V0, ("100%.txt",)),
-        (f"{HELLO_CID}/a%3Fb%23c", HELLO_CID, ("a?b#c",)),
-        (f"{HELLO_CID}/..a", HELLO_CID, ("..a",)),
-        (f"{HELLO_CID}/a\u3000b\u00a0c", HELLO_CID, ("a\u3000b\u00a0c",)),
-        (
-            f"{HELLO_CID}/\U0001f469\u200d\U0001f4bb.png",
-            HELLO_CID,
-            ("\U0001f469\u200d\U0001f4bb.png",),
-        ),
-        (f"{HELLO_CID}?x=/ipfs/{EMPTY_FILE_V0}", HELLO_CID, ()),
-        (f"https://{HELLO_CID}.ipfs.dweb.link/?x=/ipfs/{EMPTY_FILE_V0}", HELLO_CID, ()),
-        (f"https://x.example/ipfs/{HELLO_CID}#/ipfs/{EMPTY_FILE_V0}", HELLO_CID, ()),
-        (f"{HELLO_CID}/a\\b", HELLO_CID, ("a\\b",)),
-        (f"{HELLO_CID}", HELLO_CID, ()),
-        (f"  {HELLO_CID}\n", HELLO_CID, ()),
-        (f"/ipfs/{HELLO_CID}", HELLO_CID, ()),
-        (f"https://ipfs.io/ipfs/{HELLO_CID}", HELLO_CID, ()),
-        (f"https://ipfs.io/ipfs/{HELLO_CID}/", HELLO_CID, ()),
-        (f"https://ipfs.io/ipfs/{HELLO_CID}///", HELLO_CID, ()),
-        (f"https://ipfs.io/ipfs/{HELLO_CID}?download=true&x=/y", HELLO_CID, ()),
-        (f"https://ipfs.io/ipfs/{HELLO_CID}/?download=true", HELLO_CID, ()),
-        (f"https://ipfs.io/ipfs/{HELLO_CID}#top", HELLO_CID, ()),
-        (f"{HELLO_CID}?x=1", HELLO_CID, ()),
-        (f"{HELLO_CID}/", HELLO_CID, ()),
-        (f"ipfs://{HELLO_CID}", HELLO_CID, ()),
-        (f"ipfs://{HELLO_CID}/", HELLO_CID, ()),
-        (f"https://{HELLO_CID}.ipfs.dweb.link/", HELLO_CID, ()),
-        (f"https://{HELLO_CID}.ipfs.dweb.link", HELLO_CID, ()),
-        (f"https://gw.example/ipfs/{HELLO_CID}?next=/ipfs/other", HELLO_CID, ()),
+        *((text, ()) for text in ("CID", "  CID\n", "CID/", "CID?x=1", "/ipfs/CID", "ipfs://CID")),
+        *((f"https://ipfs.io/ipfs/CID{end}", ()) for end in ("", "///", "?a=true&x=/y", "/#top")),
+        *((f"https://CID.ipfs.dweb.link{end}", ()) for end in ("", "/", "/?x=/ipfs/OTHER")),
+        ("ipfs://ipfs/CID/", ()),
+        ("CID?x=/ipfs/OTHER", ()),
+        ("https://x.example/ipfs/CID#/ipfs/OTHER", ()),
+        ("CID/a/b.json", ("a", "b.json")),
+        ("/ipfs/CID/a%20b/", ("a b",)),
+        ("https://CID.ipfs.dweb.link/a/b?c=d#e", ("a", "b")),
+        ("IPFS://CID/%C3%BC", ("ü",)),
+        ("http://127.0.0.1:8080/ipfs/CID/100%.txt", ("100%.txt",)),
+        ("CID/a%3Fb%23c", ("a?b#c",)),
+        ("CID/..a", ("..a",)),
+        ("CID/a\u3000b\u00a0c", ("a\u3000b\u00a0c",)),
+        ("CID/\U0001f469\u200d\U0001f4bb.png", ("\U0001f469\u200d\U0001f4bb.png",)),
+        ("CID/a\\b", ("a\\b",)),
     ],
 )
-def test_references_are_read(given, cid, path):
-    reference = Reference.parse(given)
-    assert (reference.text, reference.path) == (cid, path)
+def test_references_are_read(text, path):
+    reference = Reference.parse(text.replace("CID", HELLO_CID).replace("OTHER", EMPTY_FILE_V0))
+    assert (reference.text, reference.path) == (HELLO_CID, path)
     assert Reference.parse(str(reference)) == reference
 
 
 @pytest.mark.parametrize(
-    "given",
+    "text",
     [
-        "",
-        "  ",
-        "/ipfs/",
-        "https://ipfs.io/ipfs/",
-        "?x",
-        "not-a-cid",
-        "../../etc/passwd",
-        f"{HELLO_CID}x",
-        HELLO_CID[:-1],
+        *("", "  ", "/ipfs/", "https://ipfs.io/ipfs/", "?x", "not-a-cid", "../../etc/passwd"),
+        *(f"{HELLO_CID}x", HELLO_CID[:-1], f"{HELLO_CID}/a\r\nHost: evil", f"{HELLO_CID} HTTP/1.1"),
         "https://ipfs.io/ipfs/../api",
-        f"https://ipfs.io/ipfs/{HELLO_CID}/../x",
-        f"https://ipfs.io/ipfs/{HELLO_CID}/%2e%2e/x",
-        f"https://ipfs.io/ipfs/{HELLO_CID}/a%2Fb",
-        f"https://ipfs.io/ipfs/{HELLO_CID}//a",
-        f"{HELLO_CID}/a\r\nHost: evil",
-        f"{HELLO_CID} HTTP/1.1",
-        5,
-        None,
-        b"bytes",
-        "b" * 10_000_000,
+        *(f"/ipfs/{HELLO_CID}/{path}" for path in ("../x", "%2e%2e/x", "a%2Fb", "/a")),
+        *(5, None, b"bytes", "b" * 10_000_000),
     ],
-    ids=lambda given: repr(given)[:40],
+    ids=lambda text: repr(text)[:40],
 )
-def test_what_is_no_reference_is_an_invalid_cid(given):
+def test_what_is_no_reference_is_an_invalid_cid(text):
     with pytest.raises(InvalidCIDError, match=r"^Invalid CID$"):
-        Reference.parse(given)
+        Reference.parse(text)
 
 
 def test_a_reference_is_its_own_text_and_is_not_parsed_again():

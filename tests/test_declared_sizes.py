@@ -23,7 +23,7 @@ from tests.dags import Dag
 from tests.lying_dags import LIES, TRUTHS, bodies, build
 
 # A node without a UnixFS message that can be read may be pinned, but not read as a file.
-UNREADABLE = "size as a varint of ten bytes"
+UNREADABLE = "varint of ten bytes"
 
 
 @pytest.fixture(scope="module")
@@ -127,7 +127,7 @@ def test_a_child_declared_empty_is_malformed_under_every_hash_function(code):
 
 
 def test_a_child_declared_empty_is_refused_without_a_visit():
-    root, blocks, _ = build(LIES["missing child declared empty"])
+    root, blocks, _ = build(LIES["missing child declared as 0 bytes"])
     walk = FileWalk(root)
     with pytest.raises(MalformedError, match="to be empty"):
         walk.feed(blocks[root])

@@ -27,14 +27,9 @@ HASHES = {
     "blake2b-256": (0xB220, lambda data: hashlib.blake2b(data, digest_size=32).digest()),
     "blake2s-256": (0xB260, lambda data: hashlib.blake2s(data, digest_size=32).digest()),
 }
-each_hash = pytest.mark.parametrize(("code", "digest"), HASHES.values(), ids=HASHES)
+in_each_hash = pytest.mark.parametrize(("code", "digest"), HASHES.values(), ids=HASHES)
 
 CONTENT = b"hello"
-
-
-@pytest.fixture
-def tmp_path(memory_folder):
-    return memory_folder
 
 
 def raw_bytes(code, digest):
@@ -45,10 +40,10 @@ def raw_bytes(code, digest):
 def test_the_table_has_the_codes_and_lengths_of_the_multicodec_table():
     expected = {name: (code, len(digest(b""))) for name, (code, digest) in HASHES.items()}
     expected["sha2-256"] = (0x12, 32)
-    assert {each.name: (code, each.size) for code, each in FUNCTIONS.items()} == expected
+    assert {hash_.name: (code, hash_.size) for code, hash_ in FUNCTIONS.items()} == expected
 
 
-@each_hash
+@in_each_hash
 def test_a_block_is_verified_by_its_hash_function(code, digest):
     cid = CID.from_bytes(raw_bytes(code, digest(CONTENT)))
     assert CID.parse(str(cid)) == cid
@@ -61,7 +56,7 @@ def test_a_block_is_verified_by_its_hash_function(code, digest):
             verify(wrong, str(cid))
 
 
-@each_hash
+@in_each_hash
 def test_a_digest_that_is_not_of_full_length_is_refused(code, digest):
     whole = digest(CONTENT)
     for cut in (whole[:-1], whole[:20], b"", whole + b"\0"):
@@ -76,13 +71,14 @@ def test_a_digest_that_is_not_of_full_length_is_refused(code, digest):
             reader.update(b"".join(write_car([], [])) + section)
 
 
-@each_hash
-def test_a_file_is_verified_by_its_blocks_and_by_its_layout(code, digest, tmp_path):
+@in_each_hash
+def test_files_and_directories_are_verified_by_their_blocks_and_their_layout(
+    code, digest, tmp_path
+):
     content = hashlib.shake_128(b"tree").digest(1_200_000)
     for profile in CANDIDATES:
         cid, blocks = Blocks.of_file(content, profile.with_hash(code))
-        for each, block in blocks.items():
-            assert each.digest == digest(block)
+        assert all(child.digest == digest(block) for child, block in blocks.items())
         assert blocks.read(cid) == content
         proof = LayoutProof(cid)
         proof.update(content)
@@ -91,19 +87,14 @@ def test_a_file_is_verified_by_its_blocks_and_by_its_layout(code, digest, tmp_pa
     path = tmp_path / "file"
     path.write_bytes(content)
     assert verify(path, str(cid))
+    root = import_content(tmp_path, UNIXFS_V1_2025.with_hash(code)).cid
+    assert len(root.digest) == len(digest(b""))
+    assert verify(tmp_path, str(root))
     with pytest.raises(UnprovenError, match="no known layout"):
         verify(content + b"x", str(cid))
 
 
-@each_hash
-def test_a_directory_is_verified_by_its_layout(code, digest, tmp_path):
-    (tmp_path / "a").write_bytes(CONTENT)
-    root = import_content(tmp_path, UNIXFS_V1_2025.with_hash(code)).cid
-    assert len(root.digest) == len(digest(b""))
-    assert verify(tmp_path, str(root))
-
-
-@each_hash
+@in_each_hash
 def test_an_upload_that_is_stored_under_another_hash_is_checked(code, digest):
     for content in (CONTENT, bytes(1 << 20), b""):
         check = WriteCheck(UNIXFS_V1_2025)
@@ -118,7 +109,7 @@ def test_an_upload_that_is_stored_under_another_hash_is_checked(code, digest):
         check.profile_of(CID(1, RAW, code, digest(large)))
 
 
-@each_hash
+@in_each_hash
 def test_the_repository_keeps_reads_and_checks_it(code, digest, tmp_path):
     content = hashlib.shake_128(b"tree").digest(600_000)
     cid, blocks = Blocks.of_file(content, UNIXFS_V0_2015.with_hash(code))

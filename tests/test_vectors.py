@@ -7,32 +7,23 @@ from holdfast.content.profiles import PROFILES
 from holdfast.content.unixfs.directories import build_directory
 from holdfast.content.unixfs.files import FileImporter
 from holdfast.sources.importing import import_content
-from tests.content import (
-    VECTORS,
-    file_pieces,
-    json_text,
-    key_stream,
-    kubo_names,
-    make_directory,
-)
+from tests.content import VECTORS, file_pieces, json_text, key_stream, kubo_names, make_directory
 
 LARGE = 45_900_000  # bytes: the edges of all layouts but one are below it
 
 
-@pytest.fixture
-def tmp_path(memory_folder):
-    return memory_folder
-
-
-def cases(vectors):
+def list_cases(kind):
     """Each vector; the largest ones only in the slow run."""
-    for vector in vectors:
-        slow = [pytest.mark.slow, pytest.mark.timeout(600)]
-        marks = slow if vector.get("size", 0) > LARGE else []
-        yield pytest.param(vector, id=vector["name"], marks=marks)
+    cases = []
+    for vector in VECTORS[kind]:
+        name = vector.get("name") or vector["cid"]
+        is_slow = vector.get("size", 0) > LARGE or name.startswith(("generated-", "threshold-"))
+        marks = [pytest.mark.slow, pytest.mark.timeout(600)] if is_slow else []
+        cases.append(pytest.param(vector, id=name, marks=marks))
+    return cases
 
 
-@pytest.mark.parametrize("vector", list(cases(VECTORS["files"])))
+@pytest.mark.parametrize("vector", list_cases("files"))
 def test_files(vector, tmp_path):
     """In memory and on disk, in each of the profiles of the vector."""
     importers = {profile: FileImporter(PROFILES[profile]) for profile in vector["cids"]}
@@ -54,7 +45,7 @@ def test_files(vector, tmp_path):
         assert compute_cid(path, profile=profile) == vector["cids"][profile]
 
 
-@pytest.mark.parametrize("vector", list(cases(VECTORS["json"])))
+@pytest.mark.parametrize("vector", list_cases("json"))
 def test_json_texts(vector):
     text = json_text(vector)
     assert len(text) == vector["size"]
@@ -63,19 +54,7 @@ def test_json_texts(vector):
         assert verify(text, cid)
 
 
-@pytest.mark.parametrize(
-    "vector",
-    [
-        pytest.param(
-            each,
-            marks=[pytest.mark.slow]
-            if each["name"].startswith(("generated-", "threshold-"))
-            else [],
-        )
-        for each in VECTORS["directories"]
-    ],
-    ids=lambda vector: vector["name"],
-)
+@pytest.mark.parametrize("vector", list_cases("directories"))
 def test_directories(vector, tmp_path):
     root = make_directory(tmp_path / "root", vector)
     parts = {profile: import_content(root, PROFILES[profile]) for profile in vector["cids"]}
@@ -85,27 +64,14 @@ def test_directories(vector, tmp_path):
     assert compute_cid(str(root), profile=profile) == vector["cids"][profile]
 
 
-def kubo_cases():
-    for vector in VECTORS["kubo_published"]:
-        slow = [pytest.mark.slow, pytest.mark.timeout(600)]
-        marks = slow if vector.get("size", 0) > LARGE else []
-        yield pytest.param(vector, id=vector["cid"], marks=marks)
-
-
-@pytest.mark.parametrize("vector", list(kubo_cases()))
+@pytest.mark.parametrize("vector", list_cases("kubo_published"))
 def test_cids_that_kubo_published(vector):
     profile = PROFILES[vector["profile"]]
-    if "directory" in vector:
-        importer = FileImporter(profile)
-        importer.update(vector["directory"]["content"].encode())
-        leaf = importer.finish()
-        names = kubo_names(vector["directory"])
-        part = build_directory(((name.encode(), leaf) for name in names), profile)
+    if recipe := vector.get("directory"):
+        leaf = import_content(recipe["content"].encode(), profile)
+        part = build_directory(((name.encode(), leaf) for name in kubo_names(recipe)), profile)
     else:
-        importer = FileImporter(profile)
-        for piece in key_stream(vector["chacha20_seed"], vector["size"]):
-            importer.update(piece)
-        part = importer.finish()
+        part = import_content(key_stream(vector["chacha20_seed"], vector["size"]), profile)
     assert str(part.cid) == vector["cid"]
 
 

@@ -30,7 +30,7 @@ from holdfast.node.gateway.archives import ArchiveWalk, Selection
 from holdfast.node.gateway.cached_repository import CachedRepository
 from holdfast.repository import Repository
 from tests.content import SMALL_PROFILES, Blocks
-from tests.dags import Dag
+from tests.dags import DIRECTORY, Dag
 
 # Few letters, so that leaves and whole branches are repeated.
 contents = st.text("ab", max_size=300).map(str.encode)
@@ -99,48 +99,33 @@ def test_an_archive_has_every_block_once_depth_first(repository, content, profil
 
 def test_a_walk_over_all_blocks_leaves_out_identity_cids():
     inline = CID(1, DAG_PB, IDENTITY, encode([], data.DIRECTORY))
-    blocks = Blocks()
-    leaf = CID.of_raw(b"leaf")
-    blocks[leaf] = b"leaf"
-    block = encode([Link(inline, b"a", 4), Link(leaf, b"b", 4)], data.DIRECTORY)
-    root = replace(CID.of_raw(block), codec=DAG_PB)
-    blocks[root] = block
-    assert list(needs(DagWalk(root), blocks)) == [root, leaf]
-    assert list(needs(DagWalk(inline), blocks)) == []
-
-
-def chain(length):
-    """Directories, each in the next; the root and the blocks."""
-    blocks = Blocks()
-    cid = CID.of_raw(b"leaf")
-    blocks[cid] = b"leaf"
-    for _ in range(length):
-        block = encode([Link(cid, b"a", 4)], data.DIRECTORY)
-        cid = replace(CID.of_raw(block), codec=DAG_PB)
-        blocks[cid] = block
-    return cid, blocks
+    dag = Dag()
+    leaf = dag.raw(b"leaf")
+    root = dag.directory(a=inline, b=leaf)
+    assert list(needs(DagWalk(root), dag.blocks)) == [root, leaf]
+    assert list(needs(DagWalk(inline), dag.blocks)) == []
 
 
 def test_a_dag_may_be_deep_but_not_endless(monkeypatch):
     monkeypatch.setattr("holdfast.content.unixfs.dag_walk.DEEPEST", 40)
-    root, blocks = chain(40)
-    assert len(list(needs(DagWalk(root), blocks))) == 41
-    root, blocks = chain(41)
+    dag = Dag()
+    root = dag.raw(b"leaf")
+    for _ in range(40):
+        root = dag.directory(a=root)
+    assert len(list(needs(DagWalk(root), dag.blocks))) == 41
     with pytest.raises(MalformedError, match="deeper than 40 levels"):
-        list(needs(DagWalk(root), blocks))
+        list(needs(DagWalk(dag.directory(a=root)), dag.blocks))
 
 
 def test_a_dag_that_is_too_wide_at_many_levels_is_refused(monkeypatch):
     monkeypatch.setattr("holdfast.content.unixfs.dag_walk.MAX_LINKS_HELD", 100)
-    blocks = Blocks()
+    dag = Dag()
     cid = CID.of_raw(b"leaf")
     for level in range(4):
-        others = [Link(CID.of_raw(b"%d %d" % (level, each)), b"", 4) for each in range(40)]
-        block = encode([Link(cid, b"", 4), *others], data.DIRECTORY)
-        cid = replace(CID.of_raw(block), codec=DAG_PB)
-        blocks[cid] = block
+        others = [CID.of_raw(b"%d %d" % (level, number)) for number in range(40)]
+        cid = dag.node([cid, *others], kind=DIRECTORY)
     with pytest.raises(MalformedError, match="too wide at too many levels"):
-        list(needs(DagWalk(cid), blocks))
+        list(needs(DagWalk(cid), dag.blocks))
 
 
 def test_a_walk_says_which_new_blocks_are_needed_next():
@@ -198,59 +183,59 @@ def test_every_walk_verifies_the_block_unless_it_is_verified():
 
 def test_known_blocks_are_fed_until_the_output_is_large():
     root, blocks = Blocks.of_file(bytes(8 << 20), UNIXFS_V1_2025)
-    known = BlockCache(4 << 20)
+    cache = BlockCache(4 << 20)
     for cid, block in blocks.items():
-        known.put(cid, block)
+        cache.put(cid, block)
     walk = FileWalk(root)
     sizes = []
     while walk.need is not None:
-        sizes.append(sum(map(len, feed_known(walk, blocks[walk.need], known))))
+        sizes.append(sum(map(len, feed_known(walk, blocks[walk.need], cache))))
     assert sum(sizes) == 8 << 20
     assert max(sizes) <= 2 << 20
 
 
 @given(st.lists(st.binary(min_size=1, max_size=9), max_size=9), st.lists(st.integers(0, 12)))
 def test_held_bytes_come_out_in_order(chunks, sizes):
-    held = HeldBytes()
+    buffer = HeldBytes()
     whole = b"".join(chunks)
     for chunk in chunks:
-        held.append(chunk)
+        buffer.append(chunk)
     position, taken = 0, b""
     for number, size in enumerate(sizes):
-        content = held.peek(size)
+        content = buffer.peek(size)
         if position + size > len(whole):
             assert content is None
             continue
         assert b"".join(content) == whole[position : position + size]
         if number % 3:
-            held.accept()
+            buffer.accept()
             position += size
         if number % 4 == 0:
-            taken += b"".join(held.take_accepted())
+            taken += b"".join(buffer.take_accepted())
             assert taken == whole[:position]
-    taken += b"".join(held.take_accepted())
+    taken += b"".join(buffer.take_accepted())
     assert taken == whole[:position]
-    assert b"".join(held.views()) == whole[position:]
-    assert held.size == len(whole) - position
+    assert b"".join(buffer.views()) == whole[position:]
+    assert buffer.size == len(whole) - position
 
 
 def test_every_proof_is_fed_in_the_same_way():
     content = bytes(3_000_000)
     root, blocks = Blocks.of_file(content, UNIXFS_V1_2025)
     raw = Reference.parse(str(CID.of_raw(content)))
-    body = BodyProof(root)
-    body.feed_block(blocks[root])
+    body_proof = BodyProof(root)
+    body_proof.feed_block(blocks[root])
     archive = b"".join(blocks.archive(root))
     fed: list[tuple[Proof, bytes]] = [
         (NoProof(), content),
         (block_proof(raw), content),
         (LayoutProof(root), content),
-        (body, content),
+        (body_proof, content),
         (ArchiveProof(root), archive),
     ]
-    for proof, given_bytes in fed:
-        cuts = [0, 1_000_000, 1_000_001, len(given_bytes)]
-        chunks = [given_bytes[first:last] for first, last in pairwise(cuts)]
+    for proof, body in fed:
+        cuts = [0, 1_000_000, 1_000_001, len(body)]
+        chunks = [body[first:last] for first, last in pairwise(cuts)]
         pieces = proof.update_all(chunks)
         while proof.has_more:
             pieces += proof.update_all([])
