@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import Client
-from holdfast.cli import backups, output
+from holdfast.cli import copying, output
 from holdfast.cli.backup_file import BEGINNING, BackupProvider, BackupWriter
 from holdfast.content import dag_pb
 from holdfast.content.car import CarReader, write_car
@@ -214,7 +214,7 @@ def test_what_failed_holds_nothing_of_what_was_read(tmp_path):
         (path,) = (tmp_path / "there" / "blocks").glob("[!t]*/*")
         path.unlink()
         with closing(BackupWriter(io.BytesIO(), client.iter_pins())) as writer:
-            done, failures = backups._write_content(client, writer, None)
+            done, failures = copying._write_content(client, writer, None)
             gc.collect()
             assert not [each for each in gc.get_objects() if isinstance(each, CarReader)]
     assert (done, [failure["exitCode"] for _, failure in failures]) == (0, [10])

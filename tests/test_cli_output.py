@@ -257,7 +257,7 @@ LONG_LABEL = """
 import time
 from holdfast.cli import output
 output.DELAY = 0.1
-with output.progress_bar("a-file-whose-name-is-rather-long.bin") as show:
+with output.ProgressBar("a-file-whose-name-is-rather-long.bin") as show:
     show.resume(56 << 20)
     time.sleep(0.5)
     for done in (60 << 20, 100 << 20, 200 << 20):
@@ -300,7 +300,7 @@ SHOWS_A_BAR = """
 import time
 from holdfast.cli import output
 output.DELAY = 0.1
-with output.progress_bar("copy") as show:
+with output.ProgressBar("copy") as show:
     show(1, 2)
     time.sleep(1)
     print("result")

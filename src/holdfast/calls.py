@@ -6,10 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, Final, Self, TypeVar
 
-from holdfast.events import Event, EventHook, Kind
+from holdfast.events import Event, EventHook, Kind, logger
 from holdfast.single_line import single_line
-
-logger: Final = logging.getLogger("holdfast")
 
 P = TypeVar("P")
 
@@ -169,7 +167,7 @@ class Call:
         if self._hook is not None:
             try:
                 self._hook(event)
-            except Exception:
+            except Exception:  # noqa: BLE001 - logged
                 logger.exception("on_event raised an exception; the call continues")
 
     def __enter__(self) -> Self:

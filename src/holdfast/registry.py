@@ -136,9 +136,9 @@ def check_provider(name: str, group: str = SYNC_GROUP) -> None:
 
 
 def _unknown(name: str, group: str) -> ConfigError:
-    known = known_providers(group)
-    error = ConfigError(f"unknown provider {name!r}: the field takes one of {', '.join(known)}")
-    question = did_you_mean(name, known, _MEANT)
+    names = known_providers(group)
+    error = ConfigError(f"unknown provider {name!r}: the field takes one of {', '.join(names)}")
+    question = did_you_mean(name, names, _MEANT)
     return advise(error, question) if question else error
 
 
@@ -154,7 +154,10 @@ def _find(name: str, group: str) -> Any:
         return _load_built_in(name, group)
     if (point := _installed(group).get(name)) is None:
         raise _unknown(name, group)
-    return _load(point)
+    provider_class = point.load()
+    if not hasattr(provider_class, "from_config"):
+        raise ConfigError(f"provider {point.name!r} ({point.value}) has no from_config(config)")
+    return provider_class
 
 
 def _load_built_in(name: str, group: str) -> Any:
@@ -168,10 +171,3 @@ def _load_built_in(name: str, group: str) -> Any:
     package, prefix = ("_sync", "") if group == SYNC_GROUP else ("_async", "Async")
     module = importlib.import_module(f"holdfast.{package}.{row.module}")
     return getattr(module, prefix + row.class_name)
-
-
-def _load(point: "EntryPoint") -> Any:
-    provider_class = point.load()
-    if not hasattr(provider_class, "from_config"):
-        raise ConfigError(f"provider {point.name!r} ({point.value}) has no from_config(config)")
-    return provider_class

@@ -188,7 +188,7 @@ class AsyncTransport:
         self._timer = ExchangeTimer()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tls: ssl.SSLContext | None = None
-        self._scrubbers = network.Scrubbers(config)
+        self._mask_for = network.scrubbers(config)
         self._closed = False
 
     async def send(
@@ -235,7 +235,7 @@ class AsyncTransport:
             peer=request.peer,
             limits=limits,
             body=body,
-            scrubber=self._scrubbers.mask_for(request.secrets, proxy),
+            scrubber=self._mask_for(request.secrets, proxy),
         )
         del response  # it holds unmasked headers
         if body is not None and reply.status < 300:

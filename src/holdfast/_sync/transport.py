@@ -181,7 +181,7 @@ class Transport(ForkAware):
         self._config = config
         self._managers: dict[tuple[Secret | None, bool], urllib3.PoolManager] = {}
         self._pools: dict[str, urllib3.HTTPConnectionPool] = {}
-        self._scrubbers = network.Scrubbers(config)
+        self._mask_for = network.scrubbers(config)
         self._lock = threading.Lock()
         self._closed = False
         self.watch_forks()
@@ -221,7 +221,7 @@ class Transport(ForkAware):
             limits.release()
             response.close()
             raise transport_errors.UNSENT.error(request.peer)
-        scrubber = self._scrubbers.mask_for(request.secrets, proxy)
+        scrubber = self._mask_for(request.secrets, proxy)
         return Response(response, peer=request.peer, limits=limits, scrubber=scrubber)
 
     def _exchange(

@@ -185,9 +185,9 @@ class BackupProvider(BaseProvider):
             self.release()
             raise
 
-    def find_pins(self, wanted: PinFilter, *, limit: int | None = None) -> Iterator[Pin]:
+    def find_pins(self, filters: PinFilter, *, limit: int | None = None) -> Iterator[Pin]:
         """Yield all pins as they were, the oldest first: a restore wants no others."""
-        del wanted, limit
+        del filters, limit
         self._list.seek(0)
         self._read_line()
         while not (line := self._read_line()).startswith(b"]"):

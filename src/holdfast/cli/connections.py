@@ -19,6 +19,9 @@ from holdfast.cli import exit_codes, output
 from holdfast.cli.options import CONNECTED, TEST_TIMEOUT, argument, connection_names
 from holdfast.cli.run import Run, command, config_of, group
 from holdfast.config.connections import USE, Setting
+from holdfast.config.locations import store_folder
+from holdfast.config.settings_files import connections as named_connections
+from holdfast.config.settings_files import gather, user_file
 from holdfast.errors import ConfigError, RequestTimeoutError
 from holdfast.hints import advise
 
@@ -91,8 +94,6 @@ def test_once(config: "holdfast.ClientConfig", seconds: float) -> None:
 
 def address_of(settings: Mapping[str, Setting]) -> str:
     """Return where the content is: a folder or an address."""
-    from holdfast.config.locations import store_folder
-
     provider = value_of(settings, "provider")
     if registry.row_of(provider).on_this_machine:
         return str(store_folder(value_of(settings, "path")))
@@ -115,8 +116,6 @@ def status(
 
     It tests the connection to the provider; if that fails, the exit code says how.
     """
-    from holdfast.config.locations import store_folder
-
     settings = {"provider": Setting(registry.DEFAULT, "default"), **run.settings}
     folder = store_folder(value_of(settings, "path"))
     connection: Probe[bool | None] = Probe(partial(_connect, settings, folder, timeout), timeout)
@@ -162,13 +161,13 @@ def _look_at_store(folder: Path) -> dict[str, Any]:
     from holdfast.repository import Repository
     from holdfast.repository.database.identity import is_store
 
-    existing = next(each for each in (folder, *folder.parents) if each.exists())
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
     disk = shutil.disk_usage(existing)
-    about = {"exists": is_store(folder), "free": disk.free, "disk": disk.total}
-    if about["exists"]:
+    facts = {"exists": is_store(folder), "free": disk.free, "disk": disk.total}
+    if facts["exists"]:
         with Repository(folder) as repository:
-            about |= repository.totals()._asdict()
-    return about
+            facts |= repository.totals()._asdict()
+    return facts
 
 
 def _trouble(error: Exception | None) -> dict[str, Any]:
@@ -227,9 +226,7 @@ def connections(
 
     The exit code is that of the first test that failed.
     """
-    from holdfast.config import settings_files
-
-    names = names or settings_files.connections()
+    names = names or named_connections()
     tests = [_begin(name, timeout) for name in names]
     wait_for([probe for _, probe in tests], timeout)
     rows: list[dict[str, Any]] = [
@@ -244,16 +241,13 @@ def connections(
     ]
     run.emit(rows, *_lines(rows))
     if not rows:
-        user_file = settings_files.user_file()
-        run.note(f"there are no connections: add [connections.NAME] to {user_file}")
+        run.note(f"there are no connections: add [connections.NAME] to {user_file()}")
     if failed := [row["error"]["exitCode"] for row in rows if "error" in row]:
         raise typer.Exit(failed[0])
 
 
 def _begin(name: str, seconds: float) -> tuple[dict[str, Setting], Probe[None]]:
     """Return the settings of a connection, and its test, under way."""
-    from holdfast.config.settings_files import gather
-
     try:
         settings = gather({USE: (name, METAVAR)})
     except Exception as error:  # noqa: BLE001 - shown in the row of this connection

@@ -1,32 +1,49 @@
-"""The command `copy`: content from one provider to another, under the same CIDs."""
+"""The commands `copy`, `backup` and `restore`: pins to another provider, or to a file and back."""
 
-from collections.abc import Iterator
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from holdfast.cli import output
+import holdfast
+from holdfast.cli import exit_codes, output
 from holdfast.cli.exit_codes import UsageError
 from holdfast.cli.options import (
+    CONNECTED,
     KEYVALUES,
     NAME_FILTER,
+    OUTPUT,
     cid_argument,
     connection_names,
     flag,
     not_empty,
     option,
     parse_keyvalues,
+    required_target,
 )
 from holdfast.cli.reports import AT_ONCE, BatchReport
 from holdfast.cli.run import Run, command, group
+from holdfast.content.reference import Reference
+from holdfast.errors import ClientError, MalformedError
+from holdfast.hints import advise
 
 if TYPE_CHECKING:
     from holdfast import Client, Copied
+    from holdfast.cli.backup_file import BackupProvider, BackupWriter
 
 commands: Final = group()
+FILE = typer.Argument(metavar="FILE", callback=not_empty, help='The file, or "-".')
+NOT_A_BACKUP = "take another copy of it; `holdfast car import` reads archives that are not backups"
 
-WAIT: Final = 60.0
+
+def _place(flag: str, text: str) -> Any:
+    """Return the declaration of an option that names a connection."""
+    return option("CONNECTION", text, flag, callback=not_empty, autocompletion=connection_names)
 
 
 @command(commands)
@@ -38,25 +55,13 @@ def copy(
     *,
     source: Annotated[
         str,
-        option(
-            "CONNECTION",
+        _place(
+            "--from",
             "Where the content is: a connection of your holdfast.toml, or a provider such "
             "as local or kubo.",
-            "--from",
-            callback=not_empty,
-            autocompletion=connection_names,
         ),
     ],
-    to: Annotated[
-        str,
-        option(
-            "CONNECTION",
-            "Where to copy it to, likewise.",
-            "--to",
-            callback=not_empty,
-            autocompletion=connection_names,
-        ),
-    ],
+    to: Annotated[str, _place("--to", "Where to copy it to, likewise.")],
     name: NAME_FILTER = None,
     keyvalue: KEYVALUES = None,
     dry_run: Annotated[
@@ -72,7 +77,7 @@ def copy(
     ] = None,
     wait: Annotated[
         float, option("SECONDS", "How long to wait until it is fetched.", min=0)
-    ] = WAIT,
+    ] = 60.0,
 ) -> None:
     """Copy content to another provider.
 
@@ -82,8 +87,8 @@ def copy(
     from holdfast._sync.folder_download import Tally
     from holdfast._sync.providers.foreign import as_provider
 
-    wanted: dict[str, Any] = {"name": name, "keyvalues": parse_keyvalues(keyvalue)}
-    if cids and (name is not None or wanted["keyvalues"]):
+    filters: dict[str, Any] = {"name": name, "keyvalues": parse_keyvalues(keyvalue)}
+    if cids and (name is not None or filters["keyvalues"]):
         raise UsageError("--name and --keyvalue choose among all pins: leave them or the CIDs out")
     options: dict[str, Any] = {"pin_by_cid": pin_by_cid, "wait": wait}
     if source == to:
@@ -95,7 +100,7 @@ def copy(
         if as_provider(client.provider).place().is_same(as_provider(target.provider).place()):
             raise _same_place(source, to)
         if dry_run:
-            _show_missing(run, client, target, cids, wanted)
+            _show_missing(run, client, target, cids, filters)
             return
         report = CopyReport(run, f"copied to {to}")
         with report.shown("copy"):
@@ -106,7 +111,7 @@ def copy(
                     dict.fromkeys(cids),
                 )
             else:
-                options |= {"progress": report.progress, **wanted}
+                options |= {"progress": report.progress, **filters}
                 report.take_all(client.copy_pins(to=target, **options))
     if report.code:
         raise typer.Exit(report.code)
@@ -119,37 +124,36 @@ def _same_place(source: str, to: str) -> UsageError:
 
 
 def _show_missing(
-    run: Run, client: "Client", target: "Client", cids: list[str] | None, wanted: dict[str, Any]
+    run: Run, client: "Client", target: "Client", cids: list[str] | None, filters: dict[str, Any]
 ) -> None:
     """Write a line for each pin: whether the target has it."""
     from holdfast._sync.copying import find_pin, has_content
     from holdfast._sync.outcomes import Outcomes
     from holdfast._sync.providers.foreign import as_provider
     from holdfast._sync.workers import WorkGroup
-    from holdfast.content.reference import Reference
     from holdfast.records import Pin
 
     def look(pin: Pin) -> bool:
-        found = find_pin(as_provider(target.provider), Reference.parse_cid(pin.cid))
-        return found is not None and has_content(found)
+        copied = find_pin(as_provider(target.provider), Reference.parse_cid(pin.cid))
+        return copied is not None and has_content(copied)
 
     def chosen() -> Iterator[Pin]:
         for cid in map(Reference.parse_cid, cids or ()):
             yield find_pin(as_provider(client.provider), cid) or Pin(id="", cid=cid, size=None)
 
-    pins = chosen() if cids else client.iter_pins(**wanted)
-    missing = there = size = 0
+    pins = chosen() if cids else client.iter_pins(**filters)
+    missing = present = size = 0
     with Outcomes(WorkGroup(look, pins, AT_ONCE)) as outcomes:
         for outcome in outcomes:
             pin, has = outcome.item, outcome.result()
-            there, missing = there + has, missing + (not has)
+            present, missing = present + has, missing + (not has)
             size += 0 if has else pin.size or 0
             facts = {"cid": pin.cid, "name": pin.name, "size": pin.size, "duplicate": has}
             words = "there" if has else "missing"
             cid, amount = output.cid_column(pin.cid), output.size_text(pin.size)
             run.emit(facts, f"{words:7}  {cid}  {amount:>9}  {pin.name}")
     count = output.count_text(missing, "pin")
-    run.note(f"missing: {count} ({output.size_text(size)}); there already: {there:,}")
+    run.note(f"missing: {count} ({output.size_text(size)}); there already: {present:,}")
 
 
 class CopyReport(BatchReport):
@@ -185,3 +189,114 @@ class CopyReport(BatchReport):
         parts += [f"{words}: {counts[name]:,}" for name, words in others.items() if counts[name]]
         parts += [] if self.is_over else ["to go on, run the same command again"]
         return "; ".join(parts)
+
+
+@command(commands, *CONNECTED)
+def backup(
+    run: Run, file: Annotated[str | None, FILE] = None, *, output_file: OUTPUT = None
+) -> None:
+    """Write all pins to one file.
+
+    The file has their content, names and key-values. It is an archive (CAR), and appears complete,
+    or not at all. Pins whose content cannot be read are named, and the exit code is that of the
+    first. Then an older backup of the same name stays, and the new one is FILE.incomplete.
+    """
+    from holdfast.cli.backup_file import BackupWriter
+
+    file = required_target(file, output_file)
+    with run.client(is_source=True) as client, _opened(run, file) as (out, commit):
+        with (
+            closing(BackupWriter(out, client.iter_pins())) as writer,
+            run.progress_bar("backup", hidden=file == "-") as show,
+        ):
+            done, failures = _write_content(client, writer, show)
+        for cid, failure in failures:
+            run.write_failure("cid", cid, failure)
+        path = commit(is_complete=not failures)
+    pins, missing = output.count_text(done, "pin"), len(failures)
+    if file != "-":
+        facts = {"path": path, "pins": done, "size": writer.size, "cid": str(writer.root)}
+        run.emit(facts, path)
+    missed = f"; not in it: {missing:,}" if missing else ""
+    run.note(f"backed up: {pins}, {output.size_text(writer.size)}{missed}")
+    if failures:
+        raise typer.Exit(failures[0][1]["exitCode"])
+
+
+@contextmanager
+def _opened(run: Run, file: str) -> Iterator[tuple[Any, Callable[..., Any]]]:
+    """Yield the file to write to, and the function that gives it its name and returns that."""
+    from holdfast.disk.atomic import PendingFile
+
+    if file == "-":
+        out = run.standard_output()
+        if out.isatty():
+            raise UsageError("a backup cannot be shown on a terminal: name a file, or use > FILE")
+        yield out, lambda **_: out.flush()
+        return
+    with PendingFile(file) as pending:
+
+        def commit(*, is_complete: bool) -> str:
+            if not is_complete and pending.target.exists():
+                pending.target = Path(f"{file}.incomplete")
+            pending.commit()
+            return str(pending.target)
+
+        yield pending, commit
+
+
+def _write_content(
+    client: "Client", writer: "BackupWriter", show: Callable[..., None] | None
+) -> tuple[int, list[tuple[str, dict[str, Any]]]]:
+    """Write the content of each pin; return how many are complete, and what failed of the others.
+
+    The errors themselves would hold all that was being read.
+    """
+    from holdfast._sync.providers.foreign import as_provider
+
+    provider = as_provider(client.provider).require("export_archive")
+    done, failures = 0, []
+
+    def report() -> None:
+        if show is not None:
+            show(writer.size, None, output.count_text(done, "pin"))
+
+    for cid in writer.cids():
+        try:
+            writer.add(provider.export_archive(cid), report)
+            done += 1
+        except ClientError as error:
+            failures.append((cid, exit_codes.describe(error)))
+    return done, failures
+
+
+@command(commands, *CONNECTED)
+def restore(run: Run, file: Annotated[str, FILE]) -> None:
+    """Store all pins of a backup.
+
+    They get their names and key-values. There is a line for each. What the provider has is not sent
+    again, so the same command continues after an interruption.
+    """
+    report = CopyReport(run, "restored")
+    with closing(_open(run, file)) as provider, run.client() as client:
+        source = holdfast.Client(provider)
+        with report.shown("restore"):
+            report.take_all(source.copy_pins(to=client, progress=report.progress))
+        if provider.damage:
+            run.note(provider.damage)
+    if report.code:
+        raise typer.Exit(report.code)
+
+
+def _open(run: Run, file: str) -> "BackupProvider":
+    from holdfast.cli.backup_file import BackupProvider
+
+    try:
+        if file != "-":
+            return BackupProvider(Path(file).open("rb"), file)
+        # Blocks are read in any order.
+        spooled: Any = tempfile.TemporaryFile()  # noqa: SIM115 - BackupProvider closes it
+        shutil.copyfileobj(run.standard_input(), spooled)
+        return BackupProvider(spooled, "standard input")
+    except MalformedError as error:
+        raise advise(error, NOT_A_BACKUP) from None

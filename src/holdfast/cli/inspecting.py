@@ -23,6 +23,9 @@ from holdfast.cli.options import (
 from holdfast.cli.output import Column, write_table
 from holdfast.cli.pins import list_pins
 from holdfast.cli.run import Run, command, group
+from holdfast.config.locations import store_folder
+from holdfast.content.cid import CID
+from holdfast.content.reference import Reference
 from holdfast.errors import InvalidCIDError, NotFoundError, UnsupportedError, VerificationError
 from holdfast.hints import advise
 
@@ -110,7 +113,6 @@ def _layout(client: "Client", entry: "Entry") -> "FileLayout":
     from holdfast._sync.providers.foreign import as_provider
     from holdfast.content.blocks import inline_block
     from holdfast.content.car import CarReader
-    from holdfast.content.cid import CID
     from holdfast.content.codecs import is_one_block
     from holdfast.content.unixfs.recognition import FileLayout, recognize
 
@@ -136,8 +138,6 @@ def _pins(client: "Client", cid: str) -> "list[tuple[str, Pin]] | None":
 
     None if the provider does not list pins.
     """
-    from holdfast.config.locations import store_folder
-    from holdfast.content.cid import CID
     from holdfast.repository import Repository
     from holdfast.repository.database.identity import is_store
 
@@ -191,10 +191,10 @@ def cid(run: Run, file: Source, *, include_hidden: INCLUDE_HIDDEN = False) -> No
     config = run.config()
     profile = profile_for(config.profile, config.cid_version).name
     with _source(run, file) as (source, progress):
-        found = holdfast.compute_cid(
+        computed = holdfast.compute_cid(
             source, profile=profile, include_hidden=include_hidden, progress=progress
         )
-    run.emit({"cid": found, "profile": profile}, found)
+    run.emit({"cid": computed, "profile": profile}, computed)
 
 
 @command(commands)
@@ -206,8 +206,6 @@ def verify(
     include_hidden: INCLUDE_HIDDEN = False,
 ) -> None:
     """Verify a file or directory against its CID, offline."""
-    from holdfast.content.reference import Reference
-
     try:
         bare = Reference.parse_cid(cid)
     except InvalidCIDError as error:

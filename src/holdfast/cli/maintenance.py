@@ -19,6 +19,9 @@ from holdfast.cli.options import (
     store_options,
 )
 from holdfast.cli.run import Run, command, group
+from holdfast.config.locations import cache_folder
+from holdfast.content.cid import CID
+from holdfast.content.reference import Reference
 from holdfast.errors import ConfigError, VerificationError
 from holdfast.hints import advise
 
@@ -50,8 +53,6 @@ def export_car(
     output_file: OUTPUT = None,
 ) -> None:
     """Write all blocks under a CID to an archive."""
-    from holdfast.content.cid import CID
-    from holdfast.content.reference import Reference
     from holdfast.disk.atomic import PendingFile
 
     to = required_target(to, output_file)
@@ -123,10 +124,14 @@ def check(run: Run) -> None:
             damage = list(repository.check(progress))
         pins, size = _totals(repository)
         foreign = [str(path) for path in repository.foreign_files()]
-    found = [{"cid": each.cid, "what": each.what} for each in damage]
-    lines = [_line(each) for each in damage]
+    lines = [_line(harm) for harm in damage]
     sound = f"sound: {output.count_text(pins, 'pin')}, {output.size_text(size)}"
-    value = {"pins": pins, "size": size, "damage": found, "foreign": foreign}
+    value = {
+        "pins": pins,
+        "size": size,
+        "damage": [harm._asdict() for harm in damage],
+        "foreign": foreign,
+    }
     others = [f"not part of this store, not changed: {path}" for path in foreign[:SHOWN]]
     if len(foreign) > SHOWN:
         others.append(f"… and {len(foreign) - SHOWN} more")
@@ -152,13 +157,12 @@ def repair(
         pins = repository.totals().pins
     whole = [root.cid for root in repaired.roots if root.whole]
     incomplete = [root.cid for root in repaired.roots if not root.whole]
-    lost = [{"cid": each.cid, "what": each.what} for each in repaired.lost]
     lists = {
         "not pinned (`gc` removes them, `repair --pin-roots` pins them):": []
         if pin_roots
         else whole,
         "not pinned, and blocks below them are missing:": incomplete,
-        "lost for good:": [_line(each) for each in repaired.lost],
+        "lost for good:": [_line(harm) for harm in repaired.lost],
     }
     counts = output.count_text(repaired.blocks, "block"), output.count_text(pins, "pin")
     lines = [", ".join(counts), *repaired.notes]
@@ -169,7 +173,7 @@ def repair(
         "pins": pins,
         "roots": whole,
         "incomplete": incomplete,
-        "lost": lost,
+        "lost": [harm._asdict() for harm in repaired.lost],
         "notes": repaired.notes,
     }
     run.emit(value, *lines)
@@ -191,12 +195,12 @@ def _damage_error(damage: "list[Damage]") -> VerificationError:
     from holdfast.repository.database.identity import REMEDY
     from holdfast.repository.upkeep.checking import UNLISTED
 
-    blocks = len({each.cid for each in damage if each.cid})
+    blocks = len({harm.cid for harm in damage if harm.cid})
     count, verb = output.count_text(blocks, "block"), "is" if blocks == 1 else "are"
-    has_unlisted = any(each.what == UNLISTED for each in damage)
+    has_unlisted = any(harm.what == UNLISTED for harm in damage)
     what = "damaged, missing or not in the database" if has_unlisted else "damaged or missing"
     message = f"{count} {verb} {what}"
-    of_store = any(not each.cid for each in damage)
+    of_store = any(not harm.cid for harm in damage)
     if of_store:
         message = f"the store is damaged, and {message}" if blocks else "the store is damaged"
     error = VerificationError(message)
@@ -215,7 +219,6 @@ def cache(
 
     It has verified blocks (see --cache-bytes), and the verified parts of interrupted downloads.
     """
-    from holdfast.config.locations import cache_folder
     from holdfast.disk.block_cache import cache_content
 
     config = run.config()

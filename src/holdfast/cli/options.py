@@ -15,16 +15,11 @@ from holdfast import registry
 from holdfast.cli.exit_codes import UsageError
 from holdfast.config import checks
 from holdfast.config.connections import USE, fields_of
-from holdfast.config.fields import (
-    FIELDS,
-    Field,
-    read_flag,
-    read_list,
-    read_number,
-    read_text,
-    read_whole,
-)
+from holdfast.config.fields import FIELDS, read_flag, read_list, read_number, read_text, read_whole
+from holdfast.config.locations import store_folder
+from holdfast.config.settings_files import connections, gather
 from holdfast.disk.readable_size import parse_size
+from holdfast.errors import ClientError, ConfigError
 
 # Completion of CIDs and names with TAB: from the pins of the store on this machine.
 #
@@ -56,8 +51,6 @@ def pin_names(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
 def _completions(ctx: typer.Context, query: str, incomplete: str) -> list[tuple[str, str]]:
     import sqlite3
 
-    from holdfast.errors import ClientError
-
     completions: dict[str, str] = {}
     # The command itself will tell what is wrong. What was read before an error is offered.
     with (
@@ -80,8 +73,6 @@ def _is_plain(text: Any) -> bool:
 def _store_in_use(params: dict[str, Any]) -> Path | None:
     """Return the folder of the store that the command would use; None if it uses another place."""
     from holdfast.config.client_config import ClientConfig
-    from holdfast.config.locations import store_folder
-    from holdfast.config.settings_files import gather
 
     names = ["use", "provider", "path"]
     flags = {name: params[name] for name in names if name in params}
@@ -118,19 +109,19 @@ Options = tuple[Parameter, ...]
 """A group of options: parameters, as Typer reads them from the signature of a command."""
 
 
-def option(metavar: str, about: str, *flags: str, **more: Any) -> Any:
+def option(metavar: str, text: str, *flags: str, **more: Any) -> Any:
     """Return the declaration of an option with a value."""
-    return typer.Option(*flags, metavar=metavar, help=about, **more)
+    return typer.Option(*flags, metavar=metavar, help=text, **more)
 
 
-def flag(about: str, *flags: str) -> Any:
+def flag(text: str, *flags: str) -> Any:
     """Return the declaration of an option without a value."""
-    return typer.Option(*flags, help=about)
+    return typer.Option(*flags, help=text)
 
 
-def argument(metavar: str, about: str, **more: Any) -> Any:
+def argument(metavar: str, text: str, **more: Any) -> Any:
     """Return the declaration of an argument."""
-    return typer.Argument(metavar=metavar, help=about, **more)
+    return typer.Argument(metavar=metavar, help=text, **more)
 
 
 def not_empty(value: Any) -> Any:
@@ -181,9 +172,9 @@ def parse_keyvalues(texts: list[str] | None) -> dict[str, str] | None:
     return pairs or None
 
 
-def cid_argument(about: str) -> Any:
+def cid_argument(text: str) -> Any:
     """Return the declaration of an argument for a CID, which the shell completes."""
-    return argument("CID", about, autocompletion=pinned_cids)
+    return argument("CID", text, autocompletion=pinned_cids)
 
 
 PATH_ARGUMENT = Annotated[str, cid_argument("A CID, a path under one, or a link.")]
@@ -217,9 +208,6 @@ TEST_TIMEOUT = Annotated[
 
 def connection_names() -> list[str]:
     """Return what ``--use`` takes, for completion."""
-    from holdfast.config.settings_files import connections
-    from holdfast.errors import ConfigError
-
     names = set(registry.providers_without_token())
     with suppress(ConfigError):  # the command itself will tell
         names.update(connections())
@@ -241,31 +229,28 @@ TYPES: Final[dict[Any, Any]] = {
 """The type of an option, by the reader of its field's environment variable."""
 
 
-def _parameter(name: str, kind: Any, *flags: str, default: Any = None, **about: Any) -> Parameter:
-    annotation = Annotated[kind, typer.Option(*flags, show_default=False, **about)]
+def _parameter(name: str, kind: Any, *flags: str, default: Any = None, **more: Any) -> Parameter:
+    annotation = Annotated[kind, typer.Option(*flags, show_default=False, **more)]
     return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
-def _option(field: Field, metavar: str | None, flags: str) -> Parameter:
-    kind = TYPES[field.read]
-    return _parameter(
-        field.name,
-        kind | None,
-        *([flags] if flags else []),
-        metavar=metavar,
-        help=f"{field.summary}{' Repeatable.' if kind == list[str] else ''}",
-        callback=CALLBACKS.get(field.name),
-        autocompletion=COMPLETIONS.get(field.name),
-    )
-
-
 def _group(name: str) -> Options:
-    options = ((field, field.option) for field in FIELDS.values())
-    return tuple(
-        _option(field, option.metavar, option.flags)
-        for field, option in options
-        if option is not None and option.group == name
-    )
+    """Return the options of the fields of a group."""
+    options = []
+    for field in FIELDS.values():
+        if field.option is not None and field.option.group == name:
+            kind = TYPES[field.read]
+            declared = _parameter(
+                field.name,
+                kind | None,
+                *filter(None, [field.option.flags]),
+                metavar=field.option.metavar,
+                help=f"{field.summary}{' Repeatable.' if kind == list[str] else ''}",
+                callback=CALLBACKS.get(field.name),
+                autocompletion=COMPLETIONS.get(field.name),
+            )
+            options.append(declared)
+    return tuple(options)
 
 
 _token_file = _parameter(

@@ -6,10 +6,10 @@ import os
 import shutil
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self, TextIO
 
 from holdfast.disk.readable_size import readable_size
 
@@ -102,7 +102,7 @@ def printable(text: str) -> str:
         >>> print(printable("a\x1b[31mb\nc"))
         a\x1b[31mb\nc
     """
-    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
 def size_text(size: int | None) -> str:
@@ -176,7 +176,7 @@ def write_table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> boo
         return False
     cells = [[row[place] for row in first] for place in range(len(columns))]
     titles = [
-        each.title if any(column) else "" for each, column in zip(columns, cells, strict=True)
+        column.title if any(texts) else "" for column, texts in zip(columns, cells, strict=True)
     ]
     widths = _widths(columns, [titles, *first], terminal.columns)
     sys.stdout.write(f"{paint(_line(columns, titles, widths), 'bold', sys.stdout)}\n")
@@ -240,31 +240,13 @@ OTHER_COLUMNS: Final = 50  # of a terminal: the amounts, the rate, the time, and
 SHORTEST_LABEL: Final = 8
 
 
-@contextlib.contextmanager
-def progress_bar(
-    label: str, *, unit: str | None = None, hidden: bool = False
-) -> "Iterator[ProgressBar | None]":
-    """Show a progress bar, and yield it; yield None without a terminal that can draw one.
-
-    It counts bytes, or things that are called `unit`.
-    """
-    if hidden or not moves_cursor(sys.stderr):
-        yield None
-        return
-    bar = ProgressBar(label, unit)
-    try:
-        yield bar
-    finally:
-        bar.end()
-
-
 class ProgressBar:
-    """A function that shows progress on a bar, which appears after `DELAY`.
+    """A function that shows progress on a bar, which appears after `DELAY`. It ends with its block.
 
-    Threads may call it.
+    It counts bytes, or things that are called `unit`. Threads may call it.
     """
 
-    def __init__(self, label: str, unit: str | None) -> None:
+    def __init__(self, label: str, unit: str | None = None) -> None:
         self._unit = unit
         self._state: dict[str, Any] = {"description": printable(label), "completed": 0}
         self._bar: Progress | None = None
@@ -298,7 +280,10 @@ class ProgressBar:
                 self._bar.add_task(**{"total": None, **self._state})
                 self._bar.start()
 
-    def end(self) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         """Take the bar away from the cursor; it stays on the screen as it is."""
         self._timer.cancel()
         with self._lock:
@@ -309,19 +294,12 @@ class ProgressBar:
 
 def _bar(unit: str | None) -> "Progress":
     # Importing it takes longer than most commands.
+    from rich import progress
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        ProgressColumn,
-        TextColumn,
-        TimeRemainingColumn,
-    )
     from rich.table import Column
     from rich.text import Text
 
-    class BytesColumn(ProgressColumn):
+    class BytesColumn(progress.ProgressColumn):
         """The bytes that are done, of how many, and the rate."""
 
         def get_table_column(self) -> Column:
@@ -333,17 +311,19 @@ def _bar(unit: str | None) -> "Progress":
             rate = "" if speed is None else f"  {size_text(int(speed))}/s"
             return Text(f"{size_text(int(task.completed))}{total}{rate}")
 
-    amounts = (BytesColumn(),) if unit is None else (MofNCompleteColumn(), TextColumn(unit))
+    amounts: Sequence[progress.ProgressColumn] = (BytesColumn(),)
+    if unit is not None:
+        amounts = (progress.MofNCompleteColumn(), progress.TextColumn(unit))
     console = Console(stderr=True)
     room = max(console.width - OTHER_COLUMNS, SHORTEST_LABEL)
-    return Progress(
+    return progress.Progress(
         # A long label first makes the bar shorter; then the label is cut.
-        TextColumn(
+        progress.TextColumn(
             "{task.description}", markup=False, table_column=Column(no_wrap=True, max_width=room)
         ),
-        BarColumn(),
+        progress.BarColumn(),
         *amounts,
-        TimeRemainingColumn(),
+        progress.TimeRemainingColumn(),
         console=console,
         redirect_stdout=False,  # results go where the user sent them
     )

@@ -25,6 +25,7 @@ from holdfast.cli.options import (
 from holdfast.cli.output import Column, write_table
 from holdfast.cli.reports import BatchReport
 from holdfast.cli.run import Run, command, group
+from holdfast.content.reference import Reference
 
 if TYPE_CHECKING:
     from holdfast import Pin
@@ -114,7 +115,7 @@ def list_pins(
     files, which `ls -l` shows. A line says so if the content is not pinned yet. For a cluster, it
     says how many nodes have the pin; --json names them.
     """
-    wanted: Mapping[str, Any] = {
+    filters: Mapping[str, Any] = {
         "name": name,
         "cid": cid,
         "keyvalues": parse_keyvalues(keyvalue),
@@ -123,15 +124,14 @@ def list_pins(
         "limit": limit,
     }
     with run.client() as client:
+        pins = client.iter_pins(**filters)
         if run.as_json:
-            output.say_json([asdict(each) for each in client.iter_pins(**wanted)])
-            return
-        pins = client.iter_pins(**wanted)
-        if not sys.stdout.isatty():
-            for each in pins:
-                output.say(_line(each))
+            output.say_json([asdict(pin) for pin in pins])
+        elif not sys.stdout.isatty():
+            for pin in pins:
+                output.say(_line(pin))
         elif not write_table(COLUMNS, map(_cells, pins)):
-            run.note("there are no such pins" if any(wanted.values()) else "there are no pins")
+            run.note("there are no such pins" if any(filters.values()) else "there are no pins")
 
 
 def _cells(pin: "Pin") -> tuple[str, ...]:
@@ -212,8 +212,6 @@ class _Revocations(BatchReport):
 
     def write_result(self, item: str, result: bool) -> None:  # noqa: FBT001 - of `revoke`
         """Write the CID."""
-        from holdfast.content.reference import Reference
-
         cid = Reference.parse_cid(item)
         self._run.emit({"cid": cid, "revoked": result}, f"revoked {cid}")
 

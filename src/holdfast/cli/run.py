@@ -6,6 +6,7 @@ import logging
 import re
 import sys
 from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
@@ -15,18 +16,18 @@ from typer.core import TyperCommand
 
 import holdfast
 from holdfast import registry
-from holdfast.cli import output
+from holdfast.cli import output, tokens
 from holdfast.cli.exit_codes import UsageError
 from holdfast.cli.options import Options, connection_options, output_options, use_options
 from holdfast.cli.unknown_words import CommandGroup, Refused
 from holdfast.config.connections import USE, Setting, fields_of
+from holdfast.config.locations import store_folder
+from holdfast.config.settings_files import gather
 from holdfast.errors import ConfigError
+from holdfast.events import logger
 from holdfast.hints import advise
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
-    from holdfast.cli.output import ProgressBar
     from holdfast.repository import Repository
 
 Command = Callable[..., None]
@@ -62,8 +63,6 @@ class Run:
     @cached_property
     def settings(self) -> dict[str, Setting]:
         """The settings from all sources; tokens are wrapped in `Secret`."""
-        from holdfast.config.settings_files import gather
-
         return gather(self._flag_values(), self._fields)
 
     def config(self) -> "holdfast.ClientConfig":
@@ -79,16 +78,11 @@ class Run:
 
     def connect(self, name: str, flag: str, *, is_source: bool = False) -> "holdfast.Client":
         """Return a client for the connection `name`, chosen with `flag`, as `client` does."""
-        from holdfast.config.settings_files import gather
-
         remedy = f"change the path of {name!r}, or give another {flag}"
         return _client(gather({USE: (name, flag)}), remedy if is_source else None)
 
     def store_path(self) -> Path:
         """Return the folder of the embedded store."""
-        from holdfast.config.locations import store_folder
-        from holdfast.config.settings_files import gather
-
         chosen = self._flags.get(USE)
         if chosen is not None:
             provider = gather({USE: (chosen, "--use")}, {"provider"}).get("provider")
@@ -124,10 +118,11 @@ class Run:
 
     def progress_bar(
         self, label: str, *, unit: str | None = None, hidden: bool = False
-    ) -> "AbstractContextManager[ProgressBar | None]":
+    ) -> AbstractContextManager[output.ProgressBar | None]:
         """Show a progress bar, in bytes or in `unit`; not with --json or --verbose."""
-        hidden = hidden or self.as_json or self.verbose
-        return output.progress_bar(label, unit=unit, hidden=hidden)
+        if hidden or self.as_json or self.verbose or not output.moves_cursor(sys.stderr):
+            return nullcontext()
+        return output.ProgressBar(label, unit)
 
     def emit(self, value: Any, *lines: str) -> None:
         """Write the result: `value` with --json, else `lines`."""
@@ -163,8 +158,6 @@ class Run:
 
     def _flag_values(self) -> "dict[str, tuple[Any, str]]":
         """Return the flags as configuration fields, each with the name of its flag."""
-        from holdfast.cli import tokens
-
         values = {name: (value, _flag(name, value)) for name, value in self._flags.items()}
         for one, other in ((USE, "provider"), ("token", "token_file")):
             if one in values and other in values:
@@ -203,8 +196,6 @@ def _no_store(path: Path, remedy: str) -> ConfigError:
 
 def _client(settings: Mapping[str, Setting], remedy: str | None) -> "holdfast.Client":
     """Return a client; with a `remedy`, raise ConfigError for an embedded store that is missing."""
-    from holdfast.cli import tokens
-    from holdfast.config.locations import store_folder
     from holdfast.repository.database.identity import is_store
 
     config = config_of(settings)
@@ -256,24 +247,16 @@ class _LogHandler(logging.Handler):
         output.write_aside("log", record.getMessage(), as_json=self._as_json)
 
 
-def _show_log(*, as_json: bool) -> None:
-    """Write everything that the library logs from now on."""
-    from holdfast.events import logger
-
-    logger.addHandler(_LogHandler(as_json=as_json))
-    logger.setLevel(logging.DEBUG)
-
-
-def group(**about: Any) -> typer.Typer:
+def group() -> typer.Typer:
     """Return a group of commands, with the settings that all groups share."""
-    return typer.Typer(cls=CommandGroup, rich_markup_mode=None, add_completion=False, **about)
+    return typer.Typer(cls=CommandGroup, rich_markup_mode=None, add_completion=False)
 
 
 class PlainCommand(TyperCommand):
     """A command whose help shows its arguments as other tools do: without types and braces."""
 
-    def __init__(self, *args: Any, **about: Any) -> None:
-        super().__init__(*args, **about)
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
         for parameter in self.params:
             if parameter.param_type_name == "argument":
                 parameter.display_type_rich = lambda **_: None  # type: ignore[attr-defined]
@@ -306,27 +289,28 @@ def command(
         own = list(inspect.signature(function).parameters.values())[1:]
         groups = (use_options, *shared) if shared else ()
         settings = [parameter for options in groups for parameter in options]
-        fields = None if connection_options in shared else {each.name for each in settings}
+        fields = None if connection_options in shared else {option.name for option in settings}
         parameters = [*own, *settings, *output_options, CONTEXT]
 
         @functools.wraps(function)
-        def call(context: typer.Context, **given: Any) -> None:
-            flags = {each.name: given[each.name] for each in settings}
+        def call(context: typer.Context, **values: Any) -> None:
+            flags = {option.name: values[option.name] for option in settings}
             if is_group and context.invoked_subcommand is not None:
                 _refuse_flags(context, flags)
                 return
-            how = {each.name: _is_given(context, each.name) for each in output_options}
+            how = {option.name: _is_given(context, option.name) for option in output_options}
             if how["verbose"]:
-                _show_log(as_json=how["as_json"])
+                logger.addHandler(_LogHandler(as_json=how["as_json"]))
+                logger.setLevel(logging.DEBUG)
             run = Run(flags, fields=fields, **how)
             try:
-                function(run, **{each.name: given[each.name] for each in own})
+                function(run, **{option.name: values[option.name] for option in own})
             except UsageError as error:
                 advise(error, f"`{context.command_path} --help` shows the usage")
                 raise
 
         call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        call.__annotations__ = {each.name: each.annotation for each in parameters}
+        call.__annotations__ = {option.name: option.annotation for option in parameters}
         if is_group:
             app.callback(invoke_without_command=True)(call)
         else:

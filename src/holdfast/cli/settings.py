@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -15,6 +16,8 @@ from holdfast.config import checks, connections
 from holdfast.config.connections import USE, Setting
 from holdfast.config.fields import FIELDS, read_number, unknown_field, wrap_secret
 from holdfast.config.secret import MASK, Secret
+from holdfast.config.settings_files import connections as named_connections
+from holdfast.config.settings_files import gather, user_layer
 from holdfast.errors import AuthenticationError, ClientError, ConfigError
 from holdfast.hints import advise
 
@@ -67,10 +70,10 @@ def login(
         )
     name = provider or _ask_provider(saved.get("provider"))
     _check_provider(name)
-    given = {"provider": name, "pin_api_url": pin_api_url, "gateway_url": gateway_url}
-    changes: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+    flags = {"provider": name, "pin_api_url": pin_api_url, "gateway_url": gateway_url}
+    changes: dict[str, Any] = {key: value for key, value in flags.items() if value is not None}
     _refuse_other_addresses(saved, changes, path)
-    others = {key: each for key, each in saved.items() if key != "provider_token"}
+    others = {key: value for key, value in saved.items() if key != "provider_token"}
     for key, value in changes.items():
         refuse_moves(before.path, others, (key,), value)
     config = _config(changes, path)
@@ -132,8 +135,6 @@ def _config(changes: dict[str, Any], path: str) -> "holdfast.ClientConfig":
     Raise ConfigError if something that is not saved decides where the token is sent: later it may
     be missing, and the token would be sent to another address.
     """
-    from holdfast.config.settings_files import gather
-
     flags = {name: (value, f"--{name.replace('_', '-')}") for name, value in changes.items()}
     settings = gather(flags)
     settings.pop("provider_token", None)
@@ -173,12 +174,10 @@ def _test(run: Run, config: "holdfast.ClientConfig", token: Secret) -> None:
 
 def _note_stronger(run: Run, names: list[str], path: str, *, removed: bool = False) -> None:
     """Write a note for each of these settings that another source than the file sets."""
-    from holdfast.config.settings_files import gather
-
     settings = gather({})
     if USE in names and USE not in settings:
         names = [*names, "provider"]  # a provider that a stronger source chooses
-    for name in (each for each in names if each in settings):
+    for name in filter(settings.__contains__, names):
         source = settings[name].source
         if removed and not source.endswith(path):  # a profile of the file sets cid_version
             run.note(f"{source} still sets {name}")
@@ -197,8 +196,6 @@ def _names() -> list[str]:
 
 
 def _saved_names() -> list[str]:
-    from holdfast.config.settings_files import user_layer
-
     return [name for name in user_layer() if name in FIELDS or name == USE]
 
 
@@ -230,8 +227,8 @@ def unset(run: Run, key: Annotated[str, _key(_saved_names)]) -> None:
     with changing() as file:
         keys = tuple(key.split("."))  # any key of the file, also one that is wrong there
         table: Any = file.values
-        for each in keys:
-            table = table.get(each) if isinstance(table, dict) else None
+        for part in keys:
+            table = table.get(part) if isinstance(table, dict) else None
         if table is None:
             _keys(key)
             raise advise(
@@ -244,8 +241,6 @@ def unset(run: Run, key: Annotated[str, _key(_saved_names)]) -> None:
 
 
 def _tell(run: Run, file: "SettingsFile", keys: "Keys", value: Any) -> None:
-    from holdfast.config.settings_files import gather
-
     name = ".".join(keys)
     verb = "removed from" if value is None else "saved in"
     run.emit(
@@ -312,10 +307,8 @@ def _whole_if_possible(value: Any) -> Any:
 
 
 def _connection(file: "SettingsFile", text: str) -> str:
-    from holdfast.config import settings_files
-
     _refuse_two_choices(file, "provider")
-    name, defined = connections.connection_name(USE, Secret(text)), settings_files.connections()
+    name, defined = connections.connection_name(USE, Secret(text)), named_connections()
     if name not in {*defined, *registry.providers_without_token()}:
         raise ConfigError(connections.unknown_connection(name, defined, file.path))
     return name
@@ -352,21 +345,21 @@ def config(run: Run) -> None:
         name: run.settings[name] if name in run.settings else Setting(default[name], "default")
         for name in names
     }
-    rows = {name: _plain(name, each.value) for name, each in shown.items()}
+    rows = {name: _plain(name, setting.value) for name, setting in shown.items()}
     texts = {name: WRONG if shown[name].error else _text(value) for name, value in rows.items()}
     first, second = max(map(len, texts)), max(map(len, texts.values()))
     run.emit(
         {
             name: {
                 "value": rows[name],
-                "source": each.source,
-                **({"error": each.error} if each.error else {}),
+                "source": setting.source,
+                **({"error": setting.error} if setting.error else {}),
             }
-            for name, each in shown.items()
+            for name, setting in shown.items()
         },
         *(
-            f"{name:<{first}}  {texts[name]:<{second}}  {each.source}"
-            for name, each in shown.items()
+            f"{name:<{first}}  {texts[name]:<{second}}  {setting.source}"
+            for name, setting in shown.items()
         ),
     )
     try:
@@ -377,8 +370,6 @@ def config(run: Run) -> None:
 
 def _plain(name: str, value: Any) -> Any:
     """Return `value` in a form that JSON can hold, masked if it is secret."""
-    from dataclasses import asdict, is_dataclass
-
     if name in FIELDS and FIELDS[name].secret and value:
         return MASK
     if is_dataclass(value) and not isinstance(value, type):
@@ -390,7 +381,7 @@ def _plain(name: str, value: Any) -> Any:
 
 def _text(value: Any) -> str:
     if isinstance(value, dict):
-        return " ".join(f"{key}={_text(each)}" for key, each in value.items()) or "-"
+        return " ".join(f"{key}={_text(part)}" for key, part in value.items()) or "-"
     if isinstance(value, list):
         return ", ".join(value)
     if isinstance(value, bool):

@@ -85,7 +85,7 @@ def refuse_moves(path: Path, values: Mapping[str, Any], keys: Keys, value: Any) 
     moved = {"provider"} if name == "pin_api_url" else {name}
     if name == "provider" and "gateway_url" not in values:
         moved.add("gateway_url")  # the usual gateways are those of the provider
-    for secret in (each for each in values if each in FIELDS and FIELDS[each].sent_to in moved):
+    for secret in (name for name in values if name in FIELDS and FIELDS[name].sent_to in moved):
         raise advise(
             ConfigError(f"{path} has {secret}, which would be sent to another address"),
             f"first run `holdfast config unset {secret}`",

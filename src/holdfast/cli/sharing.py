@@ -5,6 +5,8 @@ from typing import Annotated, Final
 
 from holdfast.cli.options import CONNECTED, PATH_ARGUMENT, flag, option
 from holdfast.cli.run import Run, command, group
+from holdfast.config.settings_files import is_from_project
+from holdfast.content.reference import Reference
 from holdfast.errors import ConfigError, UnsupportedError
 from holdfast.hints import advise
 
@@ -26,8 +28,6 @@ def test_connection(run: Run) -> None:
 @command(commands, *CONNECTED)
 def url(run: Run, cid: PATH_ARGUMENT) -> None:
     """Write the link to a CID at the gateway. No request is sent."""
-    from holdfast.content.reference import Reference
-
     with run.client() as client:
         address = client.url(cid)
     _warn_of_gateway(run)
@@ -45,8 +45,6 @@ def open_link(
     """Open a CID in the browser, and write the link."""
     import webbrowser
 
-    from holdfast.content.reference import Reference
-
     with run.client() as client:
         link = client.url(cid)
         provider = client.config.provider
@@ -62,8 +60,6 @@ def open_link(
 
 def _warn_of_gateway(run: Run) -> None:
     """Warn if a project's file chose the gateway: a browser does not verify what it gets."""
-    from holdfast.config.settings_files import is_from_project
-
     gateway = run.settings.get("gateway_url")
     if gateway is not None and is_from_project(gateway):
         words = f"{gateway.source} chooses the gateway of this link; browsers do not verify content"
@@ -76,8 +72,6 @@ def link(run: Run, cid: PATH_ARGUMENT, expires: EXPIRES = 3600) -> None:
 
     It works for a while, for anybody who has it.
     """
-    from holdfast.content.reference import Reference
-
     with run.client() as client:
         try:
             signed = client.signed_url(cid, expires=expires)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from holdfast.config.secret import Secret
+from holdfast.config.settings_files import read_token, reason_of
 from holdfast.errors import ConfigError
 from holdfast.hints import advise
 
@@ -29,8 +30,6 @@ def wrap(text: str) -> Secret:
 
 def read(source: BinaryIO | Path, what: str) -> Secret:
     """Read the token from a stream or a file; errors call it `what`."""
-    from holdfast.config.settings_files import read_token, reason_of
-
     try:
         with source.open("rb") if isinstance(source, Path) else nullcontext(source) as file:
             return read_token(file)

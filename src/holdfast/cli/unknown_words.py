@@ -5,12 +5,14 @@ An alias runs our command. What is not ours is an error whose hint names the com
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from shlex import quote
 from typing import Any, Final
 
 import typer
 from typer.core import TyperGroup
 
 from holdfast.cli.exit_codes import UsageError
+from holdfast.errors import InvalidCIDError
 from holdfast.hints import advise, did_you_mean
 
 ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -178,10 +180,7 @@ def check_habits(words: Sequence[str], *, is_ours: bool) -> None:
 
 def _pointer_of_content(word: str) -> str | None:
     """Return what to type in place of a CID or a file alone."""
-    from shlex import quote
-
     from holdfast.content.reference import Reference
-    from holdfast.errors import InvalidCIDError
 
     try:
         Reference.parse(word)
@@ -210,7 +209,7 @@ def _is_of_commands(option: str) -> bool:
     """Return whether the commands that use a provider have this option."""
     from holdfast.cli.options import CONNECTED, use_options
 
-    shared = (each.name for group in (use_options, *CONNECTED) for each in group)
+    shared = (parameter.name for group in (use_options, *CONNECTED) for parameter in group)
     return option.removeprefix("--no-").removeprefix("--").replace("-", "_") in shared
 
 

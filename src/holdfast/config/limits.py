@@ -35,8 +35,8 @@ class Timeouts:
     total: float | None = 60
 
     def __post_init__(self) -> None:
-        for each in fields(self):
-            checks.seconds(f"timeouts.{each.name}", getattr(self, each.name))
+        for limit in fields(self):
+            checks.seconds(f"timeouts.{limit.name}", getattr(self, limit.name))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +92,7 @@ def retries(name: str, value: Any) -> Retries:
 def _made(kind: type[Limits], name: str, value: Any) -> Limits:
     if isinstance(value, kind):
         return value
-    names = [each.name for each in fields(kind)]
+    names = [limit.name for limit in fields(kind)]
     if not isinstance(value, Mapping) or not set(value) <= set(names):
         raise ConfigError(f"{name} must be {kind.__name__}({', '.join(names)})")
     return kind(**value)

@@ -36,13 +36,13 @@ def _environment_proxy(url: str) -> tuple[str, Secret | None]:
     parts = urlsplit(url)
     if is_loopback(parts.hostname) or proxy_bypass(parts.netloc):
         return "", None
-    found = getproxies()
-    kind = next((kind for kind in (parts.scheme, "all") if found.get(kind)), None)
+    proxies = getproxies()
+    kind = next((kind for kind in (parts.scheme, "all") if proxies.get(kind)), None)
     if kind is None:
         return "", None
     variables = [name for name in os.environ if name.lower() == f"{kind}_proxy"]
     # Lower case comes last and counts, as in `getproxies`, which may also read other settings.
-    return max(variables, default="a proxy of the system"), proxy_address(Secret(found[kind]))
+    return max(variables, default="a proxy of the system"), proxy_address(Secret(proxies[kind]))
 
 
 def advise_proxy(error: Exception, url: str, config: ClientConfig) -> Exception:
@@ -90,12 +90,12 @@ def _password(token: Secret | None) -> Secret | None:
     return Secret(token.reveal().partition(":")[2])
 
 
-class Scrubbers:
-    """The masks for replies. Most requests have the same credentials, and so the same mask."""
+def scrubbers(config: ClientConfig) -> Callable[[tuple[Secret, ...], Secret | None], Scrubber]:
+    """Return the function that makes the mask for a reply.
 
-    def __init__(self, config: ClientConfig) -> None:
-        self.mask_for: Callable[[tuple[Secret, ...], Secret | None], Scrubber]
-        self.mask_for = lru_cache(MAX_SCRUBBERS)(partial(_mask, config))
+    Most requests have the same credentials, and so the same mask.
+    """
+    return lru_cache(MAX_SCRUBBERS)(partial(_mask, config))
 
 
 def _mask(config: ClientConfig, sent: tuple[Secret, ...], proxy: Secret | None) -> Scrubber:
