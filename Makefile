@@ -8,7 +8,7 @@ STAMP := .venv/.installed
 DATA_STAMP := .venv/.data-tools
 LOWEST := .venv-lowest
 # The quick tests of what uses a dependency: both transports, the node, the command line, fsspec.
-LOWEST_NAMES := transport.py plain_exchange.py lifecycle.py connection_loss.py wrong_replies.py limits_of_replies.py
+LOWEST_NAMES := transport.py lifecycle.py connection_loss.py wrong_replies.py limits_of_replies.py
 LOWEST_TESTS := $(addprefix tests/_async/test_,$(LOWEST_NAMES)) $(addprefix tests/_sync/test_,$(LOWEST_NAMES)) \
   $(wildcard tests/test_cli_*.py) \
   $(addprefix tests/test_,cancel.py connections.py filesystem.py library_parts.py node.py request_parser.py)

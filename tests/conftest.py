@@ -37,7 +37,7 @@ if has_room(8 << 30):
 # Generated tests that `make test` runs: of what is written by hand in both colours, or differs
 # between tasks and threads. The others test the same logic a second time, and are slow tests.
 BOTH_COLOURS = {
-    *("transport", "plain_exchange", "connection_loss", "wrong_replies", "limits_of_replies"),
+    *("transport", "connection_loss", "wrong_replies", "limits_of_replies"),
     *("lifecycle", "many", "open", "upload", "resilience", "provider_contract"),
 }
 

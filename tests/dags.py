@@ -108,13 +108,15 @@ def section(*parts):
     return varint.encode(len(body)) + body
 
 
-def archive_gateway(archive):
-    """A script: the archive, and nothing else."""
+def archive_gateway(archive, body=None):
+    """A script: the archive, the plain `body` if there is one, and nothing else."""
 
     def answer(request):
         if "format=car" in request.target:
-            return Scripted(body=archive, headers={"Content-Type": CAR_TYPE}, chunked=True)
-        return Scripted(status=406)
+            headers = {"Content-Type": CAR_TYPE}
+            return Scripted(body=archive, headers=headers, chunked=bool(archive))
+        is_plain = body is not None and "format=" not in request.target
+        return Scripted(body=body) if is_plain else Scripted(status=406)
 
     return answer
 

@@ -21,14 +21,12 @@ ODD_LAYOUT = Profile(
 
 def pin(node, data, profile):
     """Put `data` into the node's store in the given layout; its CID."""
-    found, _ = node.repository.add(io.BytesIO(data), profile, name="test")
-    return found.cid
+    return node.repository.add(io.BytesIO(data), profile, name="test")[0].cid
 
 
 def pin_tree(node, path, profile):
     """Put the folder at `path` into the node's store; its CID."""
-    found, _ = node.repository.add(path, profile)
-    return found.cid
+    return node.repository.add(path, profile)[0].cid
 
 
 def kind_of(request):
@@ -37,6 +35,15 @@ def kind_of(request):
         if f"format={kind}" in request.target:
             return kind
     return "plain"
+
+
+def cut_at(size, cut_kind="plain"):
+    """A change of replies: those of one kind break off."""
+
+    def change(kind, request, reply):
+        return replace(reply, cut=size) if kind == cut_kind else reply
+
+    return change
 
 
 @contextmanager
@@ -67,5 +74,5 @@ def kinds(server):
 
 def config_for_all(*servers, **changes):
     """The configuration of a client that asks these gateways in this order."""
-    urls = [f"{each.url}/ipfs" for each in servers]
+    urls = [f"{server.url}/ipfs" for server in servers]
     return config_for(servers[0], gateway_url=urls, **changes)

@@ -2,7 +2,6 @@
 
 import asyncio
 import hashlib
-import random
 import threading
 import time
 
@@ -11,7 +10,6 @@ import pytest
 from holdfast import AsyncClient, ClientConfig
 from holdfast._async.runtime import run_blocking, run_interruptible
 from holdfast.content.profiles import UNIXFS_V1_2025
-from holdfast.errors import ClientClosedError
 from holdfast.protocol.gateway import RAW_TYPE
 from holdfast.sinks.sinks import Finish
 from holdfast.testing import Scripted, ScriptedServer
@@ -30,40 +28,6 @@ async def cancelled_after(seconds, call):
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-
-
-async def test_downloads_cancelled_at_any_moment_leave_no_file(server, tmp_path, monkeypatch):
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
-    (tmp_path / "temporary").mkdir()
-    (tmp_path / "target").mkdir()
-    moments = random.Random(17)  # noqa: S311
-    cid = raw_cid(DATA)
-    done = 0
-    async with await AsyncClient.init(config_for(server)) as client:
-        for number in range(60):
-            server.reply(200, DATA)
-            to = tmp_path / "target" / "file" if number % 2 else None
-            task = asyncio.ensure_future(client.download(cid, to=to))
-            await asyncio.sleep(moments.random() * 0.03)
-            task.cancel()
-            try:
-                await task
-                done += 1
-            except asyncio.CancelledError:
-                pass
-            del task
-    assert done < 60
-    assert list((tmp_path / "temporary").iterdir()) == []
-    names = {path.name for path in (tmp_path / "target").iterdir()}
-    assert names <= {"file"}
-
-
-async def test_a_cancelled_upload_leaves_a_client_that_works(server):
-    async with await AsyncClient.init(config_for(server)) as client:
-        server.reply(200, pinned(), delay=5)
-        await cancelled_after(0.1, client.upload(DATA))
-        server.reply(200, pinned())
-        assert (await client.upload(b"hello")).size == 5
 
 
 async def test_a_cancelled_upload_does_not_wait_for_a_silent_source(server, tmp_path):
@@ -105,16 +69,6 @@ async def test_a_result_without_a_truth_value_ends_the_wait_for_its_thread():
 
     with pytest.raises(ValueError, match="neither"):
         await asyncio.wait_for(run_interruptible(Odd), 10)
-
-
-async def test_closing_during_a_call_is_a_closed_client(server):
-    client = await AsyncClient.init(config_for(server))
-    server.reply(200, pinned(), delay=2)
-    task = asyncio.ensure_future(client.store(1))
-    await asyncio.sleep(0.1)
-    await client.aclose()
-    with pytest.raises(ClientClosedError):
-        await task
 
 
 def test_a_client_in_a_second_event_loop_says_so(server):

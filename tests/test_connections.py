@@ -15,7 +15,7 @@ from holdfast.errors import ClientClosedError
 from holdfast.protocol import transport_errors
 from holdfast.protocol.http import PLAIN_URL
 from holdfast.testing import ScriptedServer
-from tests._async.test_plain_exchange import CID, GOOD, LARGE, TEXT, DeafServer
+from tests._async.test_transport import CID, GOOD, LARGE, TEXT, DeafServer
 from tests.attackers import Attacker
 from tests.support import TOKEN, config_for, pinned
 

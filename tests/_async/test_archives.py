@@ -9,9 +9,10 @@ import pytest
 from holdfast import AsyncClient, AsyncLocalProvider, AsyncPinProvider, ClientConfig
 from holdfast.content.car import CarReader, write_car
 from holdfast.content.cid import CID
-from holdfast.errors import MalformedError, NotFoundError, UnprovenError, VerificationError
+from holdfast.errors import MalformedError, UnprovenError, VerificationError
 from holdfast.records import PinInfo
 from tests.content import DATA, stream
+from tests.faulty import flipped
 from tests.gateways import ODD_LAYOUT, config_for_all, gateway, kinds
 
 LARGE = b"".join(stream("archives", 3_000_000))
@@ -55,20 +56,6 @@ async def other(tmp_path):
         yield provider
 
 
-async def test_an_archive_of_the_store_has_each_block_once(local):
-    record = await AsyncClient(local).upload(LARGE * 2)
-    roots, blocks = read(await exported(local, f"https://example.com/ipfs/{record.cid}"))
-    assert roots == [CID.parse(record.cid)]
-    expected = read(local.export_car(record.cid))[1]
-    assert blocks == expected
-    assert len({cid for cid, _ in blocks}) == len(blocks)
-
-
-async def test_what_the_store_does_not_have_is_not_found_before_anything_is_given(local):
-    with pytest.raises(NotFoundError):
-        await exported(local, str(CID.of_raw(b"unknown")))
-
-
 async def test_content_inside_the_cid_has_no_blocks(local, other):
     archive = await exported(local, "bafkqaaa")
     assert read(archive) == ([CID.parse("bafkqaaa")], [])
@@ -86,8 +73,8 @@ async def test_an_archive_of_a_pinning_service_is_one_request(node, other):
     assert len([event for event in events if event.kind == "request"]) == 1
     added = await other.import_archive(pin.cid, pieces_of(*archive), PinInfo(name="folder"))
     assert added.cid == pin.cid
-    (kept,) = await other.list_pins()
-    assert (kept.name, kept.type, kept.size) == ("folder", "directory", pin.size)
+    (copy,) = await other.list_pins()
+    assert (copy.name, copy.type, copy.size) == ("folder", "directory", pin.size)
 
 
 async def test_an_import_keeps_the_name_and_the_key_values(local, other):
@@ -106,10 +93,6 @@ async def test_an_import_keeps_the_name_and_the_key_values(local, other):
     assert (pin.name, pin.keyvalues) == ("c.bin", {"a": 1, "b": 2})
 
 
-def with_a_wrong_byte(archive):
-    return archive[:-1] + bytes([archive[-1] ^ 1])
-
-
 def without_a_block(archive):
     roots, blocks = read([archive])
     return b"".join(write_car(roots, blocks[:-1]))
@@ -119,7 +102,11 @@ def without_a_block(archive):
     ("change", "kind", "words"),
     [
         (lambda archive: archive[:-10], MalformedError, "CAR: the archive is cut off"),
-        (with_a_wrong_byte, VerificationError, "the block does not match its CID {last}"),
+        (
+            lambda archive: flipped(archive, len(archive) - 1),
+            VerificationError,
+            "the block does not match its CID {last}",
+        ),
         (without_a_block, UnprovenError, "block {last} is missing"),
         (None, MalformedError, "CAR: the root must be {other}, not {cid}"),
     ],
@@ -178,29 +165,12 @@ async def test_what_an_archive_lacks_is_fetched_as_blocks(node, broken):
     pin, _ = node.repository.add(LARGE, ODD_LAYOUT)
 
     def change(kind, _request, reply):
-        if kind != "car":
-            return reply
-        body = bytearray(reply.body)
-        if broken == "cut":
-            del body[len(body) // 2 :]
-        else:
-            body[len(body) // 2] ^= 1
-        return replace(reply, body=bytes(body))
+        middle = len(reply.body) // 2
+        body = reply.body[:middle] if broken == "cut" else flipped(reply.body, middle)
+        return replace(reply, body=body) if kind == "car" else reply
 
     with gateway(node, change) as server:
         asked = await through(server, node, pin)
     assert asked[0] == "car"
     assert 5 < len(asked) <= (25 if broken == "cut" else 41)  # of 39 blocks
     assert set(asked[1:]) == {"raw"}
-
-
-async def test_a_gateway_that_sends_wrong_blocks_is_found_out(node):
-    pin, _ = node.repository.add(LARGE, ODD_LAYOUT)
-
-    def change(_kind, _request, reply):
-        return replace(reply, body=reply.body[:-1] + b"?")
-
-    with gateway(node, change) as server:
-        async with opened(AsyncPinProvider(config_for_all(server))) as provider:
-            with pytest.raises(VerificationError):
-                await exported(provider, pin.cid)

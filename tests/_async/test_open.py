@@ -3,16 +3,14 @@
 import io
 import os
 import random
-from dataclasses import replace
 
 import pytest
 
 from holdfast import AsyncClient
 from holdfast.content.profiles import UNIXFS_V0_2015, UNIXFS_V1_2025
-from holdfast.errors import ConfigError, NotAFileError, NotFoundError, VerificationError
+from holdfast.errors import ConfigError, NotAFileError, NotFoundError
 from tests._async.reading import client_of, opened
 from tests._async.spec_only import AsyncSpecOnly
-from tests.faulty import flipped
 from tests.gateways import ODD_LAYOUT, gateway, kinds, pin, pin_tree
 
 DATA = os.urandom(4_300_000)
@@ -66,15 +64,6 @@ async def test_a_file_in_the_local_store(tmp_path, profile):
             await check_file(file, DATA)
 
 
-@pytest.mark.parametrize("data", [b"", b"hello"], ids=["empty", "small"])
-@pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
-async def test_small_files(node, profile, data):
-    cid = pin(node, data, profile)
-    async with opened(gateway(node), cid) as (file, _):
-        assert await file.read() == data
-        assert file.size == len(data)
-
-
 async def test_only_what_is_read_is_asked_for(node):
     cid = pin(node, DATA, UNIXFS_V1_2025)
     sent = []
@@ -90,23 +79,6 @@ async def test_only_what_is_read_is_asked_for(node):
     assert kinds(server) == ["raw", "plain"]
     assert server.requests[1].headers["range"] == f"bytes=4194304-{len(DATA) - 1}"
     assert sum(sent) < 300_000
-
-
-async def test_wrong_bytes_in_a_part_are_found_and_only_there(node):
-    cid = pin(node, DATA, UNIXFS_V1_2025)
-
-    def flip(kind, request, reply):
-        if kind == "plain" and "bytes=2097152-" in request.headers.get("range", ""):
-            return replace(reply, body=flipped(reply.body, 0))
-        return reply
-
-    async with opened(gateway(node, flip), cid) as (file, _):
-        assert await file.read(100) == DATA[:100]
-        file.seek(2_500_000)
-        with pytest.raises(VerificationError):
-            await file.read(10)
-        file.seek(4_200_000)
-        assert await file.read(10) == DATA[4_200_000:4_200_010]
 
 
 async def test_a_gateway_without_blocks_or_archives_gives_the_whole_file_once(node):
@@ -129,16 +101,6 @@ async def test_a_file_in_a_directory_has_its_name(node, tmp_path):
             await client.open(root)
         with pytest.raises(NotFoundError):
             await client.open(f"{root}/c.bin")
-
-
-async def test_bad_places_are_value_errors(tmp_path):
-    async with await AsyncClient.init(path=tmp_path) as client:
-        record = await client.upload(b"hello")
-        async with await client.open(record.cid) as file:
-            with pytest.raises(ValueError, match="nothing before the start"):
-                file.seek(-1)
-            with pytest.raises(ValueError, match="whence"):
-                file.seek(0, 7)
 
 
 async def test_a_provider_that_cannot_open_says_so():
@@ -191,34 +153,3 @@ async def test_a_part_over_the_edge_of_two_subtrees_is_fetched_without_them(node
     (part,) = [each.headers["range"] for each in server.requests if "range" in each.headers]
     first, last = map(int, part.removeprefix("bytes=").split("-"))
     assert last - first < 3_000_000
-
-
-async def test_an_open_file_where_nobody_knows_ranges(node):
-    cid = pin(node, DATA, UNIXFS_V1_2025)
-
-    def whole(kind, request, reply):
-        if kind == "plain":
-            return replace(reply, status=200, body=DATA, headers={})
-        return reply
-
-    async with opened(gateway(node, whole), cid) as (file, _):
-        file.seek(2_000_000)
-        assert await file.read(10) == DATA[2_000_000:2_000_010]
-
-
-async def test_a_failed_read_of_an_open_file_has_not_moved_on(node):
-    data = os.urandom(10_000_000)
-    cid = pin(node, data, UNIXFS_V1_2025)
-    broken = []
-
-    def unwell(kind, request, reply):
-        late = "bytes=8388608-" in request.headers.get("range", "")
-        return replace(reply, status=404) if broken and late else reply
-
-    async with opened(gateway(node, unwell, refuse={"car"}), cid) as (file, _):
-        broken.append(True)
-        with pytest.raises(NotFoundError):
-            await file.read()
-        assert file.tell() == 0
-        broken.clear()
-        assert await file.read() == data

@@ -16,7 +16,7 @@ import pytest
 
 from holdfast import AsyncClient
 from holdfast.content.profiles import KUBO_LEGACY_CIDV1
-from holdfast.errors import NetworkError, NotAFileError, ProviderError, VerificationError
+from holdfast.errors import NetworkError, NotAFileError, ProviderError
 from holdfast.protocol import host_privacy
 from holdfast.testing import Scripted, ScriptedServer
 from tests import tls
@@ -78,23 +78,6 @@ async def test_a_redirect_of_the_api_is_an_error_after_one_request(
     assert other_server.connections == 0
 
 
-@pytest.mark.parametrize("location", ["/elsewhere", "file:///etc/passwd", "http://[", ""])
-async def test_wherever_the_api_redirects_to_it_is_not_followed(server, client, location):
-    server.reply(**redirect(location, 307))
-    with pytest.raises(ProviderError, match=r"^HTTP error 307$"):
-        await client.store(1)
-    assert len(server.requests) == 1
-
-
-async def test_a_location_in_the_reply_to_an_upload_is_left_alone(server, other_server, client):
-    # Where a resumable upload would go on: nothing is sent there, least of all the token.
-    location = {"Location": f"{other_server.url}/files/1"}
-    server.reply(201, {"IpfsHash": HELLO_CID}, headers=location)
-    assert (await client.upload(b"hello")).cid == HELLO_CID
-    assert len(server.requests) == 1
-    assert other_server.connections == 0
-
-
 # Gateways.
 
 
@@ -122,13 +105,6 @@ async def test_a_redirect_on_the_same_origin_keeps_the_gateways_token(server, cl
         assert TOKEN.encode() not in request.raw
 
 
-async def test_wrong_bytes_behind_a_redirect_are_wrong(server, other_server, client, tmp_path):
-    server.reply(**redirect(f"{other_server.url}/elsewhere"))
-    other_server.reply(200, b"hellO")
-    await failed_download(client, tmp_path, VerificationError)
-    assert len(server.requests) == len(other_server.requests) == 1
-
-
 async def test_a_failure_behind_a_redirect_starts_anew_at_the_gateway(server, other_server, client):
     for _ in range(2):
         server.reply(**redirect(f"{other_server.url}/elsewhere"))
@@ -150,20 +126,6 @@ async def test_a_redirect_from_https_to_http_is_not_followed(other_server, tmp_p
         assert error.status == 302
         assert len(secure.requests) == 1
     assert other_server.connections == 0
-
-
-async def test_a_loop_of_two_gateways_ends_after_ten_redirects(
-    server, other_server, client, tmp_path
-):
-    for _ in range(20):
-        server.reply(**redirect(f"{other_server.url}/b"))
-        other_server.reply(**redirect(f"{server.url}/a"))
-    error = await failed_download(client, tmp_path)
-    assert "redirects more than 10 times" in str(error)
-    # Nor does it help to go round again.
-    assert (len(server.requests), len(other_server.requests)) == (6, 5)
-    for request in other_server.requests:
-        assert GATEWAY_TOKEN.encode() not in request.raw
 
 
 def hops(count):
@@ -248,31 +210,6 @@ async def test_a_redirect_from_the_world_into_a_private_network_is_not_followed(
     assert [request.target for request in server.requests] == [f"{WORLD}/ipfs/{HELLO_CID}"]
 
 
-async def test_a_private_gateway_may_redirect_to_its_neighbour(server, other_server, client):
-    server.reply(**redirect(other_server.url.replace("127.0.0.1", "localhost")))
-    other_server.reply(200, b"hello")
-    assert (await client.download(HELLO_CID)).read() == b"hello"
-
-
-@pytest.mark.parametrize("host", ["169.254.169.254", "[fe80::1]", "0xa9fea9fe"])
-async def test_a_redirect_to_the_metadata_service_is_not_followed_from_anywhere(
-    server, client, host
-):
-    server.reply(**redirect(f"http://{host}/latest/meta-data"))
-    with pytest.raises(ProviderError, match="into a private network"):
-        await client.download(HELLO_CID)
-    assert len(server.requests) == 1
-
-
-async def test_a_gateway_that_redirects_badly_leaves_the_next_one_its_turn(server, tmp_path):
-    server.reply(**redirect("http://169.254.169.254/latest"))
-    server.reply(200, b"hello")
-    gateways = (f"{WORLD}/ipfs", "http://other.example/ipfs")
-    async with await world_client(server, tmp_path, gateway_url=gateways) as client:
-        assert (await client.download(HELLO_CID)).read() == b"hello"
-    assert server.requests[1].target == f"http://other.example/ipfs/{HELLO_CID}"
-
-
 # Subdomain gateways.
 
 CONTENT = hashlib.shake_128(b"content").digest(600_000)
@@ -280,13 +217,10 @@ TREE, BLOCKS = Blocks.of_file(CONTENT, KUBO_LEGACY_CIDV1)
 
 
 def plain(request):
-    """The content, or the part of it that was asked for."""
-    if "range" not in request.headers:
-        return Scripted(body=CONTENT)
-    first, _, last = request.headers["range"].removeprefix("bytes=").partition("-")
-    stop = int(last) + 1 if last else len(CONTENT)
-    span = f"bytes {first}-{stop - 1}/{len(CONTENT)}"
-    return Scripted(status=206, body=CONTENT[int(first) : stop], headers={"Content-Range": span})
+    """The part of the content that was asked for."""
+    first, last = map(int, request.headers["range"].removeprefix("bytes=").split("-"))
+    headers = {"Content-Range": f"bytes {first}-{last}/{len(CONTENT)}"}
+    return Scripted(status=206, body=CONTENT[first : last + 1], headers=headers)
 
 
 def subdomains(request):
@@ -302,31 +236,23 @@ def subdomains(request):
 
 async def test_a_redirect_from_a_path_to_a_subdomain_works(tmp_path):
     with ScriptedServer(subdomains) as proxy:
-        async with await world_client(proxy, tmp_path) as client:
-            await client.download(str(TREE), to=tmp_path / "copy")
-        assert (tmp_path / "copy").read_bytes() == CONTENT
-        there = f"http://{TREE}.ipfs.gateway.example/"
-        assert [request.target for request in proxy.requests] == [
-            f"{WORLD}/ipfs/{TREE}",
-            there,
-            f"{WORLD}/ipfs/{TREE}?format=raw",
-            f"{there}?format=raw",
-        ]
-        tokens = [request.headers.get("x-pinata-gateway-token") for request in proxy.requests]
-        assert tokens == [GATEWAY_TOKEN, None] * 2
-
-
-async def test_a_part_of_a_file_is_asked_for_behind_the_redirect_too(tmp_path):
-    with ScriptedServer(subdomains) as proxy:
         async with (
             await world_client(proxy, tmp_path) as client,
             await client.open(str(TREE)) as file,
         ):
             file.seek(-1000, 2)
             assert await file.read() == CONTENT[-1000:]
-        parts = [each for each in proxy.requests if "range" in each.headers]
-        assert len(parts) == 2  # here and there
-        assert parts[0].headers["range"] == parts[1].headers["range"]
+    target = f"http://{TREE}.ipfs.gateway.example/"
+    asked = [(request.target, request.headers.get("range")) for request in proxy.requests]
+    part = "bytes=524288-599999"
+    assert asked == [
+        (f"{WORLD}/ipfs/{TREE}?format=raw", None),
+        (f"{target}?format=raw", None),
+        (f"{WORLD}/ipfs/{TREE}", part),
+        (target, part),
+    ]
+    tokens = [request.headers.get("x-pinata-gateway-token") for request in proxy.requests]
+    assert tokens == [GATEWAY_TOKEN, None] * 2
 
 
 async def test_a_redirect_to_the_same_path_with_a_slash_is_a_directory(server, client, tmp_path):
@@ -340,6 +266,11 @@ async def test_a_redirect_to_the_same_path_with_a_slash_is_a_directory(server, c
 
 PUBLIC, INSIDE = "127.0.0.2", "127.0.0.1"
 WORDS = "redirects into a private network; it was not followed"
+METADATA = {
+    "metadata.example": [["169.254.169.254"]],
+    "oracle.example": [["192.0.0.192"]],
+    "mapped.example": [["::ffff:169.254.169.254"]],
+}
 
 
 class Names:
@@ -353,10 +284,10 @@ class Names:
         if host not in self.answers:
             return self._system(host, *args, **kwargs)
         answers = self.answers[host]
-        found = answers.pop(0) if len(answers) > 1 else answers[0]
-        if not found:
+        addresses = answers.pop(0) if len(answers) > 1 else answers[0]
+        if not addresses:
             raise socket.gaierror(socket.EAI_AGAIN, "not now")
-        return [each for address in found for each in self._system(address, *args, **kwargs)]
+        return [row for address in addresses for row in self._system(address, *args, **kwargs)]
 
 
 @pytest.fixture
@@ -479,13 +410,15 @@ async def test_a_private_gateway_may_redirect_to_a_private_name(names, server, o
         assert (await client.download(HELLO_CID)).read() == b"hello"
 
 
-@pytest.mark.parametrize("address", ["169.254.169.254", "192.0.0.192", "::ffff:169.254.169.254"])
-async def test_a_name_of_the_metadata_service_is_not_followed_from_anywhere(names, server, address):
-    names.answers["metadata.example"] = [[address]]
-    server.reply(302, headers={"Location": "http://metadata.example/latest/meta-data"})
-    async with await AsyncClient.init(config_for(server)) as client:
-        with pytest.raises(ProviderError, match=WORDS):
-            await client.download(HELLO_CID)
+@pytest.mark.parametrize("host", ["169.254.169.254", "[fe80::1]", "0xa9fea9fe", *METADATA])
+async def test_a_redirect_to_the_metadata_service_is_not_followed_from_anywhere(
+    names, server, client, host
+):
+    names.answers |= METADATA
+    server.reply(**redirect(f"http://{host}/latest/meta-data"))
+    with pytest.raises(ProviderError, match=WORDS):
+        await client.download(HELLO_CID)
+    assert len(server.requests) == 1
 
 
 async def test_behind_a_proxy_a_name_is_the_proxys_to_resolve(names, server):

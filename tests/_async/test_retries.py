@@ -52,7 +52,7 @@ def later(seconds, status=429):
 
 async def client_for(server, *more, **changes):
     """A client of these servers' gateways and the first one's pinning API."""
-    urls = [f"{each.url}/ipfs" for each in (server, *more)]
+    urls = [f"{gateway.url}/ipfs" for gateway in (server, *more)]
     fields = {
         "gateway_url": urls,
         "gateway_token": GATEWAY_TOKEN,
@@ -105,19 +105,7 @@ async def test_a_status_that_may_pass_is_tried_four_times(server, call, good):
     error = await error_of(call, server)
     assert (type(error), str(error), error.status) == (ProviderError, "HTTP error 503", 503)
     assert len(server.requests) == 4
-    assert len({(each.target, each.body) for each in server.requests}) == 1
-
-
-@each_call
-async def test_a_status_that_passes_is_got_over(server, call, good):
-    for status in (408, 500, 429):
-        server.reply(status)
-    server.reply(200, good)
-    events = []
-    async with await client_for(server, on_event=events.append) as client:
-        assert await call(client)
-    assert [each.status for each in events if each.kind == "retry"] == [408, 500, 429]
-    assert len(server.requests) == 4
+    assert len({(request.target, request.body) for request in server.requests}) == 1
 
 
 @a_write_and_a_read
@@ -173,24 +161,13 @@ async def test_a_wait_that_is_too_long_is_the_error_at_once(server, call, good):
 
 
 @a_write_and_a_read
-async def test_a_wait_that_was_asked_for_does_not_count_against_the_total(server, call, good):
+async def test_a_wait_that_was_asked_for_is_no_part_of_the_total(server, call, good):
     server.reply(**later(1))
-    server.reply(200, good)
-    events = []
-    changes = {"timeouts": {"total": 0.9}, "on_event": events.append}
-    async with await client_for(server, **changes) as client:
-        assert await call(client)
-    assert waits_among(events) == [1]
-    assert len(server.requests) == 2
-
-
-async def test_the_rest_of_the_total_still_holds_after_it(server):
-    server.reply(**later(1))
-    server.reply(200, pinned(CID), delay=30)
+    server.reply(200, good, delay=30)
     start = time.monotonic()
     async with await client_for(server, timeouts={"total": 0.9}) as client:
         with pytest.raises(TimeoutError):
-            await client.store(1)
+            await call(client)
     assert 1.8 < time.monotonic() - start < 15
     assert len(server.requests) == 2
 
@@ -258,7 +235,8 @@ async def test_the_pages_of_a_list_share_the_budget(server):
     async with await client_for(server, retries={**QUICK, "max_retry_after": 1}) as client:
         with pytest.raises(RateLimitError):
             await client.pins()
-    offsets = [parse_qs(urlsplit(each.target).query)["pageOffset"] for each in server.requests]
+    queries = [urlsplit(request.target).query for request in server.requests]
+    offsets = [parse_qs(query)["pageOffset"] for query in queries]
     assert offsets == [["0"], ["0"], ["999"]]  # pages overlap by one pin
 
 
@@ -281,19 +259,6 @@ async def test_the_steps_of_open_share_the_budget():
 
 
 # Several gateways
-
-
-async def test_the_next_gateway_is_asked_first(server, other_server):
-    for _ in range(2):
-        server.reply(**later(60))
-        other_server.reply(200, TEXT)
-    start = time.monotonic()
-    async with await client_for(server, other_server) as client:
-        assert await client.retrieve(CID) == [1, 2, 3]
-        assert (await client.download(CID)).read() == TEXT
-    assert time.monotonic() - start < 20
-    # The second call asks the one that is overloaded last.
-    assert [len(server.requests), len(other_server.requests)] == [1, 2]
 
 
 async def test_a_gateway_that_asks_for_a_wait_holds_up_no_other(server, other_server):
@@ -352,16 +317,3 @@ async def test_too_long_a_wait_at_every_gateway_is_an_error_at_once(server, othe
     assert caught.value.retry_after == 121
     assert any("HTTP error 503" in note for note in caught.value.__notes__)
     assert [len(server.requests), len(other_server.requests)] == [1, 1]
-
-
-async def test_the_rate_limit_is_not_changed_by_it(server):
-    """The turns of 600 requests a minute come after the wait that was asked for, not within it."""
-    server.reply(**later(1))
-    for _ in range(3):
-        server.reply(200, pinned(CID))
-    start = time.monotonic()
-    async with await client_for(server, rate_limit=600, timeouts={"total": 0.9}) as client:
-        for _ in range(3):
-            await client.store(1)
-    assert time.monotonic() - start >= 1.2
-    assert len(server.requests) == 4

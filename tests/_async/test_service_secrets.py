@@ -5,13 +5,13 @@ import pickle
 
 import pytest
 
-from holdfast import AsyncClient
+from holdfast import AsyncClient, ClientConfig
 from holdfast.errors import ClientError, ProviderError
 from holdfast.testing import ScriptedServer
 from tests.pinata import LINK_QUERY, file_row, files, uploaded, v3_config
 from tests.psa import CALLS, psa_config, results, row
-from tests.support import GATEWAY_TOKEN, HELLO_CID, TOKEN, closed_port_url
-from tests.witness import assert_clean, assert_no_secret_in
+from tests.support import GATEWAY_TOKEN, HELLO_CID, TOKEN, closed_port_url, config_for
+from tests.witness import PASSWORD, assert_clean, assert_no_secret_in
 
 SIGNATURE = "c0ffee0123456789abcdef"
 V3_CALLS = {
@@ -35,6 +35,8 @@ REPLIES = {
 
 
 def config_of(service, server, call="", **changes):
+    if service == "pinning":
+        return config_for(server, **changes)
     if service == "psa":
         return psa_config(server, **changes)
     network = "public" if call in {"pin", "signed_upload_url"} else "private"
@@ -43,7 +45,7 @@ def config_of(service, server, call="", **changes):
 
 @pytest.mark.parametrize(
     ("service", "call", "name"),
-    [(*each, "echo") for each in SERVICE_CALLS]
+    [(service, call, "echo") for service, call in SERVICE_CALLS]
     + [(service, "pin", name) for service in ("pinata", "psa") for name in REPLIES],
 )
 async def test_no_error_or_log_shows_the_token(server, caplog, service, call, name):
@@ -63,7 +65,7 @@ async def test_no_error_or_log_shows_the_token(server, caplog, service, call, na
 
 @pytest.mark.parametrize(
     ("service", "call", "status"),
-    [(*each, 307) for each in SERVICE_CALLS]
+    [(service, call, 307) for service, call in SERVICE_CALLS]
     + [(service, "pin", code) for service in ("pinata", "psa") for code in (301, 302, 303, 308)],
 )
 async def test_no_redirect_of_the_api_is_followed(server, other_server, service, call, status):
@@ -75,26 +77,19 @@ async def test_no_redirect_of_the_api_is_followed(server, other_server, service,
     assert other_server.requests == []
 
 
-@pytest.mark.parametrize("service", ["pinata", "psa"])
-async def test_no_repr_or_pickle_shows_the_token(server, service):
-    async with AsyncClient.init(config_of(service, server)) as client:
-        for each in (client, client.config, client.provider, client.provider._api):
-            assert_clean(repr(each) + str(each))
-        for each in (client, client.config, client.provider._api):
-            with pytest.raises(TypeError):
-                pickle.dumps(each)
-
-
-async def test_the_gateway_gets_no_token_of_the_service(server, other_server):
-    config = psa_config(server, gateway_url=other_server.url, gateway_token=GATEWAY_TOKEN)
-    server.reply(200, results())
-    other_server.reply(200, b"hello")
+@pytest.mark.parametrize("service", ["pinning", "pinata", "psa"])
+async def test_no_repr_or_pickle_shows_a_secret(server, service):
+    proxy = f"http://user:{PASSWORD}@127.0.0.1:1"
+    config = config_of(service, server, gateway_token=GATEWAY_TOKEN, proxy=proxy)
     async with AsyncClient.init(config) as client:
-        await client.pins()
-        assert (await client.download(HELLO_CID)).read() == b"hello"
-    assert TOKEN.encode() not in other_server.requests[0].raw
-    assert other_server.requests[0].headers["x-pinata-gateway-token"] == GATEWAY_TOKEN
-    assert GATEWAY_TOKEN.encode() not in server.requests[0].raw
+        shared = (client, client.config, client.config.proxy, client.provider._api)
+        request = next(client.provider._api.check_credentials())
+        gateways = getattr(client.provider.reader, "_gateways", None)
+        for value in (*shared, client.provider, gateways, request):
+            assert_clean(repr(value) + str(value))
+        for value in (*shared, client.config.provider_token, ClientConfig(proxy=proxy)):
+            with pytest.raises(TypeError):
+                pickle.dumps(value)
 
 
 @pytest.fixture
@@ -121,8 +116,8 @@ async def test_each_address_gets_the_key_for_its_own_calls(server, uploads, othe
         await client.signed_upload_url(expires=5)
         await client.revoke(HELLO_CID)
         await client.download(HELLO_CID)
-    assert [each.target for each in uploads.requests] == ["/v3/files", "/v3/files/sign"]
-    assert [each.method for each in server.requests] == ["GET", "DELETE"]
+    assert [request.target for request in uploads.requests] == ["/v3/files", "/v3/files/sign"]
+    assert [request.method for request in server.requests] == ["GET", "DELETE"]
     for request in (*server.requests, *uploads.requests):
         assert request.headers["authorization"] == f"Bearer {TOKEN}"
         assert GATEWAY_TOKEN.encode() not in request.raw

@@ -15,7 +15,6 @@ from holdfast import Client
 from holdfast.errors import (
     AuthenticationError,
     ClientError,
-    InvalidCIDError,
     NetworkError,
     PermissionDeniedError,
     ProviderError,
@@ -99,20 +98,6 @@ def test_a_circular_value_is_a_serialization_error(server, client):
     assert server.requests == []
 
 
-def test_text_that_is_no_unicode_is_a_serialization_error_of_send(server, client):
-    with pytest.raises(SerializationError):
-        client.send("alice", "\ud800")
-    assert server.requests == []
-
-
-@pytest.mark.parametrize("given", ["", "   ", "https://ipfs.io/ipfs/", "/ipfs//?x"])
-def test_revoke_of_an_empty_cid_is_invalid_cid(server, client, given):
-    with pytest.raises(InvalidCIDError) as caught:
-        client.revoke(given)
-    assert str(caught.value) == "Invalid CID"
-    assert server.requests == []
-
-
 def test_a_huge_error_page_is_cut(server, client):
     server.reply(500, b"x" * 5_000_000, headers=TEXT)
     assert str(failure_of(client, "store")) == "x" * 500
@@ -178,13 +163,6 @@ def test_words_of_a_peer_cannot_forge_a_line_of_a_log(server, caplog, provider, 
     if isinstance(error, ProviderError) and error.details is not None:
         assert error.details == SHOWN
         assert error.request_id.startswith("7")
-
-
-@pytest.mark.parametrize("provider", ["pinning", "psa"])
-def test_the_details_are_the_message_without_control_characters(server, caplog, provider):
-    server.reply(400, FAILED)
-    error, _ = shown_of(server, provider, caplog)
-    assert (str(error), error.details) == (SHOWN, SHOWN)
 
 
 def test_the_reason_of_a_failed_pin_cannot_forge_a_line_of_a_log(server, caplog):

@@ -7,7 +7,6 @@ import os
 import pytest
 
 from holdfast.content.budgets import SMALL_BLOCK
-from holdfast.content.cid import CID, IDENTITY, RAW
 from holdfast.errors import (
     NetworkError,
     NotFoundError,
@@ -113,14 +112,3 @@ def test_the_limits_hold_for_a_small_block():
         with pytest.raises(SerializationError, match="max_json_bytes"):
             client.with_options(max_unverified_bytes=1 << 20).retrieve(CID_OF_DATA)
         assert kinds(server)[2:] == ["plain"]
-
-
-def test_a_block_in_its_own_cid_is_compared_with_it(server, client):
-    cid = str(CID(1, RAW, IDENTITY, b"hello"))
-    for body in (b"hello", b"jello", b"hello, world"):
-        server.reply(200, body)
-    assert (client.download(cid)).read() == b"hello"
-    for _ in range(2):
-        with pytest.raises(VerificationError, match="are not what this CID names"):
-            client.download(cid)
-    assert kinds(server) == ["plain"] * 3

@@ -103,17 +103,6 @@ def test_small_pieces_out_of_single_blocks_are_written_together(profile, written
     assert len(written) < 300
 
 
-def test_a_part_of_such_a_file_is_read_with_few_requests():
-    gateway = Gateway(PROFILES["kubo-legacy-cidv1"])
-    with ScriptedServer(gateway) as server:
-        with (
-            Client.init(config_for(server)) as client,
-            client.open(str(gateway.root)) as file,
-        ):
-            file.seek(2500)
-            assert file.read(100) == CONTENT[2500:2600]
-
-
 def test_a_wrong_body_makes_nobody_fetch_more_than_a_few_blocks():
     gateway = Gateway(PROFILES["kubo-legacy-cidv1"])
 
@@ -126,24 +115,6 @@ def test_a_wrong_body_makes_nobody_fetch_more_than_a_few_blocks():
             with pytest.raises(Exception, match="not what this CID names"):
                 client.download(str(gateway.root))
     assert gateway.asked <= 2 + 2 * AT_ONCE
-
-
-def test_a_block_that_was_fetched_early_and_failed_is_asked_for_again():
-    gateway = Gateway(PROFILES["kubo-legacy-cidv1"])
-    failed = set()
-
-    def unwell(request):
-        if "format=raw" in request.target and gateway.asked > 3 and request.target not in failed:
-            failed.add(request.target)
-            gateway.asked += 1
-            return Scripted(status=500)
-        return gateway(request)
-
-    with ScriptedServer(unwell) as server:
-        config = config_for(server, retries={"attempts": 8, "base": 0.01, "cap": 0.02})
-        with Client.init(config) as client:
-            assert (client.download(str(gateway.root))).read() == CONTENT
-    assert failed
 
 
 @pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES)

@@ -1,6 +1,9 @@
 # WARNING: this file is generated from tests/_async/test_transport.py
 # by scripts/generate_sync.py. Change the original instead.
+"""What both transports do: TLS, proxies, and the connections after replies of any kind."""
+
 import base64
+import gc
 import socket
 import threading
 import time
@@ -8,13 +11,19 @@ import time
 import pytest
 
 from holdfast import Client
-from holdfast.errors import ConfigError, NetworkError, RequestTimeoutError
+from holdfast._sync.runtime import sleep
+from holdfast.calls import Call
+from holdfast.config.secret import Secret
+from holdfast.errors import ConfigError, NetworkError, ProviderError, RequestTimeoutError
+from holdfast.protocol.http import Request
 from holdfast.testing import ScriptedServer
 from tests import tls
-from tests._sync.parallel import in_parallel
+from tests.attackers import Attacker
 from tests.forwarders import Tunnel
 from tests.support import HELLO_CID, TOKEN, closed_port_url, config_for, pinned, raw_cid
 from tests.witness import assert_no_secret_in
+
+pytestmark = pytest.mark.timeout(120)
 
 
 @pytest.fixture
@@ -47,15 +56,11 @@ def failure_with(server, **changes):
     return caught.value
 
 
-def test_a_ca_of_ones_own_is_trusted(secure_server):
+def test_a_ca_of_ones_own_is_trusted_and_the_scheme_may_be_in_capitals(secure_server):
     secure_server.reply(200, pinned())
-    record = store_with(secure_server, ssl_context=tls.trusting())
+    url = secure_server.url.replace("https", "HTTPS")
+    record = store_with(secure_server, pin_api_url=url, ssl_context=tls.trusting())
     assert record.cid == HELLO_CID
-
-
-def test_plain_http_at_a_tls_port_is_a_network_error(server):
-    url = server.url.replace("http:", "https:")
-    failure_with(server, pin_api_url=url, timeouts={"connect": 0.5, "read": 0.5})
 
 
 @pytest.mark.parametrize("context", [None, tls.serving], ids=["plain", "TLS"])
@@ -89,25 +94,12 @@ def test_what_follows_a_body_is_not_the_reply_to_the_next_request(context):
         connection.close()
 
 
-def test_an_idle_connection_that_the_server_closed_is_replaced(server, client):
-    server.reply(200, pinned(), headers={"Connection": "close"}, framed=True)
-    client.store(1)
-    server.reply(200, pinned())
-    client.store(1)
-    assert len(server.requests) == 2
-
-
-def test_a_proxy_carries_plain_requests(server, other_server):
-    other_server.reply(200, pinned())
-    store_with(server, proxy=other_server.url)
-    assert server.requests == []
-    assert other_server.requests[0].target == f"{server.url}/pinning/pinJSONToIPFS"
-
-
-def test_a_proxy_gets_its_password_and_the_peer_does_not(server, other_server):
+def test_a_proxy_carries_plain_requests_and_gets_its_password(server, other_server):
     proxy = other_server.url.replace("http://", "http://user:p%40ss@")
     other_server.reply(200, pinned())
     store_with(server, proxy=proxy)
+    assert server.requests == []
+    assert other_server.requests[0].target == f"{server.url}/pinning/pinJSONToIPFS"
     expected = "Basic " + base64.b64encode(b"user:p@ss").decode()
     assert other_server.requests[0].headers["proxy-authorization"] == expected
 
@@ -144,19 +136,6 @@ def test_the_environment_names_the_proxy_only_when_it_is_trusted(server, other_s
     assert len(server.requests) == 1
 
 
-def test_connections_are_shared_by_all_tasks(server):
-    for _ in range(20):
-        server.reply(200, pinned(), delay=0.05)
-    with Client.init(config_for(server)) as client:
-        records = in_parallel(lambda: client.store(1) for _ in range(20))
-        assert [record.cid for record in records] == [HELLO_CID] * 20
-        before = server.connections
-        for _ in range(20):
-            server.reply(200, pinned())
-            client.store(1)
-        assert server.connections == before
-
-
 def test_a_proxy_that_says_nothing_ends_by_the_connect_timeout(server):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         config = config_for(
@@ -190,15 +169,141 @@ def test_a_proxy_without_a_scheme_is_taken_for_http(server, other_server, monkey
     assert len(other_server.requests) == 1
 
 
-def test_the_scheme_may_be_in_capitals(secure_server):
-    secure_server.reply(200, pinned())
-    url = secure_server.url.replace("https", "HTTPS")
-    store_with(secure_server, pin_api_url=url, ssl_context=tls.trusting())
-
-
 def test_an_upload_that_stalls_says_so(server):
     server.reply(200, pinned(), early=True, delay=5)
     config = config_for(server, timeouts={"write": 0.3, "read": 0.3})
     with Client.init(config) as client:
         with pytest.raises(RequestTimeoutError, match="took no more of the upload"):
             client.upload(b"x" * 30_000_000)
+
+
+# Replies that are parsed on connections of the HTTP library, and the connections after them
+
+TEXT = b"[1,2,3]"
+CID = raw_cid(TEXT)
+GOOD = b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n" + TEXT
+OTHER = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nEVIL"
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+HASTY = {"connect": 2, "read": 1, "write": 0.3, "total": 4}
+# More than the buffers of a connection take from a client whose peer does not read.
+LARGE = "x" * 8_000_000
+
+
+def retrieved(*pieces, times=1, pause=0.0, **changes):
+    """What a gateway that sends `pieces` gives for each of `times` calls."""
+
+    def reply():
+        for piece in pieces:
+            yield piece
+            time.sleep(0.05)
+
+    with Attacker(reply) as server:
+        config = config_for(server, timeouts=HASTY, **changes)
+        with Client.init(config) as client:
+            values = []
+            for _ in range(times):
+                values.append(client.retrieve(CID))
+                sleep(pause)  # a blocked loop would not see what comes
+        return values
+
+
+class DeafServer:
+    """Takes a little of each request, sends `reply`, and keeps the connection open."""
+
+    def __init__(self, reply=b""):
+        self._reply = reply
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self.connections = []
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+
+    def _serve(self):
+        while True:
+            try:
+                caller, _ = self._listener.accept()
+            except OSError:  # the end of the listener
+                return
+            self.connections.append(caller)
+            caller.recv(100)
+            caller.sendall(self._reply)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._thread.join(10)
+        for connection in self.connections:
+            connection.close()
+
+
+def test_a_head_with_two_lengths_that_differ_is_not_http():
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\nContent-Length: 8\r\n\r\n"
+    with pytest.raises(NetworkError, match="sent something that is not HTTP"):
+        retrieved(head + TEXT + b" ")
+
+
+def test_the_length_in_an_informational_reply_is_not_that_of_the_body():
+    early = b"HTTP/1.1 103 Early Hints\r\nContent-Length: 4\r\n\r\n"
+    pieces = (early + CHUNKED, b"3\r\n[1,\r\n", b"4\r\n2,3]\r\n0\r\n\r\n")
+    assert retrieved(*pieces, times=2) == [[1, 2, 3]] * 2
+
+
+@pytest.mark.parametrize("unasked", [OTHER, OTHER[:-4]], ids=["whole", "half"])
+def test_a_reply_that_nobody_asked_for_is_not_the_reply_to_the_next_request(unasked):
+    assert retrieved(GOOD, unasked, times=3, pause=0.2) == [[1, 2, 3]] * 3
+
+
+def test_a_peer_that_takes_no_more_of_a_request_ends_it_with_the_error_for_that():
+    with DeafServer() as server:
+        with Client.init(config_for(server, timeouts=HASTY)) as client:
+            with pytest.raises(RequestTimeoutError, match="took no more of the upload") as caught:
+                client.store(LARGE)
+        assert caught.value.sent is False
+
+
+def test_a_connection_on_which_half_a_request_was_sent_is_not_used_again():
+    refusal = b"HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno"
+    with DeafServer(refusal) as server:
+        with Client.init(config_for(server, timeouts=HASTY)) as client:
+            with pytest.raises(ProviderError, match="413"):
+                client.store(LARGE)
+            with pytest.raises(ProviderError, match="413"):
+                client.test_connection()
+        assert len(server.connections) == 2
+
+
+def test_as_many_fields_are_taken_in_one_piece_as_in_two():
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\n" + b"X: y\r\n" * 99 + b"\r\n"
+    outcomes = []
+    for pieces in ((head + TEXT,), (head[:100], head[100:] + TEXT)):
+        try:
+            outcomes.append(retrieved(*pieces))
+        except NetworkError:  # http.client takes 99 fields, aiohttp more
+            outcomes.append("refused")
+    assert outcomes[0] == outcomes[1]
+
+
+def test_tokens_that_were_used_once_are_not_kept_for_ever(server):
+    with Client.init(config_for(server)) as client:
+        for number in range(60):
+            server.reply(200, {"message": "Congratulations!"})
+            client.with_options(provider_token=f"another-token-{number}").test_connection()
+        gc.collect()
+        secrets = [value for value in gc.get_objects() if isinstance(value, Secret)]
+    assert sum(secret.reveal().startswith("another-token") for secret in secrets) <= 40
+
+
+@pytest.mark.parametrize("options", [{}, {"chunked": True}])
+def test_the_reply_to_head_has_no_body_whatever_its_head_says(server, options):
+    server.reply(200, b"hello", headers={"X-Sent": "yes"}, **options)
+    server.reply(200, b"hello")
+    with Client.init(config_for(server, timeouts=HASTY)) as client:
+        call = Call("upload")
+        session = client.provider._session
+        head = session.fetch(Request("HEAD", f"{server.url}/a"), call)
+        assert (head.status, head.headers["x-sent"], head.body) == (200, "yes", b"")
+        body = session.fetch(Request("GET", f"{server.url}/a"), call)
+        assert body.body == b"hello"
