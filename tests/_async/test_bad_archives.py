@@ -7,7 +7,8 @@ import hashlib
 import time
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from itertools import count
+from functools import partial
+from itertools import chain, count, repeat
 
 import pytest
 
@@ -151,15 +152,10 @@ async def test_a_symbolic_link_at_the_target_is_replaced_and_not_followed(server
 async def client_of(archive, **options):
     """A client of a gateway that sends the pieces of an archive, and refuses everything else."""
 
-    def refused():
-        yield b"HTTP/1.1 406 No\r\nContent-Length: 0\r\n\r\n"
-
-    def streamed():
-        yield f"HTTP/1.1 200 OK\r\nContent-Type: {CAR_TYPE}\r\n\r\n".encode()
-        yield from archive
-
-    replies = [refused, streamed]
-    with Attacker(lambda: (replies.pop(0) if replies else refused)()) as attacker:
+    refused = [b"HTTP/1.1 406 No\r\nContent-Length: 0\r\n\r\n"]
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: {CAR_TYPE}\r\n\r\n".encode()
+    replies = chain([refused, chain([head], archive)], repeat(refused))
+    with Attacker(partial(next, replies)) as attacker:
         async with await AsyncClient.init(config_for(attacker, **options)) as client:
             yield client, attacker
 

@@ -50,7 +50,7 @@ def test_a_file_that_is_too_large_is_refused_by_its_root(tmp_path, make, asked, 
     for max_bytes in (1 << 40, None):  # more than the caller takes, or more than any disk has
         gateways = ScriptedServer(make(dag)), ScriptedServer(make(dag))
         with client_of(*gateways) as (client, server, other):
-            with pytest.raises((TooLargeError, OSError), match="max_bytes|are free") as caught:
+            with pytest.raises((TooLargeError, OSError), match=r"max_bytes|are free") as caught:
                 client.download(root, to=to, max_bytes=max_bytes)
         if max_bytes:
             assert (caught.value.limit, caught.value.size) == (1 << 40, 400_000_000 * MIB)
