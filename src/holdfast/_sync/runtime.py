@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final, Generic, ParamSpec, Self, TypeVar, cast
+from typing import Any, Final, ParamSpec, Self, TypeAlias, TypeVar
 
 from holdfast.disk.background import Background
 from holdfast.forks import ForkAware
@@ -112,6 +112,11 @@ class Racer:
                 with suppress(OSError):  # it may be closed already
                     connection.shutdown(socket.SHUT_RDWR)
 
+    @property
+    def has_lost(self) -> bool:
+        """Whether the race is over for this runner."""
+        return self._lost.is_set()
+
 
 racer: contextvars.ContextVar[Racer | None] = contextvars.ContextVar("racer", default=None)
 
@@ -161,6 +166,7 @@ class _Threads(ForkAware):
 
 
 _threads: Final = _Threads()
+_Finished: TypeAlias = "queue.SimpleQueue[tuple[int, T | BaseException]]"
 
 
 def together(calls: Sequence[Callable[[], T]]) -> list[T | Exception]:
@@ -168,22 +174,13 @@ def together(calls: Sequence[Callable[[], T]]) -> list[T | Exception]:
     if len(calls) == 1:
         return [_outcome(calls[0])]
     outcomes: dict[int, T | BaseException] = {}
-    finished: queue.SimpleQueue[int] = queue.SimpleQueue()
+    finished: _Finished[T] = queue.SimpleQueue()
     me = racer.get() or Racer()
-
-    def run(place: int) -> None:
-        racer.set(me)
-        try:
-            outcomes[place] = _outcome(calls[place])
-        except BaseException as error:  # noqa: BLE001 - raised in the caller
-            outcomes[place] = error
-        finished.put(place)
-
     try:
-        for place in range(len(calls)):
-            _threads.run(partial(contextvars.copy_context().run, run, place))
+        for place, call in enumerate(calls):
+            _start(call, place, me, finished)
         for _ in calls:
-            finished.get()
+            place, outcomes[place] = finished.get()
     except BaseException:
         me.shut()  # interrupted: wake the threads that wait for a gateway
         raise
@@ -203,69 +200,39 @@ def _outcome(call: Callable[[], T]) -> T | Exception:
         return error
 
 
-class _Race(Generic[R, T]):
-    """Runners on threads of their own. The first result wins; later ones are discarded."""
+def _start(
+    call: Callable[[], T],
+    place: int,
+    me: Racer,
+    finished: "_Finished[T]",
+    on_late: Callable[[], None] = lambda: None,
+) -> None:
+    """Make `call` on a thread, and put its outcome into `finished`.
 
-    def __init__(
-        self, runners: Sequence[R], start: Callable[[R], T], discard: Callable[[T], object]
-    ) -> None:
-        self._runners = runners
-        self._start = start
-        self._discard = discard
-        self._racers: list[Racer] = []
-        self._finished: queue.SimpleQueue[tuple[int, T | None, BaseException | None]]
-        self._finished = queue.SimpleQueue()
-        self._lock = threading.Lock()
-        self._over = False
+    If `me` has lost the race by then, call `on_late`, too.
+    """
 
-    @property
-    def started(self) -> int:
-        return len(self._racers)
-
-    def start(self) -> None:
-        """Start the next runner, if there is one."""
-        if self.started < len(self._runners):
-            place, me = self.started, Racer()
-            self._racers.append(me)
-            run = contextvars.copy_context().run
-            args = (self._run, place, me)
-            threading.Thread(target=run, args=args, name="holdfast-race", daemon=True).start()
-
-    def _run(self, place: int, me: Racer) -> None:
+    def run() -> None:
         racer.set(me)
-        result: T | None = None
-        failure: BaseException | None = None
+        outcome: T | BaseException
         try:
-            result = self._start(self._runners[place])
-        except RaceLost:
-            return
+            outcome = call()
         except BaseException as error:  # noqa: BLE001 - raised in the caller
-            failure = error
-        with self._lock:
-            if not self._over:
-                self._finished.put((place, result, failure))
-                return
-        if result is not None:
-            self._discard(result)
+            outcome = error
+        finished.put((place, outcome))
+        if me.has_lost:
+            on_late()
 
-    def next(self, timeout: float | None) -> tuple[int, T | None, BaseException | None] | None:
-        """Return the next runner that ends, its result and its error; None after `timeout`."""
-        try:
-            return self._finished.get(timeout=timeout)
-        except queue.Empty:
-            return None
+    _threads.run(partial(contextvars.copy_context().run, run))
 
-    def end(self, winner: int | None) -> None:
-        """Shut the connections of all runners but the winner."""
-        with self._lock:
-            self._over = True
-        for place, each in enumerate(self._racers):
-            if place != winner:
-                each.shut()
-        while not self._finished.empty():
-            _, result, _ = self._finished.get()
-            if result is not None:
-                self._discard(result)
+
+def _discard_all(finished: "_Finished[T]", discard: Callable[[T], object]) -> None:
+    """Discard late results: called after each one, and once all have lost, so none is left."""
+    with suppress(queue.Empty):
+        while True:
+            _, outcome = finished.get_nowait()
+            if not isinstance(outcome, BaseException):
+                discard(outcome)
 
 
 def race(
@@ -278,21 +245,30 @@ def race(
     come too late.
     """
     failures: dict[R, Exception] = {}
-    winner: int | None = None
-    contest = _Race(runners, start, discard)
-    contest.start()
+    winner: Racer | None = None
+    racers: list[Racer] = []
+    finished: _Finished[T] = queue.SimpleQueue()
+    discard_late = partial(_discard_all, finished, discard)
     try:
         while len(failures) < len(runners):
-            finished = contest.next(delay if contest.started < len(runners) else None)
-            if finished is not None:
-                place, result, failure = finished
-                if failure is None:
-                    winner = place
-                    return (runners[place], cast("T", result)), failures
-                if not isinstance(failure, Exception):
-                    raise failure
-                failures[runners[place]] = failure
-            contest.start()
+            if len(racers) < len(runners):
+                me, place = Racer(), len(racers)
+                racers.append(me)
+                _start(partial(start, runners[place]), place, me, finished, discard_late)
+            try:
+                wait = delay if len(racers) < len(runners) else None
+                place, outcome = finished.get(timeout=wait)
+            except queue.Empty:
+                continue
+            if not isinstance(outcome, BaseException):
+                winner = racers[place]
+                return (runners[place], outcome), failures
+            if not isinstance(outcome, Exception):
+                raise outcome
+            failures[runners[place]] = outcome
         return None, failures
     finally:
-        contest.end(winner)
+        for runner_racer in racers:
+            if runner_racer is not winner:
+                runner_racer.shut()
+        discard_late()
