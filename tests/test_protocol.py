@@ -209,15 +209,15 @@ def test_not_pinned_is_a_not_found_error_whatever_its_status(status, headers, bo
 
 def test_a_peer_that_failed_is_asked_last_for_five_minutes():
     avoided = {}
-    peers = PeerSet(["a", "b", "c"], avoided, address=str)
+    peers = PeerSet(["a", "b", "c"], avoided)
     peers.avoid("a", now=1000.0)
     assert peers.in_order(now=1299.9) == ["b", "c", "a"]
-    assert PeerSet(["c", "a"], avoided, address=str).in_order(now=1299.9) == ["c", "a"]
+    assert PeerSet(["c", "a"], avoided).in_order(now=1299.9) == ["c", "a"]
     assert peers.in_order(now=1300.0) == ["a", "b", "c"]
 
 
 def test_of_the_peers_that_failed_the_last_comes_last():
-    peers = PeerSet(["hung", "flaky"], {}, address=str)
+    peers = PeerSet(["hung", "flaky"], {})
     peers.avoid("hung", now=0.0)
     peers.avoid("flaky", now=10.0)
     assert peers.in_order(now=20.0) == ["hung", "flaky"]
@@ -241,7 +241,7 @@ def test_of_the_peers_that_failed_the_last_comes_last():
     ],
 )
 def test_only_a_peer_that_does_not_work_is_avoided(error, is_avoided):
-    peers = PeerSet(["a", "b"], {}, address=str)
+    peers = PeerSet(["a", "b"], {})
     peers.note_failure("a", error, now=0.0)
     assert peers.in_order(now=1.0) == (["b", "a"] if is_avoided else ["a", "b"])
 

@@ -14,7 +14,7 @@ from holdfast.content.cid import CID, DAG_PB, RAW
 from holdfast.content.dag_pb import Link, encode
 from holdfast.content.hashes import IDENTITY
 from holdfast.content.profiles import UNIXFS_V1_2025
-from holdfast.content.proof import NoProof, Proof, block_proof
+from holdfast.content.proof import HashProof, NoProof, Proof
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs import data
 from holdfast.content.unixfs.archive import ArchiveProof
@@ -228,7 +228,7 @@ def test_every_proof_is_fed_in_the_same_way():
     archive = b"".join(blocks.archive(root))
     fed: list[tuple[Proof, bytes]] = [
         (NoProof(), content),
-        (block_proof(raw), content),
+        (HashProof(raw), content),
         (LayoutProof(root), content),
         (body_proof, content),
         (ArchiveProof(root), archive),

@@ -4,6 +4,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -346,14 +347,8 @@ class Client(Closes):
         self._check_open()
         arguments.check_message(recipient_id, message)
         built = ClientMessage(recipient_id=recipient_id, payload=message, timestamp=now_ms())
-        kept = self.store(built.to_dict())
-        return ClientRecord(
-            cid=kept.cid,
-            timestamp=kept.timestamp,
-            data=built,
-            size=kept.size,
-            duplicate=kept.duplicate,
-        )
+        record: ClientRecord[Any] = self.store(built.to_dict())
+        return replace(record, data=built)
 
     def receive(self, cid: str) -> ClientMessage:
         """Return the message at `cid`; raise SerializationError for JSON of another shape.

@@ -65,56 +65,44 @@ class Proof(ABC):
         """Raise `VerificationError` unless all the bytes were right."""
 
 
-class PassingProof(Proof):
-    """A proof that returns all bytes at once, and verifies them at the end."""
+class NoProof(Proof):
+    """For ``verify=False``: any bytes are right."""
 
     incremental: ClassVar[bool] = False
 
     def update(self, data: bytes) -> list[Any]:
-        """Process the next bytes and return them."""
-        self._note(data)
+        """Return the bytes."""
         return [data]
-
-    @abstractmethod
-    def _note(self, data: bytes) -> None:
-        """Take the next bytes into account."""
-
-
-class NoProof(PassingProof):
-    """For ``verify=False``: any bytes are right."""
 
     def finish(self) -> None:
         """Do nothing."""
 
-    def _note(self, data: bytes) -> None:
-        pass
 
+class HashProof(NoProof):
+    """For one raw block: compares the hash of all bytes with the digest in the CID.
 
-class HashProof(PassingProof):
-    """For one raw block: compares the hash of all bytes with the digest in the CID."""
+    Args:
+        reference: What is read, for errors.
+        cid: The block at its end; by default its own CID. Raise `UnprovenError` if its hash
+            function is not supported.
+    """
 
-    def __init__(self, reference: Reference, cid: CID) -> None:
+    def __init__(self, reference: Reference, cid: CID | None = None) -> None:
+        cid = cid or reference.cid
+        check_provable(cid)
         self._reference = reference
         self._digest = cid.digest
         self._hash = cid.new_hash()
 
-    def _note(self, data: bytes) -> None:
+    def update(self, data: bytes) -> list[Any]:
+        """Hash the next bytes and return them."""
         self._hash.update(data)
+        return [data]
 
     def finish(self) -> None:
         """Raise `VerificationError` unless the digests are equal."""
         if self._hash.digest() != self._digest:
             raise wrong_bytes(self._reference)
-
-
-def block_proof(reference: Reference, cid: CID | None = None) -> Proof:
-    """Return the proof for the one block `cid` that `reference` leads to; by default its own CID.
-
-    Raise `UnprovenError` for a hash function that is not supported.
-    """
-    cid = cid or reference.cid
-    check_provable(cid)
-    return HashProof(reference, cid)
 
 
 def joined(pieces: Sequence[Any]) -> Iterator[Any]:

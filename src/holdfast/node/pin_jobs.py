@@ -20,7 +20,8 @@ from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
 from holdfast.errors import ClientError, ProviderError
 from holdfast.node.http_server.refusals import Refusal
-from holdfast.protocol.gateway import Gateway, Gateways
+from holdfast.protocol.gateway import Gateway
+from holdfast.protocol.peer_set import PeerSet
 from holdfast.records import now_ms
 from holdfast.repository import Repository
 from holdfast.repository.adding import Adding
@@ -42,7 +43,7 @@ class DagDownload:
         config = ClientConfig()
         self._transport = Transport(config)
         session = Session(self._transport, config)
-        peers = Gateways([Gateway(url.rstrip("/")) for url in gateways], session.avoided)
+        peers = PeerSet([Gateway(url.rstrip("/")) for url in gateways], session.avoided)
         maximum = config.max_unverified_bytes
         self._reader = GatewayReader(session, peers, verify=True, max_unverified=maximum)
 

@@ -10,15 +10,12 @@ from datetime import datetime
 from typing import Any, ClassVar, Final
 from urllib.parse import quote, urlencode
 
+from holdfast.config import checks
 from holdfast.config.secret import Secret
 from holdfast.content.blocks import inline_block
 from holdfast.content.cid import CID
 from holdfast.content.unixfs.layouts import not_what_was_sent
-from holdfast.errors import (
-    ClientError,
-    ConfigError,
-    NotFoundError,
-)
+from holdfast.errors import ClientError, ConfigError, NotFoundError
 from holdfast.protocol import json_text
 from holdfast.protocol.daemon_api import DaemonAPI, OnSent, check_stream, read_objects
 from holdfast.protocol.http import Reply, Request
@@ -175,12 +172,8 @@ def read_options(options: Mapping[str, Any]) -> ClusterOptions:
         >>> read_options({"replication_min": 2})
         ClusterOptions(copies=2, most_copies=2, wait=True)
     """
-    for name in options:
-        if name not in OPTIONS:
-            raise ConfigError(f"provider_options: cluster takes {', '.join(OPTIONS)}, not {name!r}")
-    wait = options.get("wait", True)
-    if not isinstance(wait, bool):
-        raise ConfigError("provider_options: wait must be True or False")
+    checks.known_options("cluster", options, OPTIONS)
+    wait = checks.flag("provider_options: wait", options.get("wait", True))
     least, most = (_copies(name, options.get(name)) for name in OPTIONS[:2])
     least, most = least or most, most or least
     if least is not None and most is not None:

@@ -1,7 +1,7 @@
 """Requests to IPFS gateways, their redirects, and the checks of their replies."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias
 from urllib.parse import urljoin, urlsplit
@@ -13,7 +13,6 @@ from holdfast.content.unixfs.file_nodes import directory_error
 from holdfast.errors import ProviderError
 from holdfast.protocol import host_privacy
 from holdfast.protocol.http import Reply, Request, SignedURL, origin
-from holdfast.protocol.peer_set import PeerSet
 from holdfast.protocol.status_errors import failure, provider_error
 
 TOKEN_HEADER: Final = "x-pinata-gateway-token"  # noqa: S105 - the header's name
@@ -50,6 +49,9 @@ class Gateway:
         own: dict[str, str | Secret] = {} if self.token is None else {TOKEN_HEADER: self.token}
         object.__setattr__(self, "peer", urlsplit(self.base_url).netloc)
         object.__setattr__(self, "_for_content", {"Accept": "*/*", **own})
+
+    def __str__(self) -> str:
+        return self.base_url
 
     def content(self, reference: Reference, start: int = 0, stop: int | None = None) -> Request:
         """Build the request for the content as plain bytes, or for its bytes `start` to `stop`."""
@@ -147,13 +149,6 @@ class Gateway:
         if self.token is not None and origin(url) == origin(self.base_url):
             headers[TOKEN_HEADER] = self.token
         return Request("GET", url, headers)
-
-
-class Gateways(PeerSet[Gateway]):
-    """Gateways in the order in which they are asked."""
-
-    def __init__(self, gateways: Iterable[Gateway], avoided: dict[str, float]) -> None:
-        super().__init__(gateways, avoided, address=lambda gateway: gateway.base_url)
 
 
 def too_many_redirects(request: Request) -> ProviderError:

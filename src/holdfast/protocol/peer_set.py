@@ -1,6 +1,6 @@
 """The order in which gateways or the peers of a cluster are asked: those that failed come last."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Final, Generic, TypeVar
 
 from holdfast.errors import (
@@ -24,24 +24,20 @@ class PeerSet(Generic[P]):
     several at the same time.
 
     Args:
-        peers: The peers in the configured order.
+        peers: The peers in the configured order. The text of each is its address.
         avoided: The time until which the peer at an address is asked last. Clients that share
             connections share it, so they know the same of the peers.
-        address: Returns the address of a peer.
 
     Example:
-        >>> peers = PeerSet(["http://one", "http://two"], {}, address=str)
+        >>> peers = PeerSet(["http://one", "http://two"], {})
         >>> peers.avoid("http://one", now=0.0)
         >>> peers.in_order(now=1.0), peers.in_order(now=301.0)
         (['http://two', 'http://one'], ['http://one', 'http://two'])
     """
 
-    def __init__(
-        self, peers: Iterable[P], avoided: dict[str, float], address: Callable[[P], str]
-    ) -> None:
+    def __init__(self, peers: Iterable[P], avoided: dict[str, float]) -> None:
         self._peers = tuple(peers)
         self._avoided_until = avoided
-        self._address = address
 
     def __len__(self) -> int:
         return len(self._peers)
@@ -57,7 +53,7 @@ class PeerSet(Generic[P]):
             return [*self._peers]
 
         def avoided_until(peer: P) -> float:
-            until = self._avoided_until.get(self._address(peer), 0.0)
+            until = self._avoided_until.get(str(peer), 0.0)
             return until if until > now else 0.0
 
         peers = sorted(self._peers, key=avoided_until)
@@ -67,7 +63,7 @@ class PeerSet(Generic[P]):
 
     def avoid(self, peer: P, now: float) -> None:
         """Ask `peer` last for some time."""
-        self._avoided_until[self._address(peer)] = now + AVOIDED_FOR
+        self._avoided_until[str(peer)] = now + AVOIDED_FOR
 
     def note_failure(self, peer: P, error: ClientError, now: float) -> None:
         """Ask `peer` last for some time if `error` shows that it does not work.

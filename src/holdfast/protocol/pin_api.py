@@ -5,7 +5,8 @@ the result. It never waits. The provider sends the requests, blocking or awaited
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Final, Protocol, TypeAlias, TypeVar
 
@@ -166,6 +167,14 @@ class ServiceAPI:
         """Return the JSON value of a successful reply, or None; raise the error of another."""
         self.check(reply)
         return json_text.value_of(reply.body)
+
+    @contextmanager
+    def reading(self, reply: Reply, words: str) -> Iterator[None]:
+        """Raise the ProviderError `words` in place of the error of code that reads `reply`."""
+        try:
+            yield
+        except MALFORMED:
+            raise self.failure(words, reply) from None
 
     def pages(self, wanted: PinFilter, *, limit: int | None) -> "PinPages":
         """Return a new list of at most `limit` pins, newest first."""

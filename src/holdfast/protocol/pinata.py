@@ -21,7 +21,6 @@ from holdfast.protocol.multipart import BytesFile, FileForm, FormFile, FormFolde
 from holdfast.protocol.pin_api import (
     FORBIDDEN,
     JSON_TYPE,
-    MALFORMED,
     MAX_PAGE,
     NOT_FOUND,
     OTHER,
@@ -75,10 +74,7 @@ class PinataOptions:
     def of(cls, config: ClientConfig) -> "PinataOptions":
         """Return the options of `config`; raise ConfigError for a mistake. No value is shown."""
         given = config.provider_options
-        for name in given:
-            if name not in cls.__slots__:
-                known = ", ".join(cls.__slots__)
-                raise ConfigError(f"provider_options: pinata takes {known}, not {name!r}")
+        checks.known_options("pinata", given, cls.__slots__)
         network = given.get("network", "public")
         if network not in ("public", "private"):
             raise ConfigError("provider_options: network must be 'public' or 'private'")
@@ -145,14 +141,11 @@ class PinataList(PagedList):
     def read(self, reply: Reply, _count: int, cursor: str | None) -> tuple[list[Pin], str | None]:
         """Return the files of a page whose CID is known, and the cursor of the next page."""
         data = self.api.read_data(reply)
-        try:
+        with self.api.reading(reply, "the provider's reply is not a list of files (data.files)"):
             pins = [read_pin(row) for row in data["files"] if row["cid"] != PENDING]
             token = data.get("next_page_token") or ""
             if not isinstance(data["files"], list) or not isinstance(token, str):
                 raise TypeError("files are a list, and a token is text")
-        except MALFORMED:
-            words = "the provider's reply is not a list of files (data.files)"
-            raise self.api.failure(words, reply) from None
         if not (pins or token or cursor) and other_version(self.wanted.cid) is not None:
             return pins, OTHER
         since = self.wanted.since
@@ -241,12 +234,9 @@ class PinataAPI(ServiceAPI):
     def _read_added(self, reply: Reply) -> Added:
         data = self.read_data(reply)
         text = str(data.get("cid"))
-        try:
+        with self.reading(reply, "the provider's reply names no file (data.cid, data.id)"):
             cid = Reference(text, CID.parse(text))  # so that it is parsed only once
             pin_id = read_id(data.get("id"))
-        except (TypeError, ValueError):
-            words = "the provider's reply names no file (data.cid, data.id)"
-            raise self.failure(words, reply) from None
         # The service sends is_duplicate only where it is true.
         return Added(cid=cid, duplicate=data.get("is_duplicate") is True, pin_id=pin_id)
 
@@ -268,10 +258,8 @@ class PinataAPI(ServiceAPI):
         body = _members(name=name, keyvalues=_texts(keyvalues or {}) or None)
         reply = yield self.request("PUT", self.file_path(pin_id), json=body)
         data = self.read_data(reply)
-        try:
+        with self.reading(reply, "the provider's reply is not a file (data)"):
             return read_pin(data)
-        except MALFORMED:
-            raise self.failure("the provider's reply is not a file (data)", reply) from None
 
     def pin(self, cid: str, info: PinInfo) -> Exchange[Pin]:
         """Pin content that exists elsewhere, unless it is pinned already."""

@@ -8,14 +8,13 @@ from urllib.parse import quote, urlencode
 from holdfast.config.secret import Secret
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
-from holdfast.errors import InvalidCIDError, NotFoundError, PermissionDeniedError
+from holdfast.errors import NotFoundError, PermissionDeniedError
 from holdfast.hints import advise
 from holdfast.protocol import json_text
 from holdfast.protocol.http import Reply, Request
 from holdfast.protocol.multipart import FileForm, FormFile
 from holdfast.protocol.pin_api import (
     JSON_TYPE,
-    MALFORMED,
     MAX_PAGE,
     OTHER,
     PAGE_LIMIT,
@@ -68,11 +67,8 @@ class PinList(PagedList):
         The next page begins with the last pin of this one, which shows whether it has moved.
         """
         value = self.api.read_json(reply)
-        try:
+        with self.api.reading(reply, "the provider's reply is not a list of pins (rows)"):
             pins = [_read_pin(row) for row in value["rows"]]
-        except MALFORMED:
-            words = "the provider's reply is not a list of pins (rows)"
-            raise self.api.failure(words, reply) from None
         if not pins and cursor is None and other_version(self.wanted.cid) is not None:
             return pins, f"{OTHER}0"
         if len(pins) < count:
@@ -250,13 +246,10 @@ class PinningAPI(ServiceAPI):
     def _read_added(self, reply: Reply) -> Added:
         value = self.read_json(reply)
         found = value if isinstance(value, dict) else {}
-        text, pin_id = found.get("IpfsHash"), found.get("ID")
-        text = text if isinstance(text, str) else ""
-        try:
+        pin_id = found.get("ID")
+        with self.reading(reply, "the provider's reply holds no CID (IpfsHash)"):
+            text = found["IpfsHash"]
             cid = Reference(text, CID.parse(text))  # so that it is parsed only once
-        except InvalidCIDError:
-            words = "the provider's reply holds no CID (IpfsHash)"
-            raise self.failure(words, reply) from None
         # The service sends isDuplicate only where it is true.
         return Added(
             cid=cid,
@@ -293,13 +286,10 @@ def read_job(
     api: ServiceAPI, reply: Reply, job: Any, member: str, *, cid: str, info: PinInfo
 ) -> Pin:
     """Return the pin to be of a job that was started; `member` is where the job has its CID."""
-    try:
+    with api.reading(reply, f"the provider's reply names no job for the CID (id, {member})"):
         if CID.parse(job[member]) != CID.parse(cid):
             raise ValueError("another CID")
         pin_id, status = read_id(job["id"]), job.get("status")
-    except MALFORMED:
-        words = f"the provider's reply names no job for the CID (id, {member})"
-        raise api.failure(words, reply) from None
     return Pin(
         id=pin_id,
         cid=job[member],

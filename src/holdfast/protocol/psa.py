@@ -14,7 +14,6 @@ from holdfast.content.cid import CID
 from holdfast.errors import NotFoundError, ProviderError
 from holdfast.protocol.http import Reply, Request, authorization
 from holdfast.protocol.pin_api import (
-    MALFORMED,
     MAX_PAGE,
     NOT_FOUND,
     Exchange,
@@ -96,13 +95,11 @@ class PSAList(PagedList):
         may give the number of rows of the page only.
         """
         value = self.api.read_object(reply, "results")
-        try:
+        words = "the provider's reply is not a list of pin requests (results)"
+        with self.api.reading(reply, words):
             rows = [read_row(row) for row in value["results"]]
             total = value.get("count")
             has_more = len(rows) >= count or (isinstance(total, int) and total > len(rows))
-        except MALFORMED:
-            words = "the provider's reply is not a list of pin requests (results)"
-            raise self.api.failure(words, reply) from None
         pins = [row.pin for row in rows if row.status in self.statuses or row.status not in ALL]
         return pins, _next_cursor(rows) if has_more and rows else None
 
@@ -292,11 +289,9 @@ class PSAAPI(ServiceAPI):
 
     def _read_row(self, reply: Reply) -> "PSARow":
         value = self.read_object(reply, "pin")
-        try:
+        words = "the provider's reply is not a pin request (requestid, status, pin.cid)"
+        with self.reading(reply, words):
             return read_row(value)
-        except MALFORMED:
-            words = "the provider's reply is not a pin request (requestid, status, pin.cid)"
-            raise self.failure(words, reply) from None
 
 
 def _path(request_id: str) -> str:

@@ -9,7 +9,7 @@ from holdfast.content.blocks import check_provable, inline_block, missing_block
 from holdfast.content.cid import CID, raw_text
 from holdfast.content.codecs import is_one_block, require_codec
 from holdfast.content.profiles import Profile, candidates_for, profile_named
-from holdfast.content.proof import block_proof, wrong_bytes
+from holdfast.content.proof import HashProof, wrong_bytes
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.body import BodyProof
 from holdfast.content.unixfs.files import Tree
@@ -113,7 +113,7 @@ def _chunks(source: Source, progress: Progress | None) -> Iterator[bytes]:
 def _verify_block(
     content: Source | FolderSource, reference: Reference, progress: Progress | None
 ) -> None:
-    proof = block_proof(reference)
+    proof = HashProof(reference)
     if isinstance(content, FolderSource):
         raise wrong_bytes(reference)
     for chunk in _chunks(content, progress):

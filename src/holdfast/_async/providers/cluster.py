@@ -123,7 +123,7 @@ class AsyncClusterProvider(AsyncDaemonProvider):
         super().__init__(config, session=session)
         self._api = ClusterAPI(config.provider_token, options)
         # Clients that share connections know the same about the peers.
-        self._peers = PeerSet(config.api_urls, self._session.avoided, address=str)
+        self._peers = PeerSet(config.api_urls, self._session.avoided)
 
     async def fetch(self, request: Request, call: Call, *, skip: int = 0) -> Reply:
         """Send `request`, retry if that may help, and return the complete reply.

@@ -20,9 +20,10 @@ from holdfast.content.reference import Reference
 from holdfast.disk.block_cache import DiskBlockCache
 from holdfast.disk.copy_journal import Place
 from holdfast.protocol.daemon_api import PinLines
-from holdfast.protocol.gateway import Gateway, Gateways
+from holdfast.protocol.gateway import Gateway
 from holdfast.protocol.host_privacy import WORLD, privacy
 from holdfast.protocol.http import Reply, Request
+from holdfast.protocol.peer_set import PeerSet
 from holdfast.protocol.pin_api import Exchange, PinPages
 from holdfast.records import Pin, PinFilter
 from holdfast.registry import SERVICE, row_of
@@ -58,7 +59,7 @@ class AsyncHTTPProvider(AsyncBaseProvider):
         """Return a reader of `gateways` with the limits of `config`."""
         return AsyncGatewayReader(
             self._session,
-            Gateways(gateways, self._session.avoided),
+            PeerSet(gateways, self._session.avoided),
             verify=config.verify,
             max_unverified=config.max_unverified_bytes,
             hedge_after=config.hedge_after,

@@ -1,17 +1,15 @@
 """The provider for services with the IPFS Pinning Services API, which pin existing content only."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from holdfast._async.providers.http import AsyncServiceProvider
 from holdfast._async.session import AsyncSession
-from holdfast.config import ClientConfig
+from holdfast.config import ClientConfig, checks
 from holdfast.config.client_config import missing_token
 from holdfast.errors import ConfigError
 from holdfast.protocol.psa import MAX_ORIGINS, PSAAPI
 from holdfast.records import Pin, PinInfo
-
-OPTIONS: Final = frozenset({"origins"})
 
 
 class AsyncPSAProvider(AsyncServiceProvider):
@@ -66,9 +64,7 @@ class AsyncPSAProvider(AsyncServiceProvider):
 
 def read_origins(options: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the option ``origins``; raise ConfigError for another one, or another form."""
-    for name in options:
-        if name not in OPTIONS:
-            raise ConfigError(f"provider_options: psa takes {', '.join(OPTIONS)}, not {name!r}")
+    checks.known_options("psa", options, ("origins",))
     given = options.get("origins", ())
     is_list = isinstance(given, list | tuple) and len(given) <= MAX_ORIGINS
     if not is_list or not all(isinstance(each, str) and each.startswith("/") for each in given):

@@ -51,9 +51,9 @@ from holdfast.errors import (
     UnsupportedError,
     VerificationError,
 )
-from holdfast.protocol.gateway import CAR_TYPE, ArchiveScope, Gateway, Gateways
+from holdfast.protocol.gateway import CAR_TYPE, ArchiveScope, Gateway
 from holdfast.protocol.http import Reply, body_length
-from holdfast.protocol.peer_set import is_wrong_content
+from holdfast.protocol.peer_set import PeerSet, is_wrong_content
 from holdfast.protocol.retrying import Retry, retry_reason
 from holdfast.records import Entry
 from holdfast.sinks.sinks import MemorySink, RangeSink, Sink, SpoolSink
@@ -85,7 +85,11 @@ class AsyncRounds:
     """
 
     def __init__(
-        self, session: AsyncSession, gateways: Gateways, state: ReadState, attempt: AsyncAttempt
+        self,
+        session: AsyncSession,
+        gateways: PeerSet[Gateway],
+        state: ReadState,
+        attempt: AsyncAttempt,
     ) -> None:
         self._session = session
         self._all = gateways
@@ -259,7 +263,7 @@ class AsyncGatewayBlocks(AsyncFetchedBlocks):
     def __init__(
         self,
         session: AsyncSession,
-        gateways: Gateways,
+        gateways: PeerSet[Gateway],
         reference: Reference,
         call: Call,
         cache: DiskBlockCache | None = None,
@@ -341,7 +345,7 @@ class AsyncGatewayReader(AsyncReader):
     def __init__(
         self,
         session: AsyncSession,
-        gateways: Gateways,
+        gateways: PeerSet[Gateway],
         *,
         verify: bool,
         max_unverified: int,

@@ -26,7 +26,7 @@ from holdfast._async.session import AsyncSession
 from holdfast.calls import Deadline
 from holdfast.content.budgets import BATCH_SIZE, BLOCKS_AT_ONCE
 from holdfast.content.codecs import is_one_block
-from holdfast.content.proof import NoProof, Proof, block_proof
+from holdfast.content.proof import HashProof, NoProof
 from holdfast.content.unixfs.archive import ArchiveProof
 from holdfast.content.unixfs.body import BodyCutter, BodyPart, BodyProof
 from holdfast.content.unixfs.layouts import LayoutProof
@@ -82,8 +82,8 @@ class AsyncBody:
         async with closing_on_error(response):
             cid = await peer.target()
             if is_one_block(cid):
-                proof = block_proof(peer.state.reference, cid)
-                return await AsyncStream(peer, proof, response).begin()
+                block = HashProof(peer.state.reference, cid)
+                return await AsyncStream(peer, block, response).begin()
             length = Reply(response.status, response.headers).length
             proof = BodyProof(cid, length=length)
             return await AsyncBodyStream(peer, proof, response).begin()
@@ -271,7 +271,7 @@ class AsyncRawBlock:
         async with closing_on_error(response):
             peer.refusals.check_type(Reply(response.status, response.headers), RAW_TYPE)
             may_verify = peer.verify or cid.is_provable
-            proof: Proof = block_proof(peer.state.reference, cid) if may_verify else NoProof()
+            proof = HashProof(peer.state.reference, cid) if may_verify else NoProof()
             return await AsyncStream(peer, proof, response).begin()
 
 

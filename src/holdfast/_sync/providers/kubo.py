@@ -16,12 +16,12 @@ from holdfast._sync.reads.reader import Reader
 from holdfast._sync.runtime import run_blocking
 from holdfast._sync.session import Session, read_whole
 from holdfast.calls import NEVER, Call, Clock, Deadline
-from holdfast.config import ClientConfig
+from holdfast.config import ClientConfig, checks
 from holdfast.content.blocks import MAX_BLOCK, check_block, inline_block
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.layouts import WriteCheck, not_what_was_sent
-from holdfast.errors import ConfigError, NetworkError, ProviderError
+from holdfast.errors import NetworkError, ProviderError
 from holdfast.protocol.gateway import ArchiveScope
 from holdfast.protocol.http import Request
 from holdfast.protocol.kubo import (
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 LONGEST: Final = 3600.0  # seconds that Kubo may ask the network where we have no limit
 SHARE: Final = 0.9  # of our time that Kubo gets, so that its answer comes before our time-out
 EMPTY: Final = CID.of_raw(b"")
-OPTIONS: Final = frozenset({"offline"})
 SMALL: Final = 1 << 16  # bytes of JSON that are sent at once
 
 
@@ -283,10 +282,5 @@ class KuboProvider(DaemonProvider):
 
 
 def _is_offline(options: Mapping[str, Any]) -> bool:
-    for name in options:
-        if name not in OPTIONS:
-            raise ConfigError(f"provider_options: kubo takes {', '.join(OPTIONS)}, not {name!r}")
-    offline = options.get("offline", False)
-    if not isinstance(offline, bool):
-        raise ConfigError("provider_options: offline must be True or False")
-    return offline
+    checks.known_options("kubo", options, ("offline",))
+    return checks.flag("provider_options: offline", options.get("offline", False))

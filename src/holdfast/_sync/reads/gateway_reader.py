@@ -53,9 +53,9 @@ from holdfast.errors import (
     UnsupportedError,
     VerificationError,
 )
-from holdfast.protocol.gateway import CAR_TYPE, ArchiveScope, Gateway, Gateways
+from holdfast.protocol.gateway import CAR_TYPE, ArchiveScope, Gateway
 from holdfast.protocol.http import Reply, body_length
-from holdfast.protocol.peer_set import is_wrong_content
+from holdfast.protocol.peer_set import PeerSet, is_wrong_content
 from holdfast.protocol.retrying import Retry, retry_reason
 from holdfast.records import Entry
 from holdfast.sinks.sinks import MemorySink, RangeSink, Sink, SpoolSink
@@ -87,7 +87,7 @@ class Rounds:
     """
 
     def __init__(
-        self, session: Session, gateways: Gateways, state: ReadState, attempt: Attempt
+        self, session: Session, gateways: PeerSet[Gateway], state: ReadState, attempt: Attempt
     ) -> None:
         self._session = session
         self._all = gateways
@@ -259,7 +259,7 @@ class GatewayBlocks(FetchedBlocks):
     def __init__(
         self,
         session: Session,
-        gateways: Gateways,
+        gateways: PeerSet[Gateway],
         reference: Reference,
         call: Call,
         cache: DiskBlockCache | None = None,
@@ -341,7 +341,7 @@ class GatewayReader(Reader):
     def __init__(
         self,
         session: Session,
-        gateways: Gateways,
+        gateways: PeerSet[Gateway],
         *,
         verify: bool,
         max_unverified: int,

@@ -28,7 +28,7 @@ from holdfast._sync.session import Session
 from holdfast.calls import Deadline
 from holdfast.content.budgets import BATCH_SIZE, BLOCKS_AT_ONCE
 from holdfast.content.codecs import is_one_block
-from holdfast.content.proof import NoProof, Proof, block_proof
+from holdfast.content.proof import HashProof, NoProof
 from holdfast.content.unixfs.archive import ArchiveProof
 from holdfast.content.unixfs.body import BodyCutter, BodyPart, BodyProof
 from holdfast.content.unixfs.layouts import LayoutProof
@@ -84,8 +84,8 @@ class Body:
         with closing_on_error(response):
             cid = peer.target()
             if is_one_block(cid):
-                proof = block_proof(peer.state.reference, cid)
-                return Stream(peer, proof, response).begin()
+                block = HashProof(peer.state.reference, cid)
+                return Stream(peer, block, response).begin()
             length = Reply(response.status, response.headers).length
             proof = BodyProof(cid, length=length)
             return BodyStream(peer, proof, response).begin()
@@ -273,7 +273,7 @@ class RawBlock:
         with closing_on_error(response):
             peer.refusals.check_type(Reply(response.status, response.headers), RAW_TYPE)
             may_verify = peer.verify or cid.is_provable
-            proof: Proof = block_proof(peer.state.reference, cid) if may_verify else NoProof()
+            proof = HashProof(peer.state.reference, cid) if may_verify else NoProof()
             return Stream(peer, proof, response).begin()
 
 

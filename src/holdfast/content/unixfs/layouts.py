@@ -8,7 +8,7 @@ from holdfast.content.cid import CID
 from holdfast.content.codecs import is_one_block
 from holdfast.content.hashes import FUNCTIONS
 from holdfast.content.profiles import CANDIDATES, Profile, candidates_for, leaves_alike
-from holdfast.content.proof import PassingProof
+from holdfast.content.proof import NoProof
 from holdfast.content.unixfs.files import LeafCutter, Tree
 from holdfast.errors import UnprovenError, VerificationError
 
@@ -79,15 +79,17 @@ def not_what_was_sent(cid: CID) -> VerificationError:
     )
 
 
-class LayoutProof(PassingProof):
+class LayoutProof(NoProof):
     """For a gateway without blocks: imports the body again, which must result in the same CID."""
 
     def __init__(self, root: CID) -> None:
         self._root = root
         self._layouts = Layouts(candidates_for(root))
 
-    def _note(self, data: bytes) -> None:
+    def update(self, data: bytes) -> list[Any]:
+        """Import the next bytes and return them."""
         self._layouts.update(data)
+        return [data]
 
     def finish(self) -> None:
         """Raise `UnprovenError` unless a known layout results in the CID.
