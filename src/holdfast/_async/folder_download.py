@@ -366,28 +366,26 @@ class _Directory(NamedTuple):
         self.folders.close()
 
 
+@dataclass
 class AsyncFolderFetcher:
     """Fetches a directory and those below it into a work folder."""
 
-    def __init__(
-        self, source: AsyncFolderSource, work: WorkFolder, entries: AsyncEntries, rules: NameRules
-    ) -> None:
-        self._source = source
-        self._work = work
-        self._entries = entries
-        self._rules = rules
-        self._failed = False
+    source: AsyncFolderSource
+    work: WorkFolder
+    entries: AsyncEntries
+    rules: NameRules
+    _failed: bool = False
 
     async def fetch(self, path: EntryPath, cid: CID, feed: AsyncArchiveFeed | None = None) -> None:
         """Fetch the directory `cid` to `path`; from `feed`, as far as it has the blocks."""
         waiting, folders = EntrySpool(), EntrySpool()
-        counter = self._entries.usage.enter(cid)
+        counter = self.entries.usage.enter(cid)
         directory = _Directory(path, cid, waiting, folders, counter)
         try:
             await self._list(directory)
             if not path:
                 await self._check_space(waiting.size)
-            await run_blocking(self._work.make_folder, path)
+            await run_blocking(self.work.make_folder, path)
             await self._fetch_entries(directory, feed)
             for folder in folders:
                 await self.fetch((*path, folder.name), folder.cid)
@@ -400,8 +398,8 @@ class AsyncFolderFetcher:
 
         The declared sizes are not verified: files that have more are refused when they are written.
         """
-        saved = await run_blocking(self._work.saved_bytes)
-        await run_blocking(self._entries.usage.require_space, declared - saved)
+        saved = await run_blocking(self.work.saved_bytes)
+        await run_blocking(self.entries.usage.require_space, declared - saved)
 
     # The names
 
@@ -409,12 +407,12 @@ class AsyncFolderFetcher:
         """Find all entries of the directory, which wait then; raise an error if one is refused."""
         path, cid, waiting, _, counter = directory
         walk = DirectoryWalk(cid)
-        names = self._rules.new_directory()
+        names = self.rules.new_directory()
 
         def take(found: list[DirectoryEntry]) -> None:
             for entry in found:
                 place = (*path, entry.name)
-                self._entries.usage.add_entry(place)
+                self.entries.usage.add_entry(place)
                 counter.add(entry.cid)
                 names.check(place)
                 waiting.add(entry)
@@ -423,8 +421,8 @@ class AsyncFolderFetcher:
         blocks = AsyncGivenBlocks(partial(self._block, path=path), verified=True)
         await blocks.advance(walk, known, take)
         need = walk.need
-        if need is not None and await self._entries.directory_block(need) is None:
-            feed = await self._source.archive(cid, path, "entity")
+        if need is not None and await self.entries.directory_block(need) is None:
+            feed = await self.source.archive(cid, path, "entity")
             if feed is not None:
                 await self._list_from(feed, walk, take)
         while walk.need is not None:
@@ -439,17 +437,17 @@ class AsyncFolderFetcher:
                     block = await feed.get(need)
                 except (NetworkError, VerificationError):
                     return
-                await self._entries.save(need, block)
+                await self.entries.save(need, block)
                 await run_blocking(take, walk.feed(block, verified=True))
         finally:
             await feed.aclose()
 
     async def _block(self, cid: CID, path: EntryPath) -> bytes:
         """Return a block of a directory, which is saved for a later download."""
-        block = await self._entries.directory_block(cid)
+        block = await self.entries.directory_block(cid)
         if block is None:
-            block = await self._source.block(cid, path)
-            await self._entries.save(cid, block)
+            block = await self.source.block(cid, path)
+            await self.entries.save(cid, block)
         return block
 
     # The entries
@@ -457,12 +455,12 @@ class AsyncFolderFetcher:
     async def _fetch_entries(self, directory: _Directory, feed: AsyncArchiveFeed | None) -> None:
         """Fetch all files and links; add the directories that are not fetched to `folders`."""
         path, cid, waiting = directory.path, directory.cid, directory.waiting
-        there = await run_blocking(self._work.count, path)
+        there = await run_blocking(self.work.count, path)
         iter(waiting)
         if feed is not None:
             await self._fetch_from(feed, directory)
         elif self._archive_pays(waiting, there):
-            feed = await self._source.archive(cid, path, "all")
+            feed = await self.source.archive(cid, path, "all")
             if feed is not None:
                 try:
                     await self._fetch_from(feed, directory)
@@ -491,12 +489,12 @@ class AsyncFolderFetcher:
         """Take entries that wait, and write them with the blocks of `feed`, until it ends."""
         while not feed.is_over and (entry := directory.waiting.take()) is not None:
             place = (*directory.path, entry.name)
-            if await self._entries.is_saved(place, entry.cid):
+            if await self.entries.is_saved(place, entry.cid):
                 continue
             kind = None
             try:
                 block = await feed.block(entry.cid)
-                kind = await self._entries.put(place, entry.cid, block, feed)
+                kind = await self.entries.put(place, entry.cid, block, feed)
             except PassedError:
                 kind = None
             except (NetworkError, VerificationError):
@@ -515,9 +513,9 @@ class AsyncFolderFetcher:
         path, waiting = directory.path, directory.waiting
         try:
             while not self._failed and (entry := waiting.take()) is not None:
-                if self._entries.usage.is_directory(entry.cid):
+                if self.entries.usage.is_directory(entry.cid):
                     directory.add_folder(entry)
-                elif not await self._entries.is_saved((*path, entry.name), entry.cid):
+                elif not await self.entries.is_saved((*path, entry.name), entry.cid):
                     await self._fetch_entry(directory, entry)
         except BaseException:
             self._failed = True
@@ -526,7 +524,7 @@ class AsyncFolderFetcher:
     async def _fetch_entry(self, directory: _Directory, entry: DirectoryEntry) -> None:
         place = (*directory.path, entry.name)
         try:
-            kind = await self._entries.fetch(place, entry.cid)
+            kind = await self.entries.fetch(place, entry.cid)
         except ClientError as error:
             error.add_note(single_line(f"in the directory: {'/'.join(place)}"))
             raise

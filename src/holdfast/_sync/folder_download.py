@@ -362,28 +362,26 @@ class _Directory(NamedTuple):
         self.folders.close()
 
 
+@dataclass
 class FolderFetcher:
     """Fetches a directory and those below it into a work folder."""
 
-    def __init__(
-        self, source: FolderSource, work: WorkFolder, entries: Entries, rules: NameRules
-    ) -> None:
-        self._source = source
-        self._work = work
-        self._entries = entries
-        self._rules = rules
-        self._failed = False
+    source: FolderSource
+    work: WorkFolder
+    entries: Entries
+    rules: NameRules
+    _failed: bool = False
 
     def fetch(self, path: EntryPath, cid: CID, feed: ArchiveFeed | None = None) -> None:
         """Fetch the directory `cid` to `path`; from `feed`, as far as it has the blocks."""
         waiting, folders = EntrySpool(), EntrySpool()
-        counter = self._entries.usage.enter(cid)
+        counter = self.entries.usage.enter(cid)
         directory = _Directory(path, cid, waiting, folders, counter)
         try:
             self._list(directory)
             if not path:
                 self._check_space(waiting.size)
-            run_blocking(self._work.make_folder, path)
+            run_blocking(self.work.make_folder, path)
             self._fetch_entries(directory, feed)
             for folder in folders:
                 self.fetch((*path, folder.name), folder.cid)
@@ -396,8 +394,8 @@ class FolderFetcher:
 
         The declared sizes are not verified: files that have more are refused when they are written.
         """
-        saved = run_blocking(self._work.saved_bytes)
-        run_blocking(self._entries.usage.require_space, declared - saved)
+        saved = run_blocking(self.work.saved_bytes)
+        run_blocking(self.entries.usage.require_space, declared - saved)
 
     # The names
 
@@ -405,12 +403,12 @@ class FolderFetcher:
         """Find all entries of the directory, which wait then; raise an error if one is refused."""
         path, cid, waiting, _, counter = directory
         walk = DirectoryWalk(cid)
-        names = self._rules.new_directory()
+        names = self.rules.new_directory()
 
         def take(found: list[DirectoryEntry]) -> None:
             for entry in found:
                 place = (*path, entry.name)
-                self._entries.usage.add_entry(place)
+                self.entries.usage.add_entry(place)
                 counter.add(entry.cid)
                 names.check(place)
                 waiting.add(entry)
@@ -419,8 +417,8 @@ class FolderFetcher:
         blocks = GivenBlocks(partial(self._block, path=path), verified=True)
         blocks.advance(walk, known, take)
         need = walk.need
-        if need is not None and self._entries.directory_block(need) is None:
-            feed = self._source.archive(cid, path, "entity")
+        if need is not None and self.entries.directory_block(need) is None:
+            feed = self.source.archive(cid, path, "entity")
             if feed is not None:
                 self._list_from(feed, walk, take)
         while walk.need is not None:
@@ -435,17 +433,17 @@ class FolderFetcher:
                     block = feed.get(need)
                 except (NetworkError, VerificationError):
                     return
-                self._entries.save(need, block)
+                self.entries.save(need, block)
                 run_blocking(take, walk.feed(block, verified=True))
         finally:
             feed.close()
 
     def _block(self, cid: CID, path: EntryPath) -> bytes:
         """Return a block of a directory, which is saved for a later download."""
-        block = self._entries.directory_block(cid)
+        block = self.entries.directory_block(cid)
         if block is None:
-            block = self._source.block(cid, path)
-            self._entries.save(cid, block)
+            block = self.source.block(cid, path)
+            self.entries.save(cid, block)
         return block
 
     # The entries
@@ -453,12 +451,12 @@ class FolderFetcher:
     def _fetch_entries(self, directory: _Directory, feed: ArchiveFeed | None) -> None:
         """Fetch all files and links; add the directories that are not fetched to `folders`."""
         path, cid, waiting = directory.path, directory.cid, directory.waiting
-        there = run_blocking(self._work.count, path)
+        there = run_blocking(self.work.count, path)
         iter(waiting)
         if feed is not None:
             self._fetch_from(feed, directory)
         elif self._archive_pays(waiting, there):
-            feed = self._source.archive(cid, path, "all")
+            feed = self.source.archive(cid, path, "all")
             if feed is not None:
                 try:
                     self._fetch_from(feed, directory)
@@ -487,12 +485,12 @@ class FolderFetcher:
         """Take entries that wait, and write them with the blocks of `feed`, until it ends."""
         while not feed.is_over and (entry := directory.waiting.take()) is not None:
             place = (*directory.path, entry.name)
-            if self._entries.is_saved(place, entry.cid):
+            if self.entries.is_saved(place, entry.cid):
                 continue
             kind = None
             try:
                 block = feed.block(entry.cid)
-                kind = self._entries.put(place, entry.cid, block, feed)
+                kind = self.entries.put(place, entry.cid, block, feed)
             except PassedError:
                 kind = None
             except (NetworkError, VerificationError):
@@ -511,9 +509,9 @@ class FolderFetcher:
         path, waiting = directory.path, directory.waiting
         try:
             while not self._failed and (entry := waiting.take()) is not None:
-                if self._entries.usage.is_directory(entry.cid):
+                if self.entries.usage.is_directory(entry.cid):
                     directory.add_folder(entry)
-                elif not self._entries.is_saved((*path, entry.name), entry.cid):
+                elif not self.entries.is_saved((*path, entry.name), entry.cid):
                     self._fetch_entry(directory, entry)
         except BaseException:
             self._failed = True
@@ -522,7 +520,7 @@ class FolderFetcher:
     def _fetch_entry(self, directory: _Directory, entry: DirectoryEntry) -> None:
         place = (*directory.path, entry.name)
         try:
-            kind = self._entries.fetch(place, entry.cid)
+            kind = self.entries.fetch(place, entry.cid)
         except ClientError as error:
             error.add_note(single_line(f"in the directory: {'/'.join(place)}"))
             raise

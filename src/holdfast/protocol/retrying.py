@@ -1,6 +1,7 @@
 """Decide when a failed request is sent again, and when the next request may be sent."""
 
 from collections.abc import Callable, Container
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from holdfast.config import Retries
@@ -81,6 +82,7 @@ class RetryBudget:
             self._left += 1
 
 
+@dataclass
 class Backoff:
     """The waits between the attempts of one call.
 
@@ -92,13 +94,10 @@ class Backoff:
         (1.0, 2.0, None)
     """
 
-    def __init__(
-        self, retries: Retries, budget: RetryBudget, uniform: Callable[[float, float], float]
-    ) -> None:
-        self._retries = retries
-        self._budget = budget
-        self._uniform = uniform
-        self._failures = 0
+    retries: Retries
+    budget: RetryBudget
+    uniform: Callable[[float, float], float]
+    _failures: int = 0
 
     def next_delay(
         self, asked: float | None = None, left: float | None = None, waited: float = 0.0
@@ -111,22 +110,22 @@ class Backoff:
             waited: How long the call has waited so far because peers asked for it.
         """
         self._failures += 1
-        if self._failures >= self._retries.attempts:
+        if self._failures >= self.retries.attempts:
             return None
         if asked is None:
             delay = used = self._jitter()
-        elif waited + asked <= self._retries.max_retry_after:
+        elif waited + asked <= self.retries.max_retry_after:
             delay, used = asked, 0.0
         else:
             return None
-        if (left is not None and used >= left) or not self._budget.take():
+        if (left is not None and used >= left) or not self.budget.take():
             return None
         return delay
 
     def _jitter(self) -> float:
         """Return a random wait, so that clients that failed together do not retry together."""
-        most = min(self._retries.cap, self._retries.base * 2.0 ** min(self._failures - 1, 60))
-        return self._uniform(0.0, most)
+        most = min(self.retries.cap, self.retries.base * 2.0 ** min(self._failures - 1, 60))
+        return self.uniform(0.0, most)
 
     def restart(self) -> None:
         """Count the attempts from the start again, after progress."""

@@ -80,11 +80,7 @@ class AsyncKuboReader(AsyncReader):
         limited = (limit for limit in limits if limit is not None)
         return None if self._offline else SHARE * min(limited, default=LONGEST)
 
-    def blocks(
-        self,
-        reference: Reference,  # noqa: ARG002 - the CIDs are enough
-        call: Call,  # noqa: ARG002 - each block is a call of its own
-    ) -> AsyncBlocks:
+    def blocks(self, _reference: Reference, _call: Call) -> AsyncBlocks:
         """Return the blocks that the node has, or fetches from the network."""
         return self._blocks
 

@@ -1,7 +1,7 @@
 """Send a large file in pieces. Begin after the bytes that the service has already."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -42,6 +42,7 @@ class Sent(NamedTuple):
     location: str
 
 
+@dataclass
 class AsyncLargeUpload:
     """One upload, which an earlier process may have begun.
 
@@ -50,29 +51,19 @@ class AsyncLargeUpload:
     may be restarting. The caller removes the state when all is done.
     """
 
-    def __init__(
-        self,
-        session: "AsyncSession",
-        run: Callable[..., Awaitable[Any]],
-        api: PinataAPI,
-        *,
-        source: HashedSource[WriteCheck],
-        size: int,
-        saved: SavedUpload,
-        call: Call,
-        progress: Progress,
-    ) -> None:
-        self._session = session
-        self._run = run
-        self._api = api
-        self._tus = api.resumable()
-        self._source = source
-        self._size = size
-        self._saved = saved
-        self._call = call
-        self._progress = progress
-        self._has_sent = False  # whether this call has sent bytes of the file
-        self._restart_until: float | None = None  # None while the service can be reached
+    session: "AsyncSession"
+    run: Callable[..., Awaitable[Any]]
+    api: PinataAPI
+    source: HashedSource[WriteCheck]
+    size: int
+    saved: SavedUpload
+    call: Call
+    progress: Progress
+    _has_sent: bool = False  # whether this call has sent bytes of the file
+    _restart_until: float | None = None  # None while the service can be reached
+
+    def __post_init__(self) -> None:
+        self._tus = self.api.resumable()
 
     async def send(self, about: Mapping[str, str], identity: Mapping[str, Any] | None) -> Sent:
         """Send what the service does not have; return the CID that it has computed.
@@ -86,12 +77,12 @@ class AsyncLargeUpload:
         except BaseException as error:
             # If the file itself could not be read, it is unlikely to be the same file next time.
             is_file_error = isinstance(error, OSError) and not isinstance(error, ClientError)
-            if self._saved.is_on_disk and not is_file_error:
+            if self.saved.is_on_disk and not is_file_error:
                 error.add_note(CONTINUES)
             raise
 
     async def _send(self, about: Mapping[str, str], identity: Mapping[str, Any] | None) -> Sent:
-        state = self._saved.state
+        state = self.saved.state
         if state is not None and not self._tus.is_ours(state.location):
             state = None  # the token must not be sent there
         for _ in range(MAX_BEGINNINGS):
@@ -112,46 +103,46 @@ class AsyncLargeUpload:
     async def _begin(
         self, about: Mapping[str, str], identity: Mapping[str, Any] | None
     ) -> UnfinishedUpload:
-        reply = await self._session.fetch(self._tus.begin(self._size, about), self._call)
+        reply = await self.session.fetch(self._tus.begin(self.size, about), self.call)
         state = UnfinishedUpload(
             endpoint=self._tus.base_url,
             location=self._tus.read_location(reply),
             name=about["filename"],
-            size=self._size,
+            size=self.size,
             source=identity,
             created=now_ms() / 1000,
             expires=read_expiry(reply),
         )
-        await run_blocking(self._saved.save, state)
+        await run_blocking(self.saved.save, state)
         return state
 
     async def _save_states(self, state: UnfinishedUpload, end: int) -> None:
         """Save what a later process needs to send the same bytes up to `end`."""
-        states = encode_states(await run_interruptible(self._source.source.states, end))
-        state = self._saved.state or state
+        states = encode_states(await run_interruptible(self.source.source.states, end))
+        state = self.saved.state or state
         if states != state.states:
-            await run_blocking(self._saved.save, replace(state, states=states))
+            await run_blocking(self.saved.save, replace(state, states=states))
 
     async def _resume(self, state: UnfinishedUpload) -> Reply | None:
         """Ask how far the upload is, and continue there; return None if it is gone."""
         reply, offset = await self._ask(state)
-        if offset is None or offset == self._size:
+        if offset is None or offset == self.size:
             return None if offset is None else reply
         words = "upload continues at byte %d of %d"
-        self._call.tell("resume", words, offset, self._size, position=offset)
+        self.call.tell("resume", words, offset, self.size, position=offset)
         return await self._send_pieces(state, offset)
 
     async def _ask(self, state: UnfinishedUpload) -> tuple[Reply, int | None]:
         """Ask how many bytes the service has; return its reply, and None if the upload is gone."""
-        reply = await self._session.fetch(self._tus.ask(state.location), self._call, self._ask_once)
+        reply = await self.session.fetch(self._tus.ask(state.location), self.call, self._ask_once)
         self._restart_until = None
-        return reply, self._tus.read_answer(reply, self._size)
+        return reply, self._tus.read_answer(reply, self.size)
 
     async def _ask_once(self, request: Request, call: Call) -> "Attempt":
         """Send `request` once. After bytes were sent, wait if no connection can be made."""
-        once = partial(self._session.fetch_once, request, call)
-        backoff = self._session.restart_backoff()
-        return await self._session.retry(once, call, self._restart_reason, backoff)
+        once = partial(self.session.fetch_once, request, call)
+        backoff = self.session.restart_backoff()
+        return await self.session.retry(once, call, self._restart_reason, backoff)
 
     def _restart_reason(self, outcome: "Attempt") -> Retry | None:
         """Return why to ask again: the service may be restarting, for `RESTART_SECONDS` at most."""
@@ -162,21 +153,21 @@ class AsyncLargeUpload:
 
     async def _send_pieces(self, state: UnfinishedUpload, offset: int) -> Reply | None:
         """Send the bytes from `offset` on; return the last reply, or None if the upload is gone."""
-        backoff = self._session.backoff()
+        backoff = self.session.backoff()
         furthest = offset
         while True:
-            goal = min(furthest + LEAST_PROGRESS, self._size)
+            goal = min(furthest + LEAST_PROGRESS, self.size)
             reply, reached = await self._advance(state, offset, goal, backoff)
-            if reached is None or reached == self._size:
+            if reached is None or reached == self.size:
                 return None if reached is None else reply
             if reached >= goal:
-                self._session.succeeded()
+                self.session.succeeded()
                 backoff.restart()
                 furthest = reached
             offset = reached
-            state = self._saved.state or state
+            state = self.saved.state or state
             saved = state.at(offset, read_expiry(reply) or state.expires)
-            await run_blocking(self._saved.save, saved)
+            await run_blocking(self.saved.save, saved)
 
     async def _advance(
         self, state: UnfinishedUpload, offset: int, goal: int, backoff: Backoff
@@ -198,42 +189,42 @@ class AsyncLargeUpload:
         return await self._ask(state)
 
     def _end_of_piece(self, offset: int) -> int:
-        return min(offset + pinata.PIECE_SIZE, self._size)
+        return min(offset + pinata.PIECE_SIZE, self.size)
 
     async def _send_piece(self, state: UnfinishedUpload, offset: int) -> "Attempt":
         """Send the piece that begins at `offset` once."""
         # What an earlier process has sent is read here, because the CID needs all bytes.
-        await run_interruptible(self._source.catch_up, offset)
+        await run_interruptible(self.source.catch_up, offset)
         await self._save_states(state, self._end_of_piece(offset))
-        self._progress(offset, self._size)
+        self.progress(offset, self.size)
 
         def on_sent(sent: int) -> None:
             self._has_sent = True
-            self._progress(offset + sent, self._size)
+            self.progress(offset + sent, self.size)
 
-        piece = self._source.part(offset, self._end_of_piece(offset))
+        piece = self.source.part(offset, self._end_of_piece(offset))
         request = self._tus.send(state.location, offset, piece, on_sent)
-        outcome = await self._session.fetch_once(request, self._call)
-        self._source.source.check_unchanged()
+        outcome = await self.session.fetch_once(request, self.call)
+        self.source.source.check_unchanged()
         return outcome
 
     async def _wait(self, backoff: Backoff, outcome: "Attempt") -> None:
         """Wait before the service is asked; raise the error of `outcome` if that does not help."""
         why = retry_reason(outcome, ASKED_AGAIN)
-        if why is not None and await self._session.wait(backoff, self._call, why):
+        if why is not None and await self.session.wait(backoff, self.call, why):
             return
         if isinstance(outcome, NetworkError):
             raise outcome
         if outcome.ok:
-            raise self._api.failure(NO_PROGRESS, outcome)
+            raise self.api.failure(NO_PROGRESS, outcome)
         if outcome.status in NEVER_TAKEN:
-            await run_blocking(self._saved.remove)
-        self._api.check(outcome)
+            await run_blocking(self.saved.remove)
+        self.api.check(outcome)
 
     def _may_be_complete(self, state: UnfinishedUpload) -> bool:
         """Return whether the last piece may have been sent."""
-        state = self._saved.state or state
-        return state.offset + pinata.PIECE_SIZE >= self._size
+        state = self.saved.state or state
+        return state.offset + pinata.PIECE_SIZE >= self.size
 
     async def _read_cid(self, reply: Reply, state: UnfinishedUpload) -> str:
         """Return the CID of a complete upload. The service may say it in its last reply only."""
@@ -252,12 +243,12 @@ class AsyncLargeUpload:
 
     async def _find_cid(self, state: UnfinishedUpload) -> str | None:
         """Return the CID of the file that an upload has become; None if it is not there."""
-        await run_interruptible(self._source.catch_up, self._size)
-        check = self._source.hash
+        await run_interruptible(self.source.catch_up, self.size)
+        check = self.source.hash
         expected = None if check is None else await run_blocking(check.expected_cid)
         pauses = AsyncPauses(FIRST_PAUSE, PENDING_SECONDS, now() + PENDING_SECONDS)
         while True:
-            find = self._api.find_cid(state.location, expected)
-            cid: str | None = await self._run(find, self._call)
+            find = self.api.find_cid(state.location, expected)
+            cid: str | None = await self.run(find, self.call)
             if cid != PENDING or not await pauses.wait():
                 return None if cid == PENDING else cid

@@ -133,14 +133,7 @@ class AsyncPinataProvider(AsyncPinProvider):
         try:
             parts = self._layout.hashed(source, verify=self.config.verify)
             upload = AsyncLargeUpload(
-                self._session,
-                self.run,
-                self._api,
-                source=parts,
-                size=size,
-                saved=saved,
-                call=call,
-                progress=progress,
+                self._session, self.run, self._api, parts, size, saved, call, progress
             )
             sent = await upload.send(about, identity)
             call.cid = sent.cid

@@ -7,7 +7,7 @@ ended. Gateways whose failure may be temporary are asked again in the next round
 
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 from typing import ClassVar, Final, TypeAlias
@@ -255,37 +255,29 @@ def _gravest(failures: dict[Gateway, ClientError]) -> ClientError:
     return failures[chosen]
 
 
+@dataclass
 class AsyncGatewayBlocks(AsyncFetchedBlocks):
     """Fetches the verified blocks of a directory, each from the first gateway that gives it."""
 
-    is_verified = True
-
-    def __init__(
-        self,
-        session: AsyncSession,
-        gateways: PeerSet[Gateway],
-        reference: Reference,
-        call: Call,
-        cache: DiskBlockCache | None = None,
-    ) -> None:
-        self._session = session
-        self._gateways = gateways
-        self._reference = reference
-        self._call = call
-        self._cache = cache
-        self._last: Gateway | None = None  # the gateway that gave the last block
+    session: AsyncSession
+    gateways: PeerSet[Gateway]
+    reference: Reference
+    call: Call
+    cache: DiskBlockCache | None = None
+    is_verified: bool = True
+    _last: Gateway | None = None  # the gateway that gave the last block
 
     def continue_in(self, call: Call) -> None:
         """Make the next requests within `call`."""
-        self._call = call
+        self.call = call
 
     async def get(self, cid: CID, /) -> bytes:
         """Return the block of `cid`, or raise the gravest failure of the gateways."""
         check_provable(cid)
-        state = ReadState(self._reference, Output(MemorySink()), self._call, cache=self._cache)
+        state = ReadState(self.reference, Output(MemorySink()), self.call, cache=self.cache)
         fetched: list[bytes] = []
         attempt = partial(self._ask, cid, state, fetched)
-        rounds = AsyncRounds(self._session, self._gateways, state, attempt)
+        rounds = AsyncRounds(self.session, self.gateways, state, attempt)
         rounds.gateways.sort(key=lambda each: each != self._last)
         if not await rounds.ask(rounds.gateways):
             await rounds.ask_again()
@@ -302,7 +294,7 @@ class AsyncGatewayBlocks(AsyncFetchedBlocks):
         is_last: bool,  # noqa: ARG002 - no verified bytes are given up here
     ) -> None:
         self._last = None  # one that fails has no precedence any more
-        peer = AsyncGatewayPeer(self._session, gateway, state, deadline, verify=True)
+        peer = AsyncGatewayPeer(self.session, gateway, state, deadline, verify=True)
         try:
             fetched.append(await peer.block(cid))
         except RefusedError as refusal:
@@ -313,7 +305,7 @@ class AsyncGatewayBlocks(AsyncFetchedBlocks):
         self, gateway: Gateway, refusal: RefusedError
     ) -> UnprovenError | ProviderError:
         """Return the gateway's own error, or ours if it has sent something else than the block."""
-        reason, reference = refusal.reason, str(self._reference)
+        reason, reference = refusal.reason, str(self.reference)
         if reason is None:
             return UnprovenError(
                 f"{reference} cannot be listed: {gateway.base_url} does not give blocks; "
@@ -572,7 +564,7 @@ class AsyncLinkReader(AsyncReader):
         super().__init__()
         self._sign = sign
 
-    def blocks(self, reference: Reference, call: Call) -> AsyncBlocks:  # noqa: ARG002
+    def blocks(self, reference: Reference, _call: Call) -> AsyncBlocks:
         """Raise UnsupportedError: a link gives no blocks, and there are no private directories."""
         raise UnsupportedError(
             f"{reference} cannot be looked into: the private network has files only, and its links "

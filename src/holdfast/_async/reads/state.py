@@ -201,25 +201,27 @@ class ReadState:
         self.found = fork.found
 
 
+@dataclass
 class BodyBudget:
     """Counts what a gateway sends, and raises an error if it is too much or too late.
 
     Attributes:
+        peer: The host of the gateway.
+        reference: What is read.
+        deadline: When the attempt must have ended.
+        patience: How many seconds the body may bring nothing that is needed.
         limit: The largest size of a body that is verified only at its end.
         received: How many bytes were received.
     """
 
-    def __init__(
-        self, peer: str, reference: Reference, deadline: Deadline, patience: float | None
-    ) -> None:
-        self._peer = peer
-        self._reference = reference
-        self._deadline = deadline
-        self._patience = patience
-        self._progress = -1
-        self._progress_at = now()
-        self.limit: SizeLimit | None = None
-        self.received = 0
+    peer: str
+    reference: Reference
+    deadline: Deadline
+    patience: float | None
+    limit: SizeLimit | None = None
+    received: int = 0
+    _progress: int = -1
+    _progress_at: float = field(default_factory=now)
 
     def set_limit(self, limit: SizeLimit, length: int | None) -> None:
         """Limit the body; raise the error at once if the declared `length` is beyond the limit."""
@@ -236,7 +238,7 @@ class BodyBudget:
 
     def check_time(self) -> None:
         """Raise an error if the time for the attempt is over."""
-        check_time(self._deadline, self._peer)
+        check_time(self.deadline, self.peer)
 
     def note_progress(self, progress: int | None) -> None:
         """Note the progress: a number that grows with each needed byte, or None."""
@@ -250,8 +252,8 @@ class BodyBudget:
 
     def check_progress(self) -> None:
         """Raise an error if no needed bytes were received for `timeouts.read`."""
-        if self._patience is not None and now() - self._progress_at > self._patience:
-            words = f"{self._peer} sent nothing that {self._reference} needs in time"
+        if self.patience is not None and now() - self._progress_at > self.patience:
+            words = f"{self.peer} sent nothing that {self.reference} needs in time"
             raise RequestTimeoutError(words, sent=True)
 
 

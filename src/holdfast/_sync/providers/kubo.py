@@ -82,11 +82,7 @@ class KuboReader(Reader):
         limited = (limit for limit in limits if limit is not None)
         return None if self._offline else SHARE * min(limited, default=LONGEST)
 
-    def blocks(
-        self,
-        reference: Reference,  # noqa: ARG002 - the CIDs are enough
-        call: Call,  # noqa: ARG002 - each block is a call of its own
-    ) -> Blocks:
+    def blocks(self, _reference: Reference, _call: Call) -> Blocks:
         """Return the blocks that the node has, or fetches from the network."""
         return self._blocks
 

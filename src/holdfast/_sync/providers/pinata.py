@@ -133,14 +133,7 @@ class PinataProvider(PinProvider):
         try:
             parts = self._layout.hashed(source, verify=self.config.verify)
             upload = LargeUpload(
-                self._session,
-                self.run,
-                self._api,
-                source=parts,
-                size=size,
-                saved=saved,
-                call=call,
-                progress=progress,
+                self._session, self.run, self._api, parts, size, saved, call, progress
             )
             sent = upload.send(about, identity)
             call.cid = sent.cid
