@@ -19,7 +19,6 @@ HAND_WRITTEN = frozenset(
         "src/holdfast/_async/__init__.py",
         "src/holdfast/_async/connections.py",
         "src/holdfast/_async/opening.py",
-        "src/holdfast/_async/request_body.py",  # async only: urllib3 needs no class for it
         "src/holdfast/_async/runtime.py",
         "src/holdfast/_async/transport.py",
         "src/holdfast/_async/upload_sources.py",

@@ -10,8 +10,8 @@ import pytest
 from holdfast.content.cid import CID
 from holdfast.content.profiles import UNIXFS_V0_2015, UNIXFS_V1_2025, Profile
 from holdfast.content.unixfs.body import BodyCutter, BodyPart, BodyProof
+from holdfast.content.unixfs.file_nodes import is_leaf
 from holdfast.content.unixfs.files import FileImporter
-from holdfast.content.unixfs.leaf_check import is_leaf
 from holdfast.disk.background import Background, Turns
 from holdfast.errors import VerificationError
 

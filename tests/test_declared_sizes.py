@@ -14,7 +14,7 @@ from holdfast.content.cid import CID
 from holdfast.content.hashes import FUNCTIONS, SHA2_256
 from holdfast.content.unixfs.archive import ArchiveProof
 from holdfast.content.unixfs.body import BodyProof
-from holdfast.content.unixfs.empty_leaves import is_empty_leaf
+from holdfast.content.unixfs.file_nodes import is_empty_leaf
 from holdfast.content.unixfs.walks import FileWalk
 from holdfast.errors import ClientError, MalformedError, VerificationError
 from holdfast.repository import Repository

@@ -19,11 +19,10 @@ from holdfast.content.reference import Reference
 from holdfast.content.unixfs import data
 from holdfast.content.unixfs.archive import ArchiveProof
 from holdfast.content.unixfs.body import BodyProof, HeldBytes
-from holdfast.content.unixfs.dag_walk import DagWalk
 from holdfast.content.unixfs.directories import build_directory
 from holdfast.content.unixfs.files import FileImporter
 from holdfast.content.unixfs.layouts import LayoutProof
-from holdfast.content.unixfs.walks import DirectoryWalk, FileWalk, PathWalk, feed_known
+from holdfast.content.unixfs.walks import DagWalk, DirectoryWalk, FileWalk, PathWalk, feed_known
 from holdfast.disk.seen_cids import SpilledCIDs
 from holdfast.errors import MalformedError, VerificationError
 from holdfast.node.gateway.archives import ArchiveWalk, Selection
@@ -107,7 +106,7 @@ def test_a_walk_over_all_blocks_leaves_out_identity_cids():
 
 
 def test_a_dag_may_be_deep_but_not_endless(monkeypatch):
-    monkeypatch.setattr("holdfast.content.unixfs.dag_walk.DEEPEST", 40)
+    monkeypatch.setattr("holdfast.content.unixfs.walks.DEEPEST", 40)
     dag = Dag()
     root = dag.raw(b"leaf")
     for _ in range(40):
@@ -118,7 +117,7 @@ def test_a_dag_may_be_deep_but_not_endless(monkeypatch):
 
 
 def test_a_dag_that_is_too_wide_at_many_levels_is_refused(monkeypatch):
-    monkeypatch.setattr("holdfast.content.unixfs.dag_walk.MAX_LINKS_HELD", 100)
+    monkeypatch.setattr("holdfast.content.unixfs.walks.MAX_LINKS_HELD", 100)
     dag = Dag()
     cid = CID.of_raw(b"leaf")
     for level in range(4):

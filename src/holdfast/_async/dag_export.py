@@ -9,7 +9,7 @@ from holdfast.content.budgets import MAX_CACHED, OUTPUT_SIZE
 from holdfast.content.car import Block
 from holdfast.content.codecs import require_codec
 from holdfast.content.reference import Reference
-from holdfast.content.unixfs.dag_walk import DagWalk
+from holdfast.content.unixfs.walks import DagWalk
 from holdfast.disk.seen_cids import SpilledCIDs
 from holdfast.errors import NetworkError, VerificationError
 

@@ -26,8 +26,15 @@ from holdfast._sync.content_file import ContentFile
 from holdfast.calls import Call
 from holdfast.content import varint
 from holdfast.content.blocks import MAX_BLOCK, check_block, missing_block
-from holdfast.content.car import MAX_CID, MAX_HEADER, MAX_SECTION, CarReader, car_head, section_head
-from holdfast.content.car_header import decode_header
+from holdfast.content.car import (
+    MAX_CID,
+    MAX_HEADER,
+    MAX_SECTION,
+    CarReader,
+    car_head,
+    decode_header,
+    section_head,
+)
 from holdfast.content.cid import CID
 from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.content.unixfs.directories import build_directory

@@ -8,7 +8,7 @@ but for a host and its port.
 import ipaddress
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import SplitResult, urlsplit
 
@@ -229,15 +229,6 @@ def flag(name: str, value: Any) -> bool:
     if not isinstance(value, bool):
         raise ConfigError(f"{name} must be True or False, not {type(value).__name__}")
     return value
-
-
-def known_options(provider: str, options: Mapping[str, Any], names: Iterable[str]) -> None:
-    """Raise ConfigError if one of the `provider_options` is not among `names`."""
-    for name in options:
-        if name not in names:
-            raise ConfigError(
-                f"provider_options: {provider} takes {', '.join(names)}, not {name!r}"
-            )
 
 
 def positive(name: str, value: Any) -> float:

@@ -266,3 +266,12 @@ def _snake_keys(values: Mapping[str, Any]) -> dict[str, Any]:
             raise ConfigError(f"{name} is given twice, in two spellings: keep one")
         result[name] = value
     return result
+
+
+def provider_options(config: ClientConfig, *names: str) -> Mapping[str, Any]:
+    """Return the `provider_options`; raise ConfigError if one is not among `names`."""
+    for name in config.provider_options:
+        if name not in names:
+            words = f"{config.provider} takes {', '.join(names)}, not {name!r}"
+            raise ConfigError(f"provider_options: {words}")
+    return config.provider_options

@@ -172,7 +172,6 @@ def read_options(options: Mapping[str, Any]) -> ClusterOptions:
         >>> read_options({"replication_min": 2})
         ClusterOptions(copies=2, most_copies=2, wait=True)
     """
-    checks.known_options("cluster", options, OPTIONS)
     wait = checks.flag("provider_options: wait", options.get("wait", True))
     least, most = (_copies(name, options.get(name)) for name in OPTIONS[:2])
     least, most = least or most, most or least

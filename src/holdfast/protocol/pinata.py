@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from holdfast.config import ClientConfig, checks
 from holdfast.config.checks import address_error
-from holdfast.config.client_config import check_secure
+from holdfast.config.client_config import check_secure, provider_options
 from holdfast.config.secret import Secret
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
@@ -73,8 +73,7 @@ class PinataOptions:
     @classmethod
     def of(cls, config: ClientConfig) -> "PinataOptions":
         """Return the options of `config`; raise ConfigError for a mistake. No value is shown."""
-        given = config.provider_options
-        checks.known_options("pinata", given, cls.__slots__)
+        given = provider_options(config, *cls.__slots__)
         network = given.get("network", "public")
         if network not in ("public", "private"):
             raise ConfigError("provider_options: network must be 'public' or 'private'")

@@ -6,8 +6,7 @@ from contextlib import suppress
 from typing import Any, Final, Self, TypeAlias
 
 from holdfast.content.blocks import inline_block, malformed, missing_block
-from holdfast.content.car import CarReader
-from holdfast.content.car_header import check_only_root
+from holdfast.content.car import CarReader, check_only_root
 from holdfast.content.cid import CID
 from holdfast.content.codecs import is_node, is_one_block, kind_of, require_codec
 from holdfast.content.media_types import named_type

@@ -13,10 +13,9 @@ from holdfast.content.car import Block, write_car
 from holdfast.content.cid import CID
 from holdfast.content.profiles import Profile
 from holdfast.content.proof import joined
-from holdfast.content.unixfs.dag_walk import DagWalk
 from holdfast.content.unixfs.directory_nodes import DirectoryEntry
 from holdfast.content.unixfs.file_nodes import file_node
-from holdfast.content.unixfs.walks import DirectoryWalk, FileWalk, Item, PathWalk, Walk
+from holdfast.content.unixfs.walks import DagWalk, DirectoryWalk, FileWalk, Item, PathWalk, Walk
 from holdfast.disk.folders import Folder
 from holdfast.disk.seen_cids import SpilledCIDs
 from holdfast.errors import VerificationError

@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from holdfast.content.car import Block, CarReader, write_car
-from holdfast.content.car_header import check_only_root
+from holdfast.content.car import Block, CarReader, check_only_root, write_car
 from holdfast.content.cid import CID
 from holdfast.content.profiles import Profile
 from holdfast.sources.folder_source import FolderSource

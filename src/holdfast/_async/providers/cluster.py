@@ -16,6 +16,7 @@ from holdfast._async.session import AsyncSession, Attempt, read_whole
 from holdfast.calls import Call, Clock
 from holdfast.config import ClientConfig
 from holdfast.config.checks import is_loopback
+from holdfast.config.client_config import provider_options
 from holdfast.errors import (
     ConfigError,
     NetworkError,
@@ -25,6 +26,7 @@ from holdfast.errors import (
 )
 from holdfast.protocol.cluster import (
     ASKED_AT_ONCE,
+    OPTIONS,
     PINNED,
     UNREACHABLE,
     ClusterAPI,
@@ -118,7 +120,7 @@ class AsyncClusterProvider(AsyncDaemonProvider):
     _unreachable: frozenset[str] = frozenset()
 
     def __init__(self, config: ClientConfig, *, session: AsyncSession | None = None) -> None:
-        options = read_options(config.provider_options)
+        options = read_options(provider_options(config, *OPTIONS))
         _check_gateways(config)
         super().__init__(config, session=session)
         self._api = ClusterAPI(config.provider_token, options)

@@ -1,9 +1,9 @@
 """The provider for Kubo: a real IPFS node, by its RPC API."""
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from holdfast._async.pin_waiting import AsyncPinStream
@@ -15,6 +15,7 @@ from holdfast._async.runtime import run_blocking
 from holdfast._async.session import AsyncSession, read_whole
 from holdfast.calls import NEVER, Call, Clock, Deadline
 from holdfast.config import ClientConfig, checks
+from holdfast.config.client_config import provider_options
 from holdfast.content.blocks import MAX_BLOCK, check_block, inline_block
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
@@ -163,7 +164,8 @@ class AsyncKuboProvider(AsyncDaemonProvider):
 
     def make_reader(self, config: ClientConfig) -> AsyncReader:
         """Return a reader of the gateways that are configured, else of the RPC API."""
-        self._offline = _is_offline(config.provider_options)
+        offline = provider_options(config, "offline").get("offline", False)
+        self._offline = checks.flag("provider_options: offline", offline)
         self._api = KuboAPI(config.api_url, config.provider_token, self._profile)
         self._node = AsyncKuboReader(self._session, self._api, config, offline=self._offline)
         return self._node if config.gateway_url is None else super().make_reader(config)
@@ -285,8 +287,3 @@ class AsyncKuboProvider(AsyncDaemonProvider):
     def url(self, cid: str) -> str:
         """Return the address of `cid` at the first gateway, or ``ipfs://`` without one."""
         return AsyncBaseProvider.url(self, cid)
-
-
-def _is_offline(options: Mapping[str, Any]) -> bool:
-    checks.known_options("kubo", options, ("offline",))
-    return checks.flag("provider_options: offline", options.get("offline", False))

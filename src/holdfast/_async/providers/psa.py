@@ -1,12 +1,11 @@
 """The provider for services with the IPFS Pinning Services API, which pin existing content only."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from holdfast._async.providers.http import AsyncServiceProvider
 from holdfast._async.session import AsyncSession
-from holdfast.config import ClientConfig, checks
-from holdfast.config.client_config import missing_token
+from holdfast.config import ClientConfig
+from holdfast.config.client_config import missing_token, provider_options
 from holdfast.errors import ConfigError
 from holdfast.protocol.psa import MAX_ORIGINS, PSAAPI
 from holdfast.records import Pin, PinInfo
@@ -43,7 +42,7 @@ class AsyncPSAProvider(AsyncServiceProvider):
     def __init__(self, config: ClientConfig, *, session: AsyncSession | None = None) -> None:
         if config.provider_token is None:
             raise missing_token(config)
-        origins = read_origins(config.provider_options)
+        origins = read_origins(config)
         super().__init__(config, session=session)
         self._api = PSAAPI(config.api_url, config.provider_token, origins)
 
@@ -62,10 +61,9 @@ class AsyncPSAProvider(AsyncServiceProvider):
             return await self.run(self._api.check_pin(pin), call)
 
 
-def read_origins(options: Mapping[str, Any]) -> tuple[str, ...]:
+def read_origins(config: ClientConfig) -> tuple[str, ...]:
     """Return the option ``origins``; raise ConfigError for another one, or another form."""
-    checks.known_options("psa", options, ("origins",))
-    given = options.get("origins", ())
+    given = provider_options(config, "origins").get("origins", ())
     is_list = isinstance(given, list | tuple) and len(given) <= MAX_ORIGINS
     if not is_list or not all(isinstance(each, str) and each.startswith("/") for each in given):
         raise ConfigError(

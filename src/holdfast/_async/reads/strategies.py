@@ -29,8 +29,8 @@ from holdfast.content.codecs import is_one_block
 from holdfast.content.proof import HashProof, NoProof
 from holdfast.content.unixfs.archive import ArchiveProof
 from holdfast.content.unixfs.body import BodyCutter, BodyPart, BodyProof
+from holdfast.content.unixfs.file_nodes import is_leaf
 from holdfast.content.unixfs.layouts import LayoutProof
-from holdfast.content.unixfs.leaf_check import is_leaf
 from holdfast.content.unixfs.walks import FileWalk, feed_known
 from holdfast.disk.background import HASH_THREADS, Turns
 from holdfast.errors import MalformedError, NetworkError, UnprovenError, VerificationError

@@ -18,6 +18,7 @@ from holdfast._sync.session import Attempt, Session, read_whole
 from holdfast.calls import Call, Clock
 from holdfast.config import ClientConfig
 from holdfast.config.checks import is_loopback
+from holdfast.config.client_config import provider_options
 from holdfast.errors import (
     ConfigError,
     NetworkError,
@@ -27,6 +28,7 @@ from holdfast.errors import (
 )
 from holdfast.protocol.cluster import (
     ASKED_AT_ONCE,
+    OPTIONS,
     PINNED,
     UNREACHABLE,
     ClusterAPI,
@@ -120,7 +122,7 @@ class ClusterProvider(DaemonProvider):
     _unreachable: frozenset[str] = frozenset()
 
     def __init__(self, config: ClientConfig, *, session: Session | None = None) -> None:
-        options = read_options(config.provider_options)
+        options = read_options(provider_options(config, *OPTIONS))
         _check_gateways(config)
         super().__init__(config, session=session)
         self._api = ClusterAPI(config.provider_token, options)

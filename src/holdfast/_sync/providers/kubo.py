@@ -2,10 +2,10 @@
 # by scripts/generate_sync.py. Change the original instead.
 """The provider for Kubo: a real IPFS node, by its RPC API."""
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from contextlib import closing
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from holdfast._sync.pin_waiting import PinStream
@@ -17,6 +17,7 @@ from holdfast._sync.runtime import run_blocking
 from holdfast._sync.session import Session, read_whole
 from holdfast.calls import NEVER, Call, Clock, Deadline
 from holdfast.config import ClientConfig, checks
+from holdfast.config.client_config import provider_options
 from holdfast.content.blocks import MAX_BLOCK, check_block, inline_block
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
@@ -161,7 +162,8 @@ class KuboProvider(DaemonProvider):
 
     def make_reader(self, config: ClientConfig) -> Reader:
         """Return a reader of the gateways that are configured, else of the RPC API."""
-        self._offline = _is_offline(config.provider_options)
+        offline = provider_options(config, "offline").get("offline", False)
+        self._offline = checks.flag("provider_options: offline", offline)
         self._api = KuboAPI(config.api_url, config.provider_token, self._profile)
         self._node = KuboReader(self._session, self._api, config, offline=self._offline)
         return self._node if config.gateway_url is None else super().make_reader(config)
@@ -275,8 +277,3 @@ class KuboProvider(DaemonProvider):
     def url(self, cid: str) -> str:
         """Return the address of `cid` at the first gateway, or ``ipfs://`` without one."""
         return BaseProvider.url(self, cid)
-
-
-def _is_offline(options: Mapping[str, Any]) -> bool:
-    checks.known_options("kubo", options, ("offline",))
-    return checks.flag("provider_options: offline", options.get("offline", False))

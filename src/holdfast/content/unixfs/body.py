@@ -22,8 +22,7 @@ from holdfast.content.cid import CID
 from holdfast.content.codecs import is_node, is_one_block
 from holdfast.content.hashes import FUNCTIONS
 from holdfast.content.proof import Proof, wrong_bytes
-from holdfast.content.unixfs.file_nodes import Segment, file_node, in_range
-from holdfast.content.unixfs.leaf_check import is_leaf
+from holdfast.content.unixfs.file_nodes import Segment, file_node, in_range, is_leaf
 from holdfast.content.unixfs.walks import check_pending
 from holdfast.errors import VerificationError
 

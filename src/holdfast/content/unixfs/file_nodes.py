@@ -8,17 +8,17 @@ otherwise the content of a file would depend on the program that reads it.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Final, NamedTuple, TypeVar
 
 from holdfast.content import dag_pb
-from holdfast.content.blocks import MAX_BLOCK, malformed
-from holdfast.content.cid import CID
+from holdfast.content.blocks import MAX_BLOCK, check_provable, malformed
+from holdfast.content.cid import CID, DAG_PB, RAW
 from holdfast.content.codecs import ONE_BLOCK, is_one_block, require_codec
+from holdfast.content.hashes import FUNCTIONS, IDENTITY
 from holdfast.content.unixfs import data
 from holdfast.content.unixfs.data import Kind
-from holdfast.content.unixfs.empty_leaves import is_empty_leaf
 from holdfast.content.unixfs.files import dag_pb_frame
 from holdfast.errors import MalformedError, NotAFileError
 
@@ -180,3 +180,74 @@ def directory_error(about: object) -> NotAFileError:
     return NotAFileError(
         f"{about} is a directory; read a file in it by its path, or all of it with download_folder"
     )
+
+
+# Leaves
+
+# The messages of a leaf without bytes, as programs write them: the type is File or Raw, Data is
+# absent or empty, filesize is absent or 0.
+_MESSAGES: Final = [
+    bytes((0x08, kind)) + content + size
+    for kind in (Kind.FILE, Kind.RAW)
+    for content in (b"", b"\x12\x00")
+    for size in (b"", b"\x18\x00")
+]
+
+
+def _cids() -> Iterator[CID]:
+    for code, function in FUNCTIONS.items():
+        yield CID(1, RAW, code, function.new(b"").digest())
+        for message in _MESSAGES:
+            block = dag_pb.encode([], message)
+            yield CID(1, DAG_PB, code, function.new(block).digest())
+
+
+_EMPTY: Final = frozenset(_cids())
+
+
+def is_empty_leaf(cid: CID) -> bool:
+    """Return whether `cid` is known to name a leaf without bytes."""
+    if cid.hash_code != IDENTITY:
+        return cid in _EMPTY
+    if cid.codec != DAG_PB:
+        return cid.codec == RAW and not cid.digest
+    try:
+        node = dag_pb.decode(cid.digest)
+        message = data.decode(node.data)
+    except MalformedError:
+        return False
+    return (
+        message.kind in {Kind.FILE, Kind.RAW}
+        and not node.links
+        and not message.data
+        and not message.size
+        and not message.block_sizes
+    )
+
+
+def is_leaf(piece: Segment, content: list[memoryview]) -> bool:
+    """Return whether `piece` is a leaf, and `content` its bytes.
+
+    False means that only the block of the piece can decide. Raise `VerificationError` if the block
+    cannot help either.
+    """
+    cid = piece.cid
+    if is_one_block(cid):
+        return _leaf_digest(cid, content) == cid.digest
+    require_codec(cid)
+    if cid.hash_code == IDENTITY:
+        return False
+    return any(
+        _leaf_digest(cid, content, *dag_pb_frame(kind, piece.size or 0)) == cid.digest
+        for kind in (Kind.FILE, Kind.RAW)
+    )
+
+
+def _leaf_digest(cid: CID, views: list[memoryview], head: bytes = b"", tail: bytes = b"") -> bytes:
+    """Return the digest of `views` between `head` and `tail`, by the hash function of `cid`."""
+    check_provable(cid)
+    whole = cid.new_hash(head)
+    for view in views:
+        whole.update(view)
+    whole.update(tail)
+    return whole.digest()
