@@ -1,98 +1,204 @@
-"""Where the command line takes its settings from, who wins, and how tokens come in."""
+"""Where the command line takes its settings and tokens from, and who may choose where they go."""
 
 import json
+import os
+import pty
+import shutil
+import subprocess
+import time
+from pathlib import Path
 
 import pytest
 
+from holdfast.cli.run import Run, config_of
+from holdfast.config.connections import Setting
 from holdfast.config.fields import FIELDS
+from holdfast.config.secret import Secret
+from holdfast.config.settings_files import gather
+from holdfast.errors import ConfigError
+from holdfast.registry import providers_without_token
+from holdfast.testing import Scripted, ScriptedServer
+from tests.commands import HOLDFAST, install_provider
 from tests.support import GATEWAY_TOKEN, HELLO_CID, TOKEN
 
 IN_FILES = [name for name, field in FIELDS.items() if field.file != "none"]
+ENDPOINTS = {name for name, field in FIELDS.items() if field.endpoint}
 MESSAGE = {"message": "Congratulations! You are communicating with the Pinata API!"}
+OTHER = "another-token-0123456789"
+REFUSED = "is not allowed in a project's file, which is shared: remove it, and set it in"
+KEEPER = """
+import pathlib
+class Provider:
+    def from_config(config):
+        token = config.provider_token
+        pathlib.Path("got").write_text("" if token is None else token.reveal())
+        raise ValueError("enough")
+"""
+SLEEPER = """
+import time
+class Provider:
+    def from_config(config):
+        time.sleep(30)
+"""
 
 
-def setting(commands, name, *flags, **variables):
-    """The value of a field and its source, as `holdfast config` shows them."""
-    shown = commands.json("config", *flags, **variables)[name]
-    return shown["value"], shown["source"]
+def connection(name):
+    """The configuration of a command with ``--use NAME``."""
+    return config_of(gather({"use": (name, "--use")}))
 
 
-def test_flags_win_over_the_environment_the_project_and_the_user_in_this_order(commands):
-    assert setting(commands, "gateway_url") == (None, "default")
-    commands.write_user_file('gateway_url = "https://user.example"\n')
-    user = str(commands.user_file)
-    assert setting(commands, "gateway_url") == (["https://user.example/ipfs"], user)
-    project = commands.folder / "holdfast.toml"
-    project.write_text('gateway_url = ["https://project.example", "https://b.example/x"]\n')
-    assert setting(commands, "gateway_url") == (
-        ["https://project.example/ipfs", "https://b.example/x"],
-        str(project),
+def write_token(file, text=TOKEN, mode=0o600):
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    file.chmod(mode)
+
+
+def write_project_file(text):
+    """Write the file of a project in the current folder; return its path."""
+    file = Path("holdfast.toml").absolute()
+    file.write_text(text)
+    return file
+
+
+def archive_at(url, more=""):
+    """A connection to the pinning API at `url`, with its token in a file."""
+    return (
+        f'[connections.archive]\nprovider = "pinning"\npin_api_url = "{url}"\n'
+        f'token_file = "archive.token"\n{more}\n'
     )
-    environment = {"HOLDFAST_GATEWAY_URL": "https://env.example"}
-    assert setting(commands, "gateway_url", **environment) == (
-        ["https://env.example/ipfs"],
-        "HOLDFAST_GATEWAY_URL",
-    )
-    flags = ("--gateway-url", "https://one.example", "--gateway-url", "https://two.example")
-    assert setting(commands, "gateway_url", *flags, **environment) == (
-        ["https://one.example/ipfs", "https://two.example/ipfs"],
-        "--gateway-url",
-    )
 
 
-def test_each_field_has_its_own_source(commands):
-    commands.write_user_file("rate_limit = 60\n[timeouts]\nread = 5\n[retries]\nattempts = 2\n")
-    shown = commands.json("config", "--cid-version", "0", HOLDFAST_MAX_JSON_BYTES="1000")
-    user = str(commands.user_file)
-    assert shown["rate_limit"] == {"value": 60, "source": user}
-    assert shown["timeouts"]["value"]["read"] == 5
-    assert shown["retries"] == {
-        "value": {
-            "attempts": 2,
-            "base": 0.25,
-            "cap": 20,
-            "budget": 100,
-            "max_retry_after": 120,
-        },
-        "source": user,
-    }
-    assert shown["cid_version"] == {"value": 0, "source": "--cid-version"}
-    assert shown["max_json_bytes"] == {"value": 1000, "source": "HOLDFAST_MAX_JSON_BYTES"}
-    assert shown["verify"] == {"value": True, "source": "default"}
-    assert setting(commands, "verify", "--no-verify") == (False, "--no-verify")
-    lines = commands.text("config").splitlines()
-    assert [line.split()[0] for line in lines] == list(shown)
-    (line,) = (line for line in lines if line.startswith("rate_limit"))
-    assert line.split() == ["rate_limit", "60", user]
+@pytest.fixture
+def archive(commands, server):
+    """The commands of a user with a connection to the server."""
+    commands.write_user_file(archive_at(server.url))
+    write_token(commands.user_file.parent / "archive.token", f"{TOKEN}\n")
+    return commands
 
 
-def test_the_project_is_found_from_a_folder_inside_it(commands):
-    project = commands.folder / "holdfast.toml"
-    project.write_text("rate_limit = 60\n")
-    inside = commands.folder / "deep/down"
+@pytest.fixture
+def project(commands):
+    return commands.folder / "holdfast.toml"
+
+
+def sent_tokens(server):
+    return [request.headers.get("authorization") for request in server.requests]
+
+
+# Which source wins
+
+
+def test_flags_win_over_the_environment_the_project_and_the_user_in_this_order(home, monkeypatch):
+    def gateways(**flags):
+        setting = gather(flags)["gateway_url"]
+        return *setting.value, setting.source
+
+    assert gather({}) == {}
+    home.write_text('gateway_url = "https://user.example"\n')
+    assert gateways() == ("https://user.example/ipfs", str(home))
+    project = write_project_file('gateway_url = ["https://project.example", "https://b.example/x"]')
+    assert gateways() == ("https://project.example/ipfs", "https://b.example/x", str(project))
+    monkeypatch.setenv("HOLDFAST_GATEWAY_URL", "https://env.example")
+    assert gateways() == ("https://env.example/ipfs", "HOLDFAST_GATEWAY_URL")
+    by_flag = (["https://one.example"], "--gateway-url")
+    assert gateways(gateway_url=by_flag) == ("https://one.example/ipfs", "--gateway-url")
+    inside = project.parent / "deep/down"
     inside.mkdir(parents=True)
-    shown = commands.json("config", cwd=inside)
-    assert shown["rate_limit"] == {"value": 60, "source": str(project)}
+    monkeypatch.chdir(inside)
+    monkeypatch.delenv("HOLDFAST_GATEWAY_URL")
+    assert gateways()[-1] == str(project)
+
+
+def test_config_shows_each_value_and_where_it_is_from(archive, server):
+    archive.write_user_file(
+        f'rate_limit = 60\ngateway_url = "https://c.example"\ngateway_token = "{GATEWAY_TOKEN}"\n'
+        'proxy = "http://me:pass-word@b.example"\n[retries]\nattempts = 2\n'
+        + archive_at(server.url, 'gateway_url = "https://a.example"')
+        + '[connections.archive.provider_options]\nkey = "inner-secret"\n'
+    )
+    user, place = str(archive.user_file), f"{archive.user_file} [connections.archive]"
+    flags = ("config", "--use", "archive", "--cid-version", "0", "--verify")
+    variables = {"HOLDFAST_MAX_JSON_BYTES": "1000", "HOLDFAST_VERIFY": "no"}
+    shown = archive.json(*flags, **variables)
+    retries = {"attempts": 2, "base": 0.25, "cap": 20, "budget": 100, "max_retry_after": 120}
+    expected = {
+        "use": ("archive", "--use"),
+        "provider": ("pinning", place),
+        "pin_api_url": (server.url, place),
+        "provider_token": ("********", f"{place} token_file"),
+        "provider_options": ("********", place),
+        "proxy": ("********", user),
+        "gateway_token": (None, "default"),  # it is not for the gateway of the connection
+        "rate_limit": (60, user),
+        "retries": (retries, user),
+        "cid_version": (0, "--cid-version"),
+        "max_json_bytes": (1000, "HOLDFAST_MAX_JSON_BYTES"),
+        "verify": (True, "--verify"),
+        "cache_bytes": (0, "default"),
+    }
+    assert {name: (shown[name]["value"], shown[name]["source"]) for name in expected} == expected
+    assert next(iter(shown)) == "use"
+    text = archive.text(*flags, **variables)
+    assert [line.split()[0] for line in text.splitlines()] == list(shown)
+    assert ["rate_limit", "60", user] in [line.split() for line in text.splitlines()]
+    for secret in (TOKEN, "pass-word", "inner-secret"):
+        assert secret not in text + json.dumps(shown)
+    shown = archive.json("config", "--no-verify")
+    assert ("use" in shown, shown["verify"]["source"]) == (False, "--no-verify")
+    assert shown["gateway_token"] == {"value": "********", "source": user}
+
+
+def test_config_shows_what_is_wrong_beside_all_the_rest(commands, project):
+    project.write_text("rate_limit = 60\nprovder = 1\n")
+    variables = {"HOLDFAST_GATEWAY_URL": "nonsense", "HOLDFAST_VERIFY": "perhaps"}
+    result = commands.run("config", **variables)
+    rows = {line.split()[0]: line.split()[1:] for line in result.stdout.decode().splitlines()}
+    assert rows["gateway_url"] == ["(wrong)", "HOLDFAST_GATEWAY_URL"]
+    assert rows["verify"] == ["(wrong)", "HOLDFAST_VERIFY"]
+    assert rows["provder"] == ["(wrong)", str(project)]
+    assert rows["rate_limit"][0] == "60"
+    lines = result.stderr.decode().splitlines()
+    assert (result.returncode, len(lines)) == (3, 4)
+    assert "did you mean 'provider'?" in lines[0]
+    assert lines[1].startswith("note: HOLDFAST_GATEWAY_URL: gateway_url must be")
+    assert lines[2] == "note: HOLDFAST_VERIFY must be true or false"
+    shown = json.loads(commands.run("config", "--json", **variables).stdout)
+    assert shown["verify"]["error"] == "HOLDFAST_VERIFY must be true or false"
+    project.write_text("nonsense")
+    result = commands.run("config", HOLDFAST_PROVIDER_TOKEN=TOKEN)
+    lines = result.stdout.decode().splitlines()
+    assert (result.returncode, len(lines)) == (3, len(IN_FILES) + 1)
+    assert ["provider_token", "********"] in [line.split()[:2] for line in lines]
+    assert TOKEN.encode() not in result.stdout + result.stderr
 
 
 def test_the_paths_in_the_file_of_the_user_begin_at_its_folder(commands):
-    commands.user_file.parent.mkdir(parents=True)
-    commands.user_file.write_text('path = "store"\n')
+    commands.write_user_file('path = "store"\n[connections.disk]\nprovider = "local"\npath = "~/d"')
     cid = commands.text("store", "1")
     store = commands.user_file.parent / "store"
     assert (store / "holdfast.sqlite3").is_file()
     assert commands.text("retrieve", cid, "--path", store) == "1"
-    assert commands.text("check").startswith("sound: 1 pin,")
+    commands.text("store", "1", "--use", "disk")
+    for variables in ({}, {"HOLDFAST_USE": "disk"}):
+        assert commands.text("check", **variables).startswith("sound: 1 pin,")
+    assert (commands.folder.parent / "d/holdfast.sqlite3").is_file()
+    far = '[connections.far]\nprovider = "pinning"\ntoken_file = "missing"\n'
+    commands.write_user_file(far)
+    assert commands.failure("check")[0] == 3  # there is no other store
+    code, lines = commands.failure("gc", "--use", "far")
+    words = "error: --use far: provider 'pinning' has no store on this machine"
+    assert (code, lines[0]) == (2, words)
 
 
 def test_a_profile_brings_its_cid_version(commands):
-    (commands.folder / "a").write_bytes(b"hello")
     cid = "QmWfVY9y3xjsixTgbd9AorQxH7VtMpzfx2HaWtsoUYecaX"
-    assert commands.text("cid", "a", "--profile", "unixfs-v0-2015") == cid
-    assert commands.text("upload", "a", HOLDFAST_PROFILE="unixfs-v0-2015") == cid
-    code, lines = commands.failure("cid", "a", "--profile", "unixfs-v0-2015", "--cid-version", "1")
-    assert code == 3
-    assert "set --cid-version 0 with it" in lines[0]
+    old = ("cid", "-", "--profile", "unixfs-v0-2015")
+    assert commands.text(*old, given=b"hello") == cid
+    assert commands.text("upload", "-", given=b"hello", HOLDFAST_PROFILE="unixfs-v0-2015") == cid
+    commands.write_user_file('[connections.old]\nprovider = "kubo"\nprofile = "unixfs-v0-2015"\n')
+    assert commands.text("cid", "-", "--use", "old", given=b"hello") == cid
+    code, lines = commands.failure(*old, "--cid-version", "1")
+    assert (code, "set --cid-version 0 with it" in lines[0]) == (3, True)
 
 
 @pytest.mark.parametrize(
@@ -104,149 +210,106 @@ def test_a_profile_brings_its_cid_version(commands):
         ('gateway_url = "ftp://x"', "gateway_url must be an address"),
         ("cid_version = 7", "cid_version must be 0 or 1"),
         ("[timeouts]\nred = 1", "timeouts must be Timeouts("),
-        ("verify = false", "verify is not allowed in a project's file"),
-        ('pin_api_url = "https://evil.example"', "pin_api_url is not allowed in a project's file"),
-        (f'provider_token = "{TOKEN}"', "provider_token is not allowed in a project's file"),
-        ('proxy = "http://evil.example"', "proxy is not allowed in a project's file"),
+        (f'provider_token = "{TOKEN}"', f"provider_token {REFUSED} {{home}}"),
+        ("provider_options = {}", f"{REFUSED} {{home}} or HOLDFAST_PROVIDER_OPTIONS"),
         ("rate_limit = 1\nrate_limit = 2\n", "is not TOML (Cannot overwrite a value, at line 2"),
         ("on_event = 1", "on_event is for Python programs"),
-        ("ssl_context = 1", "ssl_context is for Python programs"),
-        ('path = ""', "path is not allowed in a project's file"),
+        ('path = ""', f"path {REFUSED} {{home}}"),
+        ('use = "local"', f"use {REFUSED} {{home}} or HOLDFAST_USE"),
+        ("[connections.a]", f"connections {REFUSED} {{home}}"),
         ("x = " + "[" * 100_000, "is not TOML (nested too deep)"),
         ("#" * (1 << 20) + "#", "has more than 1048576 bytes"),
     ],
     ids=lambda text: text[:40],
 )
-def test_what_is_wrong_in_a_file_names_the_file(commands, text, words):
-    file = commands.folder / "holdfast.toml"
-    file.write_text(text)
-    code, lines = commands.failure("store", "1")
-    assert code == 3
-    assert lines[0].startswith(f"error: {file}")
-    assert words in lines[0]
-    assert TOKEN not in "".join(lines)
-    assert "secret-in-a-broken-line" not in "".join(lines)
+def test_what_is_wrong_in_a_file_names_the_file(home, text, words):
+    file = write_project_file(text)
+    with pytest.raises(ConfigError) as caught:
+        config_of(gather({}))
+    assert str(caught.value).startswith(str(file))
+    assert words.format(home=home) in str(caught.value)
+    assert TOKEN not in str(caught.value)
+    assert "secret-in-a-broken-line" not in str(caught.value)
 
 
-def test_a_project_has_no_options_of_a_provider(commands):
-    (commands.folder / "holdfast.toml").write_text("provider_options = {}\n")
-    _, lines = commands.failure("store", "1")
-    places = f"{commands.user_file} or HOLDFAST_PROVIDER_OPTIONS"
-    assert lines[0].endswith(f"which is shared: remove it, and set it in {places}")
-
-
-def test_config_shows_what_is_wrong_beside_all_the_rest(commands):
-    (commands.folder / "holdfast.toml").write_text("rate_limit = 60\nprovder = 1\n")
-    variables = {"HOLDFAST_GATEWAY_URL": "nonsense", "HOLDFAST_VERIFY": "perhaps"}
-    result = commands.run("config", **variables)
-    rows = {line.split()[0]: line.split()[1:] for line in result.stdout.decode().splitlines()}
-    assert rows["gateway_url"] == ["(wrong)", "HOLDFAST_GATEWAY_URL"]
-    assert rows["verify"] == ["(wrong)", "HOLDFAST_VERIFY"]
-    assert rows["provder"] == ["(wrong)", str(commands.folder / "holdfast.toml")]
-    assert rows["rate_limit"][0] == "60"
-    lines = result.stderr.decode().splitlines()
-    assert (result.returncode, len(lines)) == (3, 4)
-    assert "did you mean 'provider'?" in lines[0]
-    assert lines[1].startswith("note: HOLDFAST_GATEWAY_URL: gateway_url must be")
-    assert lines[2] == "note: HOLDFAST_VERIFY must be true or false"
-    told = json.loads(commands.run("config", "--json", **variables).stdout)
-    assert told["verify"]["error"] == "HOLDFAST_VERIFY must be true or false"
-    (commands.folder / "holdfast.toml").write_text("nonsense")
-    result = commands.run("config")
-    assert (result.returncode, len(result.stdout.splitlines())) == (3, len(IN_FILES) + 1)
-
-
-def test_remedies_are_in_the_words_of_the_command_line(commands):
-    options = ("--provider", "pinning", "--pin-api-url", "http://192.0.2.1")
-    code, lines = commands.failure("store", "1", *options)
-    assert (code, "or --allow-insecure if" in lines[0]) == (3, True)
-
-
-def test_what_is_read_can_be_proven_again(commands):
-    assert setting(commands, "verify", "--verify", HOLDFAST_VERIFY="no") == (True, "--verify")
-
-
-def test_the_flag_that_was_given_is_the_one_that_is_named(commands):
-    result = commands.run("config", "--provider", "pinning", "--token", "x", "--json")
-    assert json.loads(result.stdout)["provider_token"]["source"] == "--token"
-    result = commands.run("store", "1", "--provider", "pinning", "--token", "")
-    assert result.stderr.decode().splitlines()[1].startswith("error: --token: provider_token is")
-    (commands.folder / "token").write_text(TOKEN)
-    flags = ("--provider", "pinning", "--token-file", "token")
-    assert setting(commands, "provider_token", *flags) == ("********", "--token-file")
-
-
-def test_what_is_wrong_elsewhere_names_the_variable_or_the_flag(commands):
-    code, lines = commands.failure("store", "1", HOLDFAST_GATEWAY_URL="nonsense")
-    assert (code, lines[0].split()[1]) == (3, "HOLDFAST_GATEWAY_URL:")
+def test_what_is_wrong_names_the_file_the_variable_or_the_flag(commands, project):
     code, lines = commands.failure("store", "1", "--gateway-url", "nonsense")
     assert (code, lines[0].split()[1]) == (3, "--gateway-url:")
     code, lines = commands.failure("store", "1", HOLDFAST_VERIFY="perhaps")
     assert (code, lines[0]) == (3, "error: HOLDFAST_VERIFY must be true or false")
+    insecure = ("--provider", "pinning", "--pin-api-url", "http://192.0.2.1")
+    code, lines = commands.failure("store", "1", *insecure)
+    assert (code, "or --allow-insecure if" in lines[0]) == (3, True)
+    project.write_text("verify = false\n")
+    code, lines = commands.failure("store", "1")
+    assert (code, lines[0].startswith(f"error: {project}: verify is not allowed")) == (3, True)
 
 
-def test_a_project_cannot_say_where_a_gateway_token_goes(commands, server):
-    (commands.folder / "holdfast.toml").write_text(f'gateway_url = "{server.url}"\n')
-    variables = {
-        "HOLDFAST_GATEWAY_TOKEN": GATEWAY_TOKEN,
-        "HOLDFAST_PROVIDER": "pinning",
-        "HOLDFAST_PROVIDER_TOKEN": TOKEN,
-    }
-    code, lines = commands.failure("retrieve", HELLO_CID, **variables)
-    assert code == 3
-    assert "gateway_url decides where your gateway_token is sent" in lines[0]
-    assert server.requests == []
+def test_a_command_minds_only_the_settings_that_it_uses(commands):
+    commands.text("upload", "-", given=b"hello")
+    wrong = {"HOLDFAST_GATEWAY_URL": "nonsense", "HOLDFAST_VERIFY": "perhaps"}
+    assert commands.text("cid", "-", given=b"hello", **wrong) == HELLO_CID
+    assert commands.text("check", **wrong).startswith("sound")
+    assert commands.failure("cid", "-", HOLDFAST_PROFILE="nonsense")[0] == 3
 
 
-def test_secrets_are_masked_in_every_form(commands):
-    commands.write_user_file(
-        f'provider = "pinning"\nprovider_token = "{TOKEN}"\ngateway_url = "https://a.example"\n'
-        f'gateway_token = "{GATEWAY_TOKEN}"\nproxy = "http://me:pass-word@b.example"\n'
-        '[provider_options]\nkey = "inner-secret"\n',
+def test_a_folder_that_was_removed_holds_no_settings(commands):
+    gone = commands.folder / "gone"
+    gone.mkdir()
+    commands.command = ("sh", "-c", f'rmdir {gone}; exec "$0" "$@"', HOLDFAST)
+    assert commands.text("cid", "-", given=b"hello", cwd=gone) == HELLO_CID
+
+
+@pytest.mark.skipif(
+    os.geteuid() == 0 and not shutil.which("setpriv"), reason="root may search any folder"
+)
+def test_a_folder_that_cannot_be_searched_holds_no_settings(commands):
+    inside = commands.folder / "closed/inside"
+    inside.mkdir(parents=True)
+    as_anybody = ("setpriv", "--bounding-set=-dac_override,-dac_read_search")
+    commands.command = (
+        *("sh", "-c", 'chmod 0 ..; exec "$0" "$@"'),
+        *(as_anybody if os.geteuid() == 0 else ()),
+        HOLDFAST,
     )
-    shown = commands.json("config")
-    for name in ("provider_token", "gateway_token", "proxy", "provider_options"):
-        assert shown[name] == {"value": "********", "source": str(commands.user_file)}
-    text = commands.text("config") + json.dumps(shown)
-    for secret in (TOKEN, GATEWAY_TOKEN, "pass-word", "inner-secret"):
-        assert secret not in text
+    try:
+        assert commands.text("cid", "-", given=b"hello", cwd=inside) == HELLO_CID
+    finally:
+        inside.parent.chmod(0o755)
 
 
-def test_config_shows_the_table_and_then_what_does_not_go_together(commands):
-    result = commands.run("config", HOLDFAST_PROVIDER_TOKEN=TOKEN)
-    assert result.returncode == 3
-    assert b"provider_token        ********" in result.stdout
-    assert b"provider is 'local'" in result.stderr
-    assert TOKEN.encode() not in result.stdout + result.stderr
+# Tokens
 
 
-def sent_token(server):
-    (request,) = server.requests
-    return request.headers["authorization"]
-
-
-def test_the_token_comes_from_the_environment_or_a_file(commands, server):
+def test_the_token_comes_from_a_variable_a_file_or_a_pipe(archive, server):
     to_server = ("test-connection", "--provider", "pinning", "--pin-api-url", server.url)
-    server.reply(200, MESSAGE)
-    commands.text(*to_server, HOLDFAST_PROVIDER_TOKEN=TOKEN)
-    (commands.folder / "token").write_text(f"{TOKEN}\n")
-    server.reply(200, MESSAGE)
-    commands.text(*to_server, "--token-file", "token", HOLDFAST_PROVIDER_TOKEN="another")
-    server.reply(200, MESSAGE)
-    commands.text(*to_server, "--token-file", "-", given=f"{TOKEN}\n".encode())
-    assert [each.headers["authorization"] for each in server.requests] == [f"Bearer {TOKEN}"] * 3
+    (archive.folder / "token").write_text(f"{TOKEN}\n")
+    in_variable = f'[connections.b]\nprovider = "pinning"\npin_api_url = "{server.url}"\n'
+    archive.write_user_file(f'{archive_at(server.url)}{in_variable}token_env = "MINE"\n')
+    other, mine = {"HOLDFAST_PROVIDER_TOKEN": OTHER}, {"HOLDFAST_PROVIDER_TOKEN": TOKEN}
+    for arguments, options in (
+        (to_server, mine),
+        ((*to_server, "--token-file", "token"), other),
+        ((*to_server, "--token-file", "-"), {"given": f"{TOKEN}\n".encode()}),
+        (("test-connection", "--use", "archive"), other),
+        (("test-connection",), {"MINE": f" {TOKEN}\n", "HOLDFAST_USE": " b ", **other}),
+    ):
+        server.reply(200, MESSAGE)
+        assert archive.text(*arguments, **options) == "connected to 'pinning'"
+    assert sent_tokens(server) == [f"Bearer {TOKEN}"] * 5
+    code, lines = archive.failure(*("store", "-", "--token-file", "-"), *to_server[1:], given=b"1")
+    assert (code, lines[0]) == (2, 'error: standard input can be read only once: give "-" once')
 
 
 def test_a_token_on_the_command_line_works_with_a_warning(commands, server):
     server.reply(200, MESSAGE)
-    result = commands.run(
-        *("test-connection", "--provider", "pinning", "--pin-api-url", server.url),
-        *("--token", TOKEN),
-    )
-    assert result.returncode == 0
-    assert sent_token(server) == f"Bearer {TOKEN}"
+    to_server = ("--provider", "pinning", "--pin-api-url", server.url)
+    result = commands.run("test-connection", *to_server, "--token", TOKEN)
+    assert (result.returncode, sent_tokens(server)) == (0, [f"Bearer {TOKEN}"])
     assert result.stderr.startswith(b"warning: a token on the command line can be seen by others")
     assert TOKEN.encode() not in result.stderr
+    result = commands.run("store", "1", *to_server, "--token", "")
+    assert result.stderr.decode().splitlines()[1].startswith("error: --token: provider_token is")
 
 
 def test_a_missing_or_bad_token_is_explained(commands):
@@ -255,31 +318,426 @@ def test_a_missing_or_bad_token_is_explained(commands):
     words = "needs a token: run `holdfast login`, set HOLDFAST_PROVIDER_TOKEN, or give --token-file"
     assert (code, lines[0]) == (3, f"error: provider 'pinning' {words}")
     code, lines = commands.failure(*pinning, "--token-file", "nothing")
-    assert (code, lines[0]) == (
-        3,
-        "error: --token-file: nothing cannot be read: No such file or directory",
-    )
+    words = "error: --token-file: nothing cannot be read: No such file or directory"
+    assert (code, lines[0]) == (3, words)
     (commands.folder / "token").write_text("two words")
     code, lines = commands.failure(*pinning, "--token-file", "token")
-    assert code == 3
-    assert "provider_token holds a space" in lines[0]
+    assert (code, "provider_token holds a space" in lines[0]) == (3, True)
     assert "two words" not in lines[0]
 
 
-def test_standard_input_is_the_token_or_the_content(commands):
-    code, lines = commands.failure(
-        *("store", "-", "--provider", "pinning", "--token-file", "-"), given=b"1"
+def test_content_in_a_pipe_is_never_taken_for_the_token(commands, server):
+    """Somebody may look at the error stream, but there is no terminal to ask at."""
+    main, side = pty.openpty()
+    process = subprocess.Popen(  # noqa: S603 - our own command
+        [HOLDFAST, "upload", "-", "--provider", "pinning", "--pin-api-url", server.url],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=side,
+        start_new_session=True,
+        env=commands.environment,
+        cwd=commands.folder,
     )
-    assert (code, lines[0]) == (2, 'error: standard input can be read only once: give "-" once')
+    os.close(side)
+    output, _ = process.communicate(b"precious-content\n", timeout=120)
+    shown = os.read(main, 65536).decode()
+    os.close(main)
+    assert (process.returncode, output) == (3, b"")
+    assert "error: provider 'pinning' needs a token: run `holdfast login`, set HOLDFAST" in shown
+    assert server.requests == []
+
+
+def test_a_token_locks_nobody_out_of_the_own_store(commands):
+    (commands.folder / "hello").write_bytes(b"hello")
+    commands.text("upload", "hello")
+    variables = {"HOLDFAST_PROVIDER_TOKEN": TOKEN}
+    assert commands.text("cid", "hello", **variables) == HELLO_CID
+    assert commands.text("verify", "hello", HELLO_CID, **variables) == f"hello is {HELLO_CID}"
+    for arguments in (["gc"], ["check"], ["car", "export", HELLO_CID, "out.car"]):
+        commands.text(*arguments, **variables)
+    process = commands.start("node", "--port", "0", **variables)
+    assert process.stdout.readline().startswith("Pinning API")
+    process.terminate()
+    process.communicate(timeout=120)
+    assert process.returncode == 143
+
+
+def test_local_does_without_the_token_by_choice_and_not_by_default(commands, project):
+    """Nobody should believe that they pinned to a service when they wrote to their disk."""
+    for arguments in (["store", "1"], ["list"]):
+        code, lines = commands.failure(*arguments, HOLDFAST_PROVIDER_TOKEN=TOKEN)
+        assert (code, "provider is 'local'" in lines[0]) == (3, True)
+        assert "use --provider pinning" in lines[0]
+    assert commands.run("store", "1", "--provider", "local", "--token", TOKEN).returncode == 3
+    commands.write_user_file(f'provider = "pinning"\nprovider_token = "{TOKEN}"\n')
+    cid = commands.text("store", "1", "--provider", "local")
+    assert [pin["cid"] for pin in commands.json("list", HOLDFAST_PROVIDER="local")] == [cid]
+    project.write_text('provider = "local"\n')
+    result = commands.run("store", "1", HOLDFAST_PROVIDER_TOKEN=TOKEN)
+    assert (result.returncode, result.stdout.decode()) == (0, f"{cid}\n")
+    # It came with somebody's repository: nobody should believe that the service has it.
+    assert b"holdfast.toml chooses provider 'local' in place of your 'pinning'" in result.stderr
 
 
 def test_warnings_of_the_library_are_one_line(commands, server):
     server.reply(200, MESSAGE)
-    result = commands.run(
-        *("test-connection", "--provider", "provider_b", "--pin-api-url", server.url),
-        HOLDFAST_PROVIDER_TOKEN=TOKEN,
+    to_server = ("--provider", "provider_b", "--pin-api-url", server.url)
+    result = commands.run("test-connection", *to_server, HOLDFAST_PROVIDER_TOKEN=TOKEN)
+    assert (result.returncode, result.stderr.decode().splitlines()) == (
+        0,
+        ["warning: provider 'provider_b' has no implementation of its own yet; 'pinning' is used"],
     )
-    assert result.returncode == 0
-    assert result.stderr.decode().splitlines() == [
-        "warning: provider 'provider_b' has no implementation of its own yet; 'pinning' is used"
-    ]
+
+
+# What a connection sets, and who chooses it
+
+
+def test_no_token_is_sent_to_an_address_that_it_is_not_for(home, monkeypatch):
+    """A connection that has no token does not get the one for another service, nor its address."""
+    home.write_text(
+        f'provider = "pinning"\nprovider_token = "{OTHER}"\ngateway_url = "https://a.example"\n'
+        f'gateway_token = "{GATEWAY_TOKEN}"\npin_api_url = "https://b.example"\n'
+        'allow_insecure = true\nprovider_options = { key = "x" }\nproxy = "http://p.example"\n'
+        '[connections.a]\nprovider = "kubo"\npin_api_url = "http://c.example"\n'
+    )
+    monkeypatch.setenv("HOLDFAST_PROVIDER_TOKEN", TOKEN)
+    monkeypatch.setenv("HOLDFAST_GATEWAY_TOKEN", TOKEN)
+    monkeypatch.setenv("HOLDFAST_PIN_API_URL", "https://d.example")
+    config = connection("a")
+    assert (config.provider, config.pin_api_url) == ("kubo", "http://c.example")
+    assert {name for name in ENDPOINTS if getattr(config, name)} == {"provider", "pin_api_url"}
+    assert config.proxy == Secret("http://p.example")  # the way out of this network is the same
+    assert {"proxy"} == {name for name, field in FIELDS.items() if field.secret} - ENDPOINTS
+
+
+def test_another_address_by_flag_does_not_get_the_token_of_the_connection(archive, server):
+    with ScriptedServer() as other:
+        to_other = ("test-connection", "--use", "archive", "--pin-api-url", other.url)
+        code, lines = archive.failure(*to_other)
+        words = "set token_file or token_env of the connection 'archive'"
+        assert (code, words in lines[0]) == (3, True)
+        (archive.user_file.parent / "archive.token").unlink()  # a flag is used in its place
+        other.reply(200, MESSAGE)
+        archive.text(*to_other, "--token-file", "-", given=OTHER.encode())
+        assert sent_tokens(other) == [f"Bearer {OTHER}"]
+    assert server.requests == []
+
+
+def test_the_token_of_the_gateway_may_be_elsewhere_too(home):
+    write_token(home.parent / "gateway", GATEWAY_TOKEN)
+    home.write_text(
+        '[connections.a]\nprovider = "kubo"\ngateway_url = "https://a.example"\n'
+        'gateway_token_file = "gateway"\n'
+    )
+    assert connection("a").gateway_token == GATEWAY_TOKEN
+    flags = {"use": ("a", "--use"), "gateway_url": ("https://b.example", "--gateway-url")}
+    assert config_of(gather(flags)).gateway_token is None
+
+
+def test_a_connection_or_a_provider_is_chosen_by_the_strongest_source(home, monkeypatch):
+    home.write_text('use = "a"\n[connections.a]\nprovider = "kubo"\n')
+    assert gather({})["use"] == Setting("a", str(home))
+    monkeypatch.setenv("HOLDFAST_PROVIDER", "pinning")
+    assert "use" not in gather({})
+    assert gather({})["provider"] == Setting("pinning", "HOLDFAST_PROVIDER")
+    assert gather({"use": ("a", "--use")})["provider"].value == "kubo"
+    monkeypatch.setenv("HOLDFAST_USE", "a")
+    wrong = "HOLDFAST_USE and HOLDFAST_PROVIDER both choose where content goes: keep one of them"
+    assert gather({})["use"].error == wrong
+    assert gather({"provider": ("local", "--provider")})["provider"].value == "local"
+    monkeypatch.delenv("HOLDFAST_PROVIDER")
+    assert gather({})["use"] == Setting("a", "HOLDFAST_USE")
+    monkeypatch.delenv("HOLDFAST_USE")
+    home.write_text('use = "a"\nprovider = "local"\n[connections.a]\nprovider = "kubo"\n')
+    assert gather({})["use"].error.startswith(f"{home}: use and provider both choose")
+
+
+def test_the_name_of_a_provider_is_a_connection(home, monkeypatch):
+    monkeypatch.setenv("HOLDFAST_PROVIDER", "pinning")
+    monkeypatch.setenv("HOLDFAST_PROVIDER_TOKEN", TOKEN)
+    monkeypatch.setenv("HOLDFAST_PIN_API_URL", "https://a.example")
+    monkeypatch.setenv("HOLDFAST_PATH", "/store")
+    local, usual = map(connection, ("local", "pinning"))
+    assert (local.provider, local.path, local.provider_token) == ("local", "/store", None)
+    assert (usual.pin_api_url, usual.provider_token) == ("https://a.example", TOKEN)
+    home.write_text('[connections.kubo]\nprovider = "kubo"\npin_api_url = "http://127.0.0.1:1"\n')
+    assert connection("kubo").pin_api_url == "http://127.0.0.1:1"
+
+
+def test_a_command_may_use_several_connections(home, tmp_path):
+    """As one that copies does."""
+    home.write_text('[connections.disk]\nprovider = "local"\npath = "~/disk"\n')
+    run = Run({}, as_json=False, fields=())
+    with run.connect("disk", "--from") as source, run.connect("local", "--to") as target:
+        assert source.config.path == str(tmp_path / "disk")
+        assert target.config.path is None
+    with pytest.raises(ConfigError, match="--from: unknown connection 'dsk': did you mean 'disk'"):
+        run.connect("dsk", "--from")
+
+
+def test_a_user_without_a_home_directory_can_use_a_service(monkeypatch):
+    monkeypatch.setattr("holdfast.config.locations._folder", lambda *_: None)
+    monkeypatch.setenv("HOLDFAST_PROVIDER", "kubo")
+    run = Run({}, as_json=False, fields=("provider",))
+    for is_source in (False, True):
+        with run.client(is_source=is_source) as client:
+            assert client.config.provider == "kubo"
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ('tokn_file = "x"', "unknown field 'tokn_file': did you mean 'token_file'?"),
+        ('use = "b"', "unknown field 'use'"),
+        ("on_event = 1", "on_event is for Python programs"),
+        ("rate_limit = true", "rate_limit must be"),
+        ('token_file = "x"\ntoken_env = "X"', "token_file and token_env are given: keep one"),
+        (f'token_file = "x"\nprovider_token = "{TOKEN}"', "provider_token and token_file are"),
+        ('token_file = ""', "token_file: name a file that holds the token"),
+        ("token_file = 1", "token_file: name a file that holds the token"),
+        ('token_file = "."', "token_file: the file cannot be read: "),
+        ('token_file = "pipe"', "token_file: the file cannot be read: it is not a regular file"),
+        ('token_file = "empty"', "token_file: provider_token is blank"),
+        ('token_file = "large"', "token_file: the file cannot be read: it has more than 65536"),
+        ('token_file = "binary"', "token_file: the file cannot be read: it is not text"),
+        ('token_file = "two"', "token_file: provider_token holds a space"),
+        (f'token_file = "{TOKEN}"', "token_file: the file cannot be read: No such file"),
+        ('token_env = "HOLDFAST_X"', "token_env: the variable HOLDFAST_X is not set"),
+        ('token_env = "secret_0123"', "token_env: the variable is not set"),
+        (f'token_env = "{TOKEN}"', "token_env: name an environment variable that holds"),
+        ("token_env = 1", "token_env: name an environment variable that holds"),
+    ],
+)
+def test_what_is_wrong_in_a_connection_names_it(home, table, words):
+    folder = home.parent
+    os.mkfifo(folder / "pipe", 0o600)
+    write_token(folder / "empty", " \n")
+    write_token(folder / "large", "x" * (1 << 20))
+    write_token(folder / "two", f"{TOKEN}\n{TOKEN}\n")
+    (folder / "binary").write_bytes(b"\xff")
+    (folder / "binary").chmod(0o600)
+    home.write_text(f'[connections.a]\nprovider = "pinning"\n{table}\n')
+    with pytest.raises(ConfigError) as caught:
+        connection("a")
+    assert str(caught.value).startswith(f"{home} [connections.a]")
+    assert words in str(caught.value)
+    assert TOKEN not in str(caught.value)
+    assert "secret_0123" not in str(caught.value)
+    assert gather({}) == {}  # who does not use it is not told
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[connections.a]\nrate_limit = 1\n", "[connections.a]: provider is missing"),
+        (f'connections = "{TOKEN}"\n', "connections must be tables: write [connections.NAME]"),
+        (f'connections.a = "{TOKEN}"\n', "[connections.a] is not a table"),
+        (f'[connections.a]\nprovider = "local"\nprovider_token = "{TOKEN}"', "writes to this"),
+        ("use = 1\n", "use must be the name of a connection"),
+        ('use = ""\n', "use must be the name of a connection"),
+        (f'use = "{TOKEN}"\n', "use must be the name of a connection, of 40 characters or less"),
+    ],
+)
+def test_what_is_wrong_with_the_tables_is_explained(home, text, words):
+    home.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        config_of(gather({} if text.startswith("use") else {"use": ("a", "--use")}))
+    assert words in str(caught.value)
+    assert TOKEN not in str(caught.value)
+
+
+# What the file of a project may do
+
+MINE = f'provider = "pinning"\nprovider_token = "{TOKEN}"\n'
+IN_USE = f'use = "a"\n[connections.a]\nprovider = "pinning"\nprovider_token = "{TOKEN}"\n'
+IN_VARIABLE = {"PROVIDER_TOKEN": TOKEN}
+PRIVATE = {**IN_VARIABLE, "PROVIDER": "pinata", "PROVIDER_OPTIONS": '{"network": "private"}'}
+GATEWAY = 'gateway_url = "https://evil.example"'
+SENT = "provider decides where your provider_token is sent"
+LINKS = "gateway_url decides who gets links to your private files"
+
+
+@pytest.mark.parametrize(
+    ("user", "project", "variables", "error"),
+    [
+        ("", 'provider = "keeper"', {}, None),  # with nothing to lose, the project may choose
+        (MINE, 'provider = "keeper"', {}, SENT),
+        ("", 'provider = "keeper"', IN_VARIABLE, SENT),
+        ('provider = "kubo"', 'provider = "keeper"', IN_VARIABLE, SENT),
+        (f'provider = "keeper"\nprovider_token = "{TOKEN}"', 'provider = "pinning"', {}, SENT),
+        ("", 'provider = "pinning"', IN_VARIABLE, None),
+        (IN_USE, 'provider = "pinning"', IN_VARIABLE, SENT),
+        ("", GATEWAY, {**IN_VARIABLE, "PROVIDER": "pinning"}, None),
+        ("", GATEWAY, PRIVATE, LINKS),
+        ("", GATEWAY, {**PRIVATE, "GATEWAY_URL": "https://mine.example"}, None),
+        (MINE, GATEWAY, {"GATEWAY_TOKEN": OTHER}, "gateway_url decides where your gateway_token"),
+        (IN_USE, 'pin_api_url = "https://evil.example"', {}, "pin_api_url is not allowed"),
+        (IN_USE, f'provider_token = "{OTHER}"', {}, "provider_token is not allowed"),
+        (IN_USE, "allow_insecure = true", {}, "allow_insecure is not allowed"),
+        (IN_USE, 'provider_options = { a = "b" }', {}, "provider_options is not allowed"),
+        (IN_USE, 'proxy = "https://evil.example"', {}, "proxy is not allowed"),
+        (IN_USE, "verify = false", {}, "verify is not allowed"),
+        (IN_USE, 'path = "."', {}, "path is not allowed"),
+        (IN_USE, 'token_env = "HOME"', {}, "unknown field 'token_env'"),
+        (IN_USE, 'use = "local"', {}, "use is not allowed"),
+        (IN_USE, "[connections.a]", {}, "connections is not allowed"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.* in place of your")
+def test_a_project_cannot_choose_where_a_secret_goes(  # noqa: PLR0917
+    home, monkeypatch, user, project, variables, error
+):
+    home.write_text(user)
+    file = write_project_file(f"{project}\n")
+    for name in variables:
+        monkeypatch.setenv(f"HOLDFAST_{name}", variables[name])
+    if error is None:
+        config_of(gather({}))
+        return
+    with pytest.raises(ConfigError, match=f"{file}: {error}") as caught:
+        config_of(gather({}))
+    assert TOKEN not in str(caught.value)
+
+
+def test_the_project_of_others_cannot_change_a_connection(home):
+    home.write_text(
+        'use = "a"\n[connections.a]\nprovider = "kubo"\n'
+        f'gateway_url = "https://mine.example"\ngateway_token = "{GATEWAY_TOKEN}"\n'
+    )
+    project = write_project_file(f"{GATEWAY}\nrate_limit = 5\n")
+    config = config_of(gather({}))
+    assert (config.gateway_url, config.rate_limit) == (("https://mine.example/ipfs",), 5)
+    assert config.gateway_token == GATEWAY_TOKEN
+    project.write_text('provider = "local"\n')
+    assert connection("a").provider == "kubo"
+    words = "chooses provider 'local' in place of your connection 'a'"
+    with pytest.warns(UserWarning, match=words):
+        assert config_of(gather({})).gateway_token is None
+    project.unlink()
+    project.symlink_to(home)
+    with pytest.raises(ConfigError, match="connections is not allowed in a project's file"):
+        config_of(gather({}))
+
+
+def test_a_project_cannot_hand_the_token_to_another_provider(archive, project, server, tmp_path):
+    variables = install_provider(tmp_path / "site", "keeper", KEEPER)
+    keeper_file = archive.folder / "got"
+    project.write_text('provider = "keeper"\n')
+    code, lines = archive.failure("store", "1", HOLDFAST_PROVIDER_TOKEN=TOKEN, **variables)
+    assert (code, keeper_file.exists()) == (3, False)
+    assert lines[0].startswith(f"error: {project}: provider decides where your provider_token is")
+    server.reply(200, MESSAGE)
+    archive.text("test-connection", "--use", "archive", **variables)
+    assert (sent_tokens(server), keeper_file.exists()) == ([f"Bearer {TOKEN}"], False)
+    # Who says so himself, is believed.
+    keeper = ("--provider", "keeper")
+    archive.failure("store", "1", *keeper, HOLDFAST_PROVIDER_TOKEN=TOKEN, **variables)
+    assert keeper_file.read_text() == TOKEN
+    archive.failure("store", "1", *keeper, **variables)
+    assert keeper_file.read_text() == ""
+
+
+@pytest.mark.parametrize("command", [["url"], ["open", "--show"]])
+def test_a_project_that_chooses_the_gateway_of_a_link_is_named(commands, project, command):
+    """Browsers do not verify what a gateway sends, and a cloned repository may be hostile."""
+    project.write_text('gateway_url = "https://other.example"\n')
+    warning = f"{project} chooses the gateway of this link; browsers do not verify content"
+    result = commands.run(*command, HELLO_CID)
+    assert result.stdout.decode() == f"https://other.example/ipfs/{HELLO_CID}\n"
+    assert result.stderr.decode() == f"warning: {warning}\n"
+    result = commands.run(*command, HELLO_CID, "--json")
+    assert json.loads(result.stderr) == {"warning": warning}
+    gateway = "https://mine.example"
+    link = commands.text(*command, HELLO_CID, "--gateway-url", gateway)
+    assert link == f"{gateway}/ipfs/{HELLO_CID}"
+    project.unlink()
+    commands.write_user_file(f'gateway_url = "{gateway}"\n')
+    assert commands.text(*command, HELLO_CID) == link
+
+
+def test_a_project_file_that_others_may_write_is_ignored(commands, project):
+    project.write_text("rate_limit = 4321\n")
+    assert commands.json("config")["rate_limit"]["source"] == str(project)
+    project.chmod(0o666)
+    result = commands.run("config")
+    assert (result.returncode, b"4321" in result.stdout) == (0, False)
+    assert result.stderr.decode() == f"warning: {project} is ignored: anybody may write to it\n"
+    project.chmod(0o644)
+    if os.geteuid() == 0:
+        os.chown(project, 12345, -1)
+        result = commands.run("config")
+        assert b"4321" not in result.stdout
+        assert b"is ignored: it belongs to another user" in result.stderr
+
+
+# The command `connections`
+
+
+def test_connections_are_listed_and_tested(archive, server, other_server):
+    archive.write_user_file(
+        archive_at(server.url)
+        + '[connections.disk]\nprovider = "local"\npath = "disk"\n'
+        + '[connections.down]\nprovider = "kubo"\npin_api_url = "http://127.0.0.1:9"\n'
+        + f'[connections.wrong]\nprovider = "pinning"\ntoken_file = "{TOKEN}"\n'
+        + '[connections.unset]\nprovider = "pinning"\n'
+        + '[connections.none]\nprovider = "local"\npath = "none"\n'
+        + '[connections.nodes]\nprovider = "cluster"\n'
+        + f'pin_api_url = ["{other_server.url}", "http://127.0.0.1:9"]\n'
+    )
+    archive.text("store", "1", "--use", "disk")
+    server.reply(503, b"")
+    other_server.reply(200, {"id": "12D3KooW", "version": "1.1.6", "ipfs": {"error": ""}})
+    result = archive.run("connections")
+    assert (result.returncode, result.stderr) == (12, b"")  # the code of the first that failed
+    shown = {line.split()[0]: line for line in result.stdout.decode().splitlines()}
+    assert list(shown) == ["archive", "disk", "down", "wrong", "unset", "none", "nodes"]
+    assert len(server.requests) == 1
+    disk = str(archive.user_file.parent / "disk")
+    assert shown["disk"].split() == ["disk", "local", disk, "connected"]
+    assert "  error: cannot connect to 127.0.0.1:9" in shown["down"]
+    assert "token_file: the file cannot be read" in shown["wrong"]
+    assert shown["wrong"].split()[:3] == ["wrong", "pinning", "https://api.pinata.cloud"]
+    assert "needs a token" in shown["unset"]
+    assert "error: there is no store yet" in shown["none"]
+    assert not (archive.user_file.parent / "none").exists()
+    assert f"cluster  {other_server.url}, http://127.0.0.1:9  " in shown["nodes"]
+    assert TOKEN not in result.stdout.decode()
+    server.reply(401, {"error": f"{TOKEN} is bad"})
+    rows = json.loads(archive.run("connections", "disk", "archive", "--json").stdout)
+    assert rows[0] == {"name": "disk", "provider": "local", "address": disk, "connected": True}
+    assert (rows[1]["connected"], rows[1]["error"]["exitCode"]) == (False, 8)
+    assert TOKEN not in json.dumps(rows)
+
+
+def test_without_connections_there_is_nothing_to_test(commands):
+    result = commands.run("connections")
+    assert (result.returncode, result.stdout) == (0, b"")
+    assert result.stderr.startswith(b"there are no connections: add [connections.NAME] to ")
+    assert json.loads(commands.run("connections", "--json").stdout) == []
+    for text in ("nonsense", "connections = 1\n"):
+        commands.write_user_file(text)
+        assert commands.failure("connections")[0] == 3
+    assert commands.complete("list --use l") == ["local"]
+
+
+def test_a_connection_that_does_not_answer_does_not_hold_up_the_others(archive, server, tmp_path):
+    installed = install_provider(tmp_path / "site", "sleeper", SLEEPER)
+    with ScriptedServer(lambda _: Scripted(delay=30)) as slow:
+        archive.write_user_file(
+            f'{archive_at(server.url)}[connections.slow]\nprovider = "kubo"\n'
+            f'pin_api_url = "{slow.url}"\n[connections.sleeper]\nprovider = "sleeper"\n'
+        )
+        server.reply(200, MESSAGE)
+        began = time.monotonic()
+        result = archive.run("connections", "--timeout", "3", **installed)
+        assert time.monotonic() - began < 20
+    answered, silent, asleep = result.stdout.decode().splitlines()
+    assert (result.returncode, answered.split()[-1]) == (6, "connected")
+    assert (silent.split()[0], "error: " in silent) == ("slow", True)
+    assert asleep.split(maxsplit=3)[1:] == ["sleeper", "-", "error: no answer within 3 seconds"]
+
+
+def test_names_of_connections_are_completed_and_are_not_given_with_a_provider(archive):
+    assert archive.complete("list --use ") == sorted(["archive", *providers_without_token()])
+    code, lines = archive.failure("list", "--use", "archive", "--provider", "local")
+    assert (code, lines[0]) == (2, "error: --use and --provider cannot be used together")

@@ -14,8 +14,7 @@ from holdfast.config.secret import Secret
 from holdfast.errors import ConfigError
 from holdfast.registry import providers_without_token
 from tests.support import GATEWAY_TOKEN, TOKEN
-from tests.test_cli_connections import OTHER, archive_at, write_token
-from tests.test_cli_settings import MESSAGE
+from tests.test_cli_settings import MESSAGE, OTHER, archive_at, write_token
 
 PACKAGE = str(Path(holdfast.__file__).parent)
 TEMPTING = """
