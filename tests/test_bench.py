@@ -24,30 +24,23 @@ ABOUT = {
 
 @pytest.fixture
 def results():
-    found = Results(dict(ABOUT), unavailable={"requests": "not available: a reason"})
-    for ours, bare in ((80.0, 100.0), (90.0, 110.0), (70.0, 90.0)):
-        found.add("small", "store-blocking", "holdfast", "requests/s", ours)
-        found.add("small", "store-blocking", "urllib3", "requests/s", bare)
-        found.add("small", "store-blocking-cpu", "holdfast", "us CPU", 1000.0)
-    return found
+    results = Results(dict(ABOUT), unavailable={"requests": "not available: a reason"})
+    for ours, bare in ((80.0, 110.0), (90.0, 100.0), (70.0, 90.0)):
+        results.add("small", "store-blocking", "holdfast", "requests/s", ours)
+        results.add("small", "store-blocking", "urllib3", "requests/s", bare)
+        results.add("small", "store-blocking-cpu", "holdfast", "us CPU", 1000.0)
+    return results
 
 
 def test_a_ratio_is_the_median_of_the_rounds_and_stands_beside_its_goal(results):
     (ratio,) = results.ratios()
     assert ratio == Ratio(
-        "store, blocking / urllib3", 0.85, at_most=False, ours=80.0, against=100.0, ratio=0.8
+        "store, blocking / urllib3", 0.85, at_most=False, ours=80.0, against=100.0, ratio=70 / 90
     )
     assert not ratio.met
-
-
-def test_a_slow_round_slows_both_and_does_not_change_the_ratio():
-    found = Results()
-    for speed in (1.0, 0.5, 0.25):
-        found.add("small", "store-blocking", "holdfast", "requests/s", 90 * speed)
-        found.add("small", "store-blocking", "urllib3", "requests/s", 100 * speed)
-    found.add("small", "store-blocking", "holdfast", "requests/s", 45.0)
-    found.add("small", "store-blocking", "urllib3", "requests/s", 50.0)
-    assert [each.ratio for each in found.ratios()] == [0.9]
+    assert Ratio("", 1.3, at_most=True, ours=1.3, against=1.0, ratio=1.3).met
+    assert not Ratio("", 1.3, at_most=True, ours=1.31, against=1.0, ratio=1.31).met
+    assert len({goal.title for goal in GOALS}) == len(GOALS)
 
 
 def test_the_limit_of_a_verified_transfer_is_the_slower_of_two(results):
@@ -64,22 +57,12 @@ def test_the_limit_of_a_verified_transfer_is_the_slower_of_two(results):
     assert results.ratios()[1].ratio == 0.9
 
 
-def test_a_time_may_be_at_most_its_goal():
-    assert Ratio("", 1.3, at_most=True, ours=1.3, against=1.0, ratio=1.3).met
-    assert not Ratio("", 1.3, at_most=True, ours=1.31, against=1.0, ratio=1.31).met
-
-
 def test_results_survive_their_file(results, tmp_path):
     results.write(tmp_path / "results.json")
     value = json.loads((tmp_path / "results.json").read_bytes())
     assert Results.from_json(value) == results
     assert value["figures"][0]["spread"] == 0.25
     assert value["ratios"][0]["goal"] == 0.85
-
-
-def test_no_goal_is_named_twice():
-    titles = [goal.title for goal in GOALS]
-    assert sorted(set(titles)) == sorted(titles)
 
 
 @pytest.fixture
@@ -95,26 +78,21 @@ def processors(monkeypatch, tmp_path):
     return set_ticks
 
 
-def test_every_round_begins_with_another_candidate(processors):
-    turns = []
-    candidates = [lambda number, name=name: turns.append((number, name)) for name in "ab"]
-    Results().take_turns(3, candidates)
-    assert turns == [(0, "a"), (0, "b"), (1, "b"), (1, "a"), (2, "a"), (2, "b")]
-
-
 @pytest.mark.parametrize(
-    ("stolen", "kept"),
+    ("stolen", "counted"),
     [
         ([0, 50, 0, 30, 0], [0, 2, 4]),  # each is repeated until there are three calm ones
         ([50, 60, 40, 60, 0, 30], [2, 4, 5]),  # no more than twice as many: the calmest are kept
         ([5, 5, 5], [0, 1, 2]),
     ],
 )
-def test_rounds_from_which_the_host_took_time_do_not_count(processors, stolen, kept):
+def test_rounds_from_which_the_host_took_time_do_not_count(processors, stolen, counted):
     results = Results()
+    turns = []
     ticks = {"worked": 0, "stolen": 0}
 
     def candidate(number):
+        turns.append(number)
         results.add("small", "work", "holdfast", "requests/s", float(number))
         results.add("small", "work", "holdfast", "requests/s", float(number))
         ticks["worked"] += 100 - stolen[number]
@@ -122,41 +100,23 @@ def test_rounds_from_which_the_host_took_time_do_not_count(processors, stolen, k
         processors(**ticks)
 
     def fails_later(number):
+        turns.append(-number)
         if number < 1:
             results.add("small", "work", "other", "requests/s", float(number))
 
     results.take_turns(3, [candidate, fails_later])
     values = results.figures["work", "holdfast"].values
-    assert values == [float(number) for number in kept for _ in range(2)]
-    assert (("work", "other") in results.figures) == (0 in kept)
-    assert sorted(results.steal) == sorted(stolen[number] / 100 for number in kept)
-
-
-def test_rounds_are_repeated_only_while_there_is_time(processors):
-    results = Results(spare=0.0)
-    rounds = []
-
-    def candidate(number):
-        rounds.append(number)
-        processors(0, 100 * len(rounds))
-
+    assert values == [float(number) for number in counted for _ in range(2)]
+    assert (("work", "other") in results.figures) == (0 in counted)
+    assert sorted(results.steal) == sorted(stolen[number] / 100 for number in counted)
+    assert turns[:6] == [0, 0, -1, 1, 2, -2]  # every round begins with another one
+    results.spare, rounds = 0.0, len(turns)
+    stolen[:] = [50] * 6
     results.take_turns(3, [candidate])
-    assert rounds == [0, 1, 2]
-    results.spare = 1e-9  # the first that is repeated takes longer
-    results.take_turns(3, [candidate])
-    assert rounds[3:] == [0, 1, 2, 3]
-    assert results.spare < 0
+    assert len(turns) - rounds == 3  # none is repeated, because there is no time
 
 
-def test_the_page_tells_what_the_host_took(results):
-    results.steal = [0.0, 0.012, 0.2]
-    results.paces = [0.010, 0.012, 0.021]
-    page = make_page(results, {})
-    assert "the median is 1.2%, the most 20.0%" in page
-    assert "took 1.20 times as long as the shortest one (median), 2.10 times at most" in page
-
-
-def test_a_system_without_such_a_file_takes_nothing(monkeypatch, tmp_path):
+def test_a_system_that_says_nothing_of_stolen_time_takes_nothing(monkeypatch, tmp_path):
     monkeypatch.setattr(steal, "STAT", tmp_path / "none")
     assert steal.Steal().part == 0.0
 
@@ -179,11 +139,15 @@ def test_bars_are_as_long_as_their_figures():
 
 
 def test_the_page_has_the_figures_and_only_the_plots_that_there_are(results):
+    results.steal = [0.0, 0.012, 0.2]
+    results.paces = [0.010, 0.012, 0.021]
     plots = make_plots(results)
     page = make_page(results, plots)
+    assert "the median is 1.2%, the most 20.0%" in page
+    assert "took 1.20 times as long as the shortest one (median), 2.10 times at most" in page
     assert list(plots) == ["blocking"]
     assert "A CPU, 2 cores" in page
-    assert "| store, blocking / urllib3 | 80.0 | 100 | 0.80 | ≥ 0.85 | **missed** |" in page
+    assert "| store, blocking / urllib3 | 80.0 | 100 | 0.78 | ≥ 0.85 | **missed** |" in page
     assert "| store | holdfast | 80.0 requests/s | 25% | 1,000 µs |" in page
     assert "- requests: not available: a reason." in page
     assert page.count("images/benchmark-") == 1
@@ -204,18 +168,15 @@ def results_at(*rates, cpu=0.5):
     return [Result(count=rate, seconds=1.0, cpu=cpu * rate, peak=0) for rate in rates]
 
 
-def test_two_versions_are_compared_by_the_median_of_the_rounds():
-    old, new = results_at(100, 50, 200), results_at(90, 60, 100, cpu=0.55)
-    comparison = against.Comparison.of(old, new)
-    assert (round(comparison.cpu, 3), comparison.rate) == (1.1, 0.9)
-
-
 @pytest.mark.parametrize(
     ("cpu", "rate", "holds"),
     [(1.05, 0.9, True), (1.06, 2.0, False), (0.5, 0.89, False), (1.0, 1.0, True)],
 )
 def test_more_processor_time_or_less_throughput_than_allowed_does_not_hold(cpu, rate, holds):
     assert against.Comparison(cpu, rate).holds is holds
+    old, new = results_at(100, 50, 200), results_at(90, 60, 100, cpu=0.55)
+    comparison = against.Comparison.of(old, new)  # by the median of the rounds
+    assert (round(comparison.cpu, 3), comparison.rate) == (1.1, 0.9)
 
 
 OLD, NEW = against.Version("main~1", None), against.Version("this version", None)

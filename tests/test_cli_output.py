@@ -66,24 +66,6 @@ def test_a_shortened_cid_is_named_as_such(pinned):
         assert "`holdfast list --name TEXT | cat` finds a pin by its name" in lines[1]
 
 
-def test_that_there_are_no_unfinished_uploads_is_said_to_people_only(commands):
-    assert commands.on_terminal("uploads") == (0, "there are no unfinished uploads\n")
-    assert commands.text("uploads") == ""
-    assert commands.json("uploads") == []
-
-
-def test_the_same_size_is_written_everywhere(commands):
-    (commands.folder / "site").mkdir()
-    (commands.folder / "site/tide.bin").write_bytes(os.urandom(200_000))
-    cid = commands.text("upload", "site/tide.bin")
-    folder = commands.text("upload", "site")
-    assert "  195 KiB  " in commands.text("list", "--cid", cid)
-    assert "  195 KiB  " in commands.text("ls", "-l", folder)
-    commands.text("revoke", cid)
-    commands.text("revoke", folder)
-    assert commands.text("gc") == "removed 2 blocks, 195 KiB"
-
-
 @pytest.fixture
 def pinned(commands):
     """Three pins with names of other widths."""
@@ -167,7 +149,9 @@ def test_states_are_told_where_there_is_something_to_tell(tmp_path):
 def test_an_empty_list_says_so_on_a_terminal(commands):
     assert commands.on_terminal("list") == (0, "there are no pins\n")
     assert commands.on_terminal("list", "--name", "x") == (0, "there are no such pins\n")
-    assert commands.text("list") == ""
+    assert commands.on_terminal("uploads") == (0, "there are no unfinished uploads\n")
+    assert commands.text("list") == commands.text("uploads") == ""
+    assert commands.json("uploads") == []
 
 
 def test_entries_on_a_terminal_and_in_a_pipe(commands):
@@ -197,16 +181,13 @@ def test_there_are_no_colours_where_nobody_wants_them(pinned, variables):
     (pinned.folder / "big").write_bytes(bytes(1_000_000))
     _, shown = pinned.on_terminal("cid", "big", **variables)
     assert ("━" in shown, re.findall(r"\x1b\[[0-9;]*m", shown)) == ("TERM" not in variables, [])
-    code, shown = pinned.on_terminal("list", NO_COLOR="")  # an empty variable does not count
-    assert (code, BOLD in shown) == (0, True)
 
 
-def test_errors_have_colours_on_a_terminal_and_none_in_a_pipe(commands):
-    code, shown = commands.on_terminal("ls", "nonsense")
+def test_there_are_colours_on_a_terminal_and_none_in_a_pipe(commands):
+    code, shown = commands.on_terminal("ls", "nonsense", NO_COLOR="")  # empty does not count
     assert (code, shown.startswith("\x1b[31merror:\x1b[0m Invalid CID")) == (4, True)
     assert "\n\x1b[36mhint:\x1b[0m " in shown
-    result = commands.run("ls", "nonsense")
-    assert result.stderr.startswith(b"error: Invalid CID")
+    assert commands.run("ls", "nonsense").stderr.startswith(b"error: Invalid CID")
 
 
 def test_what_is_done_soon_shows_no_bar(commands):
@@ -253,7 +234,7 @@ def test_a_download_that_continues_says_from_where(tmp_path, node):
     assert re.search(r"copy \(from 3.00 MiB on\) ━+ 4.77 MiB of 4.77 MiB", plain(shown))
 
 
-LONG_LABEL = """
+SHOWS_A_BAR = """
 import time
 from holdfast.cli import output
 output.DELAY = 0.1
@@ -263,16 +244,20 @@ with output.ProgressBar("a-file-whose-name-is-rather-long.bin") as show:
     for done in (60 << 20, 100 << 20, 200 << 20):
         show(done, 200 << 20)
         time.sleep(0.2)
+    print("result")
 """
 
 
-def test_a_bar_with_a_long_label_is_one_line(tmp_path):
+def test_a_bar_with_a_long_label_is_one_line_and_results_go_where_they_were_sent(tmp_path):
     script = tmp_path / "script.py"
-    script.write_text(LONG_LABEL)
-    code, shown = Commands(tmp_path, command=(sys.executable, script)).on_terminal()
+    script.write_text(SHOWS_A_BAR)
+    line = f"'{sys.executable}' '{script}' > results"
+    shell = Commands(tmp_path, command=("/bin/sh", "-c", line))
+    code, shown = shell.on_terminal()
     last = plain(shown).rstrip().splitlines()[-1]
     assert code == 0
     assert re.search(r"a-file.*… ━+ 200 MiB of 200 MiB  [0-9.]+ [KM]iB/s 0:00:00$", last)
+    assert (shell.folder / "results").read_text() == "result\n"
 
 
 def test_the_download_of_a_folder_that_continues_says_how_much_is_there(tmp_path, node):
@@ -294,24 +279,3 @@ def test_the_download_of_a_folder_that_continues_says_how_much_is_there(tmp_path
         assert (commands.folder / "copy" / name).read_bytes() == (photos / name).read_bytes()
     result = commands.run("download", cid, "again")
     assert (result.returncode, result.stderr) == (0, b"")
-
-
-SHOWS_A_BAR = """
-import time
-from holdfast.cli import output
-output.DELAY = 0.1
-with output.ProgressBar("copy") as show:
-    show(1, 2)
-    time.sleep(1)
-    print("result")
-"""
-
-
-def test_results_go_where_they_were_sent_while_a_bar_is_shown(tmp_path):
-    script = tmp_path / "script.py"
-    script.write_text(SHOWS_A_BAR)
-    line = f"'{sys.executable}' '{script}' > results"
-    shell = Commands(tmp_path, command=("/bin/sh", "-c", line))
-    code, shown = shell.on_terminal()
-    assert (code, "copy" in shown) == (0, True)
-    assert (shell.folder / "results").read_text() == "result\n"

@@ -207,6 +207,7 @@ def test_a_profile_brings_its_cid_version(commands):
         ("provider = ", "is not TOML"),
         ('provider_token = "secret-in-a-broken-line', "is not TOML"),
         ('provder = "local"', "did you mean 'provider'?"),
+        ('token = "x"', "unknown field 'token': did you mean 'provider_token'?"),
         ('gateway_url = "ftp://x"', "gateway_url must be an address"),
         ("cid_version = 7", "cid_version must be 0 or 1"),
         ("[timeouts]\nred = 1", "timeouts must be Timeouts("),

@@ -5,13 +5,12 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 
 import pytest
 
 from holdfast.testing import Scripted, ScriptedServer
-from tests.commands import HOLDFAST, Commands, install_provider, shell
+from tests.commands import HOLDFAST, install_provider, shell
 from tests.support import HELLO_CID, TOKEN
 
 ASCII = [
@@ -33,8 +32,7 @@ def test_what_the_output_cannot_encode_is_escaped(commands, variables):
 def test_a_name_that_is_no_text_is_written_and_told(commands):
     cid = commands.text("upload", "-", given=b"hello")
     name = os.fsdecode(b"out\xff")
-    told = commands.text("download", cid, name, PYTHONIOENCODING="utf-8:strict")
-    assert told == "out\\udcff"
+    assert commands.text("download", cid, name, PYTHONIOENCODING="utf-8:strict") == "out\\udcff"
     assert (commands.folder / name).read_bytes() == b"hello"
 
 
@@ -57,10 +55,8 @@ def test_closed_streams(commands):
     commands.command = shell("<&-")
     for arguments in (["upload", "-"], ["store", "-"], ["send", "bob", "-"], ["cid", "-"]):
         code, lines = commands.failure(*arguments)
-        assert (code, lines[0]) == (
-            2,
-            'error: standard input is closed: "-" has nothing to read',
-        )
+        words = 'error: standard input is closed: "-" has nothing to read'
+        assert (code, lines[0]) == (2, words)
     commands.command = shell("<&- >&- 2>&-")
     commands.text("store", "2")
     commands.command = (HOLDFAST,)
@@ -151,8 +147,3 @@ def test_warnings_are_lines_of_json_too(commands):
     warning, error = map(json.loads, result.stderr.decode().splitlines())
     assert "can be seen by others" in warning["warning"]
     assert (error["error"]["name"], error["error"]["exitCode"]) == ("ConfigError", 3)
-
-
-def test_python_runs_the_command_as_well(tmp_path):
-    commands = Commands(tmp_path, command=(sys.executable, "-m", "holdfast"))
-    assert commands.text("--version").startswith("holdfast ")

@@ -7,11 +7,10 @@ import sys
 
 import pytest
 
-from holdfast.testing import Scripted, ScriptedServer
-from tests.commands import node_variables, plain
-from tests.support import TOKEN
+from tests.commands import node_variables, plain, server_variables
+from tests.support import HELLO_CID, TOKEN
+from tests.test_cli_settings import MESSAGE
 
-MESSAGE = {"message": "Congratulations! You are communicating with the Pinata API!"}
 PROMPT = "Token for "
 
 
@@ -45,16 +44,6 @@ def test_a_stream_of_unknown_length_shows_what_went_through(commands):
     code, shown = commands.on_terminal("upload", "-", given=b"x" * 3_000_000, held=True, prompt="━")
     assert code == 0
     assert re.search(r"standard input ━.* 2\.86 MiB", plain(shown))
-
-
-def test_archives_show_bars_too(commands):
-    commands.delay = 0
-    (commands.folder / "a").write_bytes(os.urandom(2_000_000))
-    cid = commands.text("upload", "a")
-    code, shown = commands.on_terminal("car", "export", cid, "a.car")
-    assert (code, "━ 1.91 MiB  " in plain(shown)) == (0, True)
-    code, shown = commands.on_terminal("car", "import", "a.car")
-    assert (code, "1.91 MiB of 1.91 MiB" in plain(shown)) == (0, True)
 
 
 def test_the_token_is_asked_for_and_not_shown(commands, server):
@@ -91,55 +80,53 @@ def test_the_token_is_asked_for_while_content_comes_through_a_pipe(commands, emp
     ],
 )
 def test_no_token_at_the_prompt(commands, server, typed, code, words):
-    found, shown = commands.on_terminal(
+    exit_code, shown = commands.on_terminal(
         *("test-connection", "--provider", "pinning", "--pin-api-url", server.url),
         prompt=PROMPT,
         typed=typed,
     )
-    assert (found, words in shown, "Traceback" in shown) == (code, True, False)
+    assert (exit_code, words in shown, "Traceback" in shown) == (code, True, False)
     assert server.requests == []
 
 
-def test_config_and_a_given_token_ask_for_nothing(commands):
-    code, shown = commands.on_terminal("config", "--provider", "pinning")
-    assert (code, PROMPT in shown) == (0, False)
-
-
-def test_names_and_messages_cannot_move_the_cursor(commands):
+def test_names_and_messages_cannot_move_the_cursor_or_forge_lines(commands):
     nasty = "a\x1b[2Jb\x9bc\nd"
-    cid = commands.text("send", "alice", nasty)
+    cid = commands.text("send", "bob\nSent: never\x1b", nasty)
     code, shown = commands.on_terminal("receive", cid)
     assert (code, shown.splitlines()[3:]) == (0, ["a\\x1b[2Jb\\x9bc", "d"])
-    assert commands.json("receive", cid)["payload"] == nasty
+    assert shown.startswith("To:   bob\\nSent: never\\x1b\n")
+    assert commands.text("receive", cid).splitlines()[0] == "To:   bob\\nSent: never\\x1b"
     assert nasty in commands.text("receive", cid)  # a pipe gets what is there
-    commands.text("upload", "-", "--name", "evil\x1b]0;title\x07.txt", given=b"1")
-    code, shown = commands.on_terminal("list", "--limit", "1", NO_COLOR="1")
-    assert (code, "\x1b" in shown, "evil\\x1b]0;title\\x07.txt" in shown) == (0, False, True)
+    code, shown = commands.on_terminal("receive", cid, "--json")
+    assert (code, shown.isascii(), "\x1b" in shown) == (0, True, False)
+    assert commands.json("receive", cid)["payload"] == nasty
+    commands.text("upload", "-", "--name", f"e\x1b]0;\x07\n{HELLO_CID}  5 B\tb", given=b"1")
+    code, shown = commands.on_terminal("list", "--limit", "1", NO_COLOR="1", COLUMNS="200")
+    assert (code, "\x1b" in shown, "e\\x1b]0;\\x07\\n" in shown) == (0, False, True)
+    line, _ = commands.text("list").splitlines()
+    assert line.endswith(f"e\\x1b]0;\\x07\\n{HELLO_CID}  5 B\\tb")
 
 
-def test_what_a_provider_says_cannot_either(commands):
-    (commands.folder / "holdfast.toml").write_text("[retries]\nattempts = 1\n")
-    with ScriptedServer(lambda _: Scripted(status=400, body={"error": "\x1b[31mred"})) as server:
-        code, shown = commands.on_terminal(
-            *("store", "1", "--provider", "pinning", "--pin-api-url", server.url),
-            HOLDFAST_PROVIDER_TOKEN=TOKEN,
-        )
-    assert (code, plain(shown).splitlines()[0]) == (12, "error: \\x1b[31mred")
-    assert shown.splitlines()[0] == "\x1b[31merror:\x1b[0m \\x1b[31mred"
+def test_what_a_provider_says_cannot_either(commands, server):
+    server.reply(400, {"error": "\x1b[31mred"})
+    variables = server_variables(server)
+    code, shown = commands.on_terminal("store", "1", **variables)
+    assert (code, shown.splitlines()[0]) == (12, "\x1b[31merror:\x1b[0m \\x1b[31mred")
 
 
-def test_the_bar_of_a_broken_archive_ends_before_the_error(commands):
+def test_archives_show_bars_which_end_before_an_error(commands):
     commands.delay = 0
     (commands.folder / "big").write_bytes(os.urandom(20_000_000))
     cid = commands.text("upload", "big")
-    commands.text("car", "export", cid, "big.car")
+    code, shown = commands.on_terminal("car", "export", cid, "big.car")
+    assert (code, "━ 19.1 MiB  " in plain(shown)) == (0, True)
     broken = bytearray((commands.folder / "big.car").read_bytes())
     broken[15_000_000] ^= 1
     (commands.folder / "big.car").write_bytes(broken)
     code, shown = commands.on_terminal("car", "import", "big.car", "--path", "other")
     lines = plain(shown).replace("\r", "\n").splitlines()
     (error,) = (place for place, line in enumerate(lines) if line.startswith("error: "))
-    assert code == 14
+    assert (code, " of 19.1 MiB" in "".join(lines[:error])) == (14, True)
     assert [line[:6] for line in lines[error:] if line] == ["error:", "hint: "]
     code, shown = commands.on_terminal("car", "import", "big.car", "--path", "other", "--json")
     assert json.loads(plain(shown))["error"]["exitCode"] == 14  # in one line, and no bar
@@ -152,17 +139,13 @@ def test_what_is_typed_is_not_run_over_by_a_bar(commands):
 
 
 def test_cid_and_verify_show_bars(commands):
-    (commands.folder / "big").write_bytes(os.urandom(20_000_000))
-    cid = commands.text("cid", "big")
-    commands.delay = 0
-    code, shown = commands.on_terminal("cid", "big")
-    assert (code, plain(shown).endswith(f"\n{cid}\n")) == (0, True)
-    assert_bar(shown, "big")
-    code, shown = commands.on_terminal("verify", "big", cid)
-    assert (code, plain(shown).endswith(f"\nbig is {cid}\n")) == (0, True)
-    assert_bar(shown, "big")
     (commands.folder / "folder").mkdir()
-    (commands.folder / "big").rename(commands.folder / "folder/big")
+    (commands.folder / "folder/big").write_bytes(os.urandom(20_000_000))
+    commands.delay = 0
+    cid = commands.text("cid", "folder/big")
+    code, shown = commands.on_terminal("verify", "folder/big", cid)
+    assert (code, plain(shown).endswith(f"\nfolder/big is {cid}\n")) == (0, True)
+    assert_bar(shown, "big")
     code, shown = commands.on_terminal("cid", "folder")
     assert (code, "19.1 MiB of 19.1 MiB" in plain(shown)) == (0, True)
 

@@ -5,11 +5,11 @@ import os
 import subprocess
 import sys
 
-import fsspec
 import pytest
 
 from holdfast.filesystem import HoldfastFileSystem
 from tests.gateways import gateway, kinds
+from tests.test_filesystem import options_for
 
 np = pytest.importorskip("numpy", reason="`make data` installs it")
 pandas = pytest.importorskip("pandas", reason="`make data` installs it")
@@ -31,14 +31,7 @@ def no_instances():
 @pytest.fixture
 def options(node):
     """What leads to the node, without a cache."""
-    config = node.config
-    return {
-        "provider": "pinning",
-        "provider_token": config.provider_token.reveal(),
-        "pin_api_url": config.pin_api_url,
-        "gateway_url": config.gateway_url,
-        "retries": {"attempts": 1},
-    }
+    return options_for(node, provider_token=node.token)
 
 
 @pytest.fixture
@@ -65,25 +58,8 @@ def test_pandas_reads_csv(fs, options, tmp_path, table):
     small.to_csv(tmp_path / "data/b.csv.gz", index=False)
     root = put(fs, tmp_path / "data")
     for name in ("a.csv", "b.csv.gz"):
-        found = pandas.read_csv(f"{root}/{name}", storage_options=options)
-        pandas.testing.assert_frame_equal(found, small)
-
-
-def test_pandas_writes_in_a_transaction(fs, options, table):
-    small = table.head(1000)
-    with fs.transaction:
-        with fs.open("a.csv", "w") as file:
-            small.to_csv(file, index=False)
-        with fs.open("b.parquet", "wb") as file:
-            small.to_parquet(file)
-    root = f"holdfast://{fs.cid}"
-    for found in (
-        pandas.read_csv(f"{root}/a.csv", storage_options=options),
-        pandas.read_parquet(f"{root}/b.parquet", storage_options=options),
-    ):
-        pandas.testing.assert_frame_equal(found, small)
-    with pytest.raises(PermissionError, match="in a transaction"):
-        small.to_csv("holdfast://c.csv", storage_options=options)
+        frame = pandas.read_csv(f"{root}/{name}", storage_options=options)
+        pandas.testing.assert_frame_equal(frame, small)
 
 
 @pytest.mark.parametrize("cache_bytes", [0, 64 << 20])
@@ -92,8 +68,7 @@ def test_one_column_of_parquet_fetches_what_it_needs(node, options, tmp_path, ta
     path = tmp_path / "data/a.parquet"
     table.to_parquet(path, row_group_size=ROWS, compression=None)
     size = path.stat().st_size
-    about = parquet.ParquetFile(path).metadata.row_group(0)
-    column = about.column(3).total_compressed_size
+    column = parquet.ParquetFile(path).metadata.row_group(0).column(3).total_compressed_size
     root = put(HoldfastFileSystem(**options), tmp_path / "data")
     sent = []
 
@@ -102,23 +77,15 @@ def test_one_column_of_parquet_fetches_what_it_needs(node, options, tmp_path, ta
         return reply
 
     with gateway(node, count) as server:
-        counted = {
-            **options,
-            "gateway_url": server.url,
-            "cache_path": tmp_path / "cache",
-            "cache_bytes": cache_bytes,
-        }
-
-        def read():
-            return pandas.read_parquet(
-                f"{root}/a.parquet", columns=["column2"], storage_options=counted
-            )
-
-        pandas.testing.assert_frame_equal(read(), table[["column2"]])
+        cache = {"cache_path": tmp_path / "cache", "cache_bytes": cache_bytes}
+        counted = options_for(node, server.url, provider_token=node.token, **cache)
+        one = {"columns": ["column2"], "storage_options": counted}
+        frame = pandas.read_parquet(f"{root}/a.parquet", **one)
+        pandas.testing.assert_frame_equal(frame, table[["column2"]])
         # Blocks of 1 MiB at both ends of the column, the end of the file, and what leads to it.
         assert column < sum(sent) < column + (5 << 20) < size / 2
         before = len(server.requests)
-        pandas.testing.assert_frame_equal(read(), table[["column2"]])
+        pandas.read_parquet(f"{root}/a.parquet", **one)
         assert (kinds(server)[before:] == []) == bool(cache_bytes)
 
 
@@ -126,21 +93,9 @@ def test_pyarrow_reads_a_dataset(fs, options, tmp_path, table):
     table["part"] = table["row"] % 3
     table.head(9000).to_parquet(tmp_path / "data", partition_cols=["part"])
     root = put(fs, tmp_path / "data")
-    found = pandas.read_parquet(root, filters=[("part", "=", 1)], storage_options=options)
-    assert sorted(found["row"]) == list(range(1, 9000, 3))
+    frame = pandas.read_parquet(root, filters=[("part", "=", 1)], storage_options=options)
+    assert sorted(frame["row"]) == list(range(1, 9000, 3))
     assert len(fs.glob(f"{root}/**/*.parquet")) == 3
-
-
-@pytest.mark.parametrize("version", [2, 3])
-def test_zarr_opens_a_cid(fs, options, tmp_path, version):
-    values = np.arange(120_000).reshape(300, 400)
-    group = zarr.open_group(tmp_path / "data.zarr", mode="w", zarr_format=version)
-    array = group.create_array("a", shape=values.shape, chunks=(100, 100), dtype=values.dtype)
-    array[:] = values
-    root = put(fs, tmp_path / "data.zarr")
-    found = zarr.open(root, mode="r", storage_options=options)
-    assert (found["a"][:] == values).all()
-    assert (found["a"][150:160, 5:9] == values[150:160, 5:9]).all()
 
 
 @pytest.mark.parametrize("version", [2, 3])
@@ -151,18 +106,13 @@ def test_xarray_opens_a_zarr(fs, options, tmp_path, version):
     )
     data.to_zarr(tmp_path / "data.zarr", zarr_format=version, consolidated=version == 2)
     root = put(fs, tmp_path / "data.zarr")
-    with xarray.open_zarr(
-        root, storage_options=options, consolidated=version == 2, chunks=None
-    ) as found:
-        xarray.testing.assert_identical(found.load(), data)
+    check_zarr(root, options, version, data)
 
 
-def test_a_mapper_of_fsspec(fs, options, tmp_path):
-    (tmp_path / "data/inner").mkdir(parents=True)
-    (tmp_path / "data/inner/a").write_bytes(b"hello")
-    root = put(fs, tmp_path / "data")
-    mapper = fsspec.get_mapper(root, **options)
-    assert dict(mapper) == {"inner/a": b"hello"}
+def check_zarr(address, options, version, data):
+    how = {"storage_options": options, "consolidated": version == 2, "chunks": None}
+    with xarray.open_zarr(address, **how) as stored:
+        xarray.testing.assert_identical(stored.load(), data)
 
 
 # Writing
@@ -176,12 +126,14 @@ def test_pandas_writes_by_url_in_a_transaction(fs, options, table):
         small.to_parquet("holdfast://more/b.parquet", storage_options=options)
         small.to_parquet("c.parquet", filesystem=fs)
     root = f"holdfast://{fs.cid}"
-    for found in (
+    for frame in (
         pandas.read_csv(f"{root}/a.csv", storage_options=options),
         pandas.read_parquet(f"{root}/more/b.parquet", storage_options=options),
         pandas.read_parquet(f"{root}/c.parquet", storage_options=options),
     ):
-        pandas.testing.assert_frame_equal(found, small)
+        pandas.testing.assert_frame_equal(frame, small)
+    with pytest.raises(PermissionError, match="in a transaction"):
+        small.to_csv("holdfast://c.csv", storage_options=options)
 
 
 @pytest.mark.slow
@@ -207,15 +159,11 @@ def test_zarr_and_xarray_write(fs, options):
             store = zarr.storage.FsspecStore(wrapped, path=f"{version}.zarr")
             data.to_zarr(store, zarr_format=version, consolidated=version == 2)
     for version in (2, 3):
-        where = f"holdfast://{fs.cid}/{version}.zarr"
-        with xarray.open_zarr(
-            where, storage_options=options, consolidated=version == 2, chunks=None
-        ) as found:
-            xarray.testing.assert_identical(found.load(), data)
+        check_zarr(f"holdfast://{fs.cid}/{version}.zarr", options, version, data)
     with fs.transaction, pytest.raises(PermissionError, match="asynchronous"):
         data.to_zarr("holdfast://a.zarr", storage_options=options, zarr_format=2)
     with pytest.raises(TypeError, match="HOLDFAST_PROVIDER_TOKEN"):
-        zarr.open(fs.get_mapper(where), mode="r")
+        zarr.open(fs.get_mapper(f"{fs.cid}/2.zarr"), mode="r")
 
 
 # DuckDB
@@ -327,18 +275,18 @@ def stored(fs, table):
 def test_dask_in_one_process_works_with_a_token(dask, fs, options, stored, scheduler):
     frames = dask.dataframe
     with dask.config.set(scheduler=scheduler):
-        for found in (
+        for frame in (
             frames.read_csv(f"{stored}/*.csv", storage_options=options),
             frames.read_parquet(f"{stored}/parts", storage_options=options),
         ):
-            assert found["row"].sum().compute() == sum(range(900))
+            assert frame["row"].sum().compute() == sum(range(900))
         frame = frames.from_pandas(pandas.DataFrame({"row": range(900)}), npartitions=3)
         with fs.transaction:
             frame.to_parquet("holdfast://parts", write_index=False, storage_options=options)
             frame.to_csv("holdfast://text/*.csv", storage_options=options, index=False)
         assert len(fs.find(fs.cid)) == 6
-        found = frames.read_parquet(f"holdfast://{fs.cid}/parts", storage_options=options)
-        assert found["row"].sum().compute() == sum(range(900))
+        stored = frames.read_parquet(f"holdfast://{fs.cid}/parts", storage_options=options)
+        assert stored["row"].sum().compute() == sum(range(900))
 
 
 @pytest.mark.slow

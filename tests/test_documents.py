@@ -1,12 +1,9 @@
 """Every example that is shown to people runs."""
 
 import importlib
-import os
 import pkgutil
 import re
 import shutil
-import subprocess
-import sys
 from types import ModuleType
 
 import pytest
@@ -30,23 +27,9 @@ def run(page, text):
 
 
 SLOW_PAGES = {
-    "browser-uploads",
-    "cli",
-    "connections",
-    "copying",
-    "examples",
-    "files",
-    "folders",
-    "from-javascript",
-    "getting-a-key",
-    "many-files",
-    "messages",
-    "node",
-    "outgrowing-one-machine",
-    "resuming",
-    "testing",
-    "verification",
-    "writing-a-provider",
+    *("browser-uploads", "cli", "connections", "copying", "examples", "files", "folders"),
+    *("from-javascript", "getting-a-key", "many-files", "messages", "node", "resuming"),
+    *("outgrowing-one-machine", "testing", "verification", "writing-a-provider"),
 }
 NEEDS = {"data-tools": ("pandas", "pyarrow", "xarray", "zarr")}  # `make data` installs them
 
@@ -79,11 +62,6 @@ def test_the_guide_to_providers_shows_the_example():
     assert example.count("\n") < 90
 
 
-def test_all_documents_are_found():
-    names = {path.relative_to(ROOT).as_posix() for path in DOCUMENTS}
-    assert {"README.md", "CONTRIBUTING.md", "docs/quick-start.md", "docs/guides/node.md"} <= names
-
-
 def test_the_links_of_the_readme_lead_somewhere():
     """It is no page of the site, whose build looks at all others."""
     links = re.findall(r"\]\(([^)]+)\)", (ROOT / "README.md").read_text())
@@ -114,7 +92,6 @@ def test_fences_are_found_as_markdown_has_them():
 @pytest.mark.parametrize(
     ("block", "trouble"),
     [
-        ("```\nx = 1\n```", "nobody knows how to run ''"),
         ("```ruby\nx = 1\n```", "nobody knows how to run 'ruby'"),
         ("```python\nx = 1\n", "this block has no end"),
         ("```python\n1 / 0\n```", "division by zero"),
@@ -123,12 +100,7 @@ def test_fences_are_found_as_markdown_has_them():
         ("```python\nimport warnings\nwarnings.warn('old')\n```", "old"),
         ("```python\n# module.py\n1 / 0\n```", "ZeroDivisionError"),
         ("```python\n# test_it.py\ndef test_it():\n    assert 0\n```", "1 failed"),
-        (
-            "```python\n# test_it.py\nimport pytest\n@pytest.mark.skip\ndef test_it(): ...\n```",
-            "test_it.py",
-        ),
         ("```python\n# sub/conftest.py\n```", "no test uses it"),
-        ("```console\n$ false\n```", "ended with 1"),
         ("```console\n$ false | true\n```", "ended with 1"),
         ("```console\n$ echo one\ntwo\n```", "came:\none"),
         ("```console\n$ echo one; echo two\none\n```", "came:\none\ntwo"),
@@ -138,9 +110,7 @@ def test_fences_are_found_as_markdown_has_them():
         ("```console\n$ make nothing\n```", "nothing"),
         ("```console\n$ echo http://127.0.0.1:5080\n```", "no node was started"),
         ("```console\n$ holdfast node --no-such-option\n```", "has ended"),
-        ("```console\n$ holdfast store '{'\n```", "ended with 5"),
         ("```json\n{'a': 1}\n```", "property name"),
-        ("```toml\n# holdfast.toml\nprovider = \n```", "Invalid value"),
         ("```toml\n# holdfast.toml\nprovidr = 'local'\n```", "did you mean 'provider'"),
         ("```toml\n# other.toml\nx = 1\n```", "nobody knows what other.toml is"),
         (
@@ -161,18 +131,15 @@ def test_what_is_wrong_in_a_document_is_found(page, block, trouble):
 @pytest.mark.parametrize(
     ("block", "trouble"),
     [
-        ("```javascript\nimport 'pinata-web3';\nconsole.log(1); // 2\n```", "came:\n1"),
-        ("```javascript\nimport 'pinata-web3';\nconsole.log(1);\n```", "must say what it writes"),
-        ("```javascript\nimport 'no-such-package';\n```", "ERR_MODULE_NOT_FOUND"),
-        (
-            "```javascript\nawait fetch('https://example.com/');\n```",
-            "not on this machine",
-        ),
+        ("import 'pinata-web3';\nconsole.log(1); // 2", "came:\n1"),
+        ("import 'pinata-web3';\nconsole.log(1);", "must say what it writes"),
+        ("import 'no-such-package';", "ERR_MODULE_NOT_FOUND"),
+        ("await fetch('https://example.com/');", "not on this machine"),
     ],
 )
 def test_what_is_wrong_in_javascript_is_found(page, block, trouble):
     with pytest.raises(AssertionError) as caught:
-        run(page, block)
+        run(page, f"```javascript\n{block}\n```")
     assert trouble in str(caught.value)
 
 
@@ -227,19 +194,3 @@ def test_what_is_wrong_in_a_docstring_is_found(tmp_path, monkeypatch):
     >>> await client.retrieve("nothing")
     """
     assert failures_in(module, tmp_path, monkeypatch) == 2
-
-
-def test_the_demo_runs_and_leaves_nothing_behind(tmp_path):
-    result = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "holdfast", "demo"],
-        cwd=tmp_path,
-        env={**os.environ, "TMPDIR": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    for words in ("test_connection  True", "the same bytes", "revoke           True"):
-        assert words in result.stdout
-    assert "VerificationError" in result.stdout
-    assert result.stderr == ""
-    assert list(tmp_path.iterdir()) == []

@@ -96,11 +96,8 @@ def root(fs, folder):
 # Looking
 
 
-def test_put_gives_the_cid_of_the_folder(root, folder):
+def test_what_is_in_a_folder(fs, root, folder):
     assert root == compute_cid(folder, include_hidden=True)
-
-
-def test_what_is_in_a_folder(fs, root):
     infos = {info["name"].partition("/")[2]: info for info in fs.ls(root)}
     assert {name: (info["type"], info["size"]) for name, info in infos.items()} == {
         "a.csv": ("file", 12),
@@ -124,6 +121,10 @@ def test_what_is_in_a_folder(fs, root):
         (f"{root}/more/deep", [], ["ü #1?.csv"]),
     ]
     assert fs.du(root) == sum(map(len, FILES.values()))
+    assert fs.isdir(f"{root}/more")
+    for call in (fs.cat_file, fs.open):
+        with pytest.raises(IsADirectoryError):
+            call(f"{root}/more")
 
 
 @pytest.mark.parametrize(
@@ -213,13 +214,6 @@ def test_sign_of_private_content(node):
         assert reply.read() == b"only for us"
 
 
-def test_a_folder_is_no_file(fs, root):
-    assert fs.isdir(f"{root}/more")
-    for call in (fs.cat_file, fs.open):
-        with pytest.raises(IsADirectoryError):
-            call(f"{root}/more")
-
-
 def test_a_failure_is_not_an_empty_folder(node, tmp_path, folder):
     """A copy must not be incomplete because a gateway failed."""
     fs = put(HoldfastFileSystem(**options_for(node)), folder)
@@ -275,8 +269,8 @@ def test_parts_of_files(fs, root):
         assert fs.cat_file(path, start, end) == LARGE[start:end]
     starts = [0, 1_000_000, 5_000_000, 17]
     ends = [10, 3_000_000, None, 18]
-    found = fs.cat_ranges([path] * 4, starts, ends)
-    assert found == [LARGE[start:end] for start, end in zip(starts, ends, strict=True)]
+    parts = fs.cat_ranges([path] * 4, starts, ends)
+    assert parts == [LARGE[start:end] for start, end in zip(starts, ends, strict=True)]
     missing = fs.cat_ranges([path, f"{root}/none"], [0, 0], [3, 3])
     assert missing[0] == LARGE[:3]
     assert isinstance(missing[1], FileNotFoundError)
@@ -284,13 +278,6 @@ def test_parts_of_files(fs, root):
     assert fs.cat(both) == {both[0]: FILES["a.csv"], both[1]: b"5,6\n"}
     assert fs.head(path, 5) == LARGE[:5]
     assert fs.tail(path, 5) == LARGE[-5:]
-
-
-def test_get_of_a_folder(fs, root, tmp_path):
-    fs.get(root, str(tmp_path / "copy"), recursive=True)
-    assert compute_cid(tmp_path / "copy", include_hidden=True) == root
-    fs.get(f"{root}/more/b.csv", str(tmp_path / "b.csv"))
-    assert (tmp_path / "b.csv").read_bytes() == b"5,6\n"
 
 
 def test_only_what_is_needed_is_fetched(node, folder):
@@ -390,17 +377,6 @@ def test_a_transaction_that_fails_stores_nothing(fs, tmp_path, monkeypatch):
     assert list((tmp_path / "temporary").iterdir()) == []
 
 
-def test_an_upload_that_fails_ends_the_transaction(node, tmp_path, monkeypatch):
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    fs = HoldfastFileSystem(**options_for(node, pin_api_url=closed_port_url()))
-
-    with pytest.raises(NetworkError), fs.transaction:
-        fs.pipe("a.txt", b"one")
-    assert fs.cid is None
-    with pytest.raises(PermissionError):
-        fs.pipe("a.txt", b"one")
-
-
 def test_an_empty_folder_is_dropped(fs, folder):
     """A form cannot carry it, and the whole transaction was lost."""
     with fs.transaction:
@@ -437,6 +413,7 @@ def test_the_files_of_a_failed_commit_stay(node, tmp_path, monkeypatch, is_async
         asyncio.run(write_async()) if is_async else write()
     (left,) = tmp_path.glob("holdfast-*/data")
     assert any(str(left) in note for note in caught.value.__notes__)
+    assert fs.cid is None
     assert (left / "more/a.txt").read_bytes() == b"hours of work"
     again = HoldfastFileSystem(**options_for(node))
     put(again, left)  # as the note says
@@ -559,14 +536,6 @@ def test_content_is_copied_into_a_transaction(fs, root):
     assert fs.cat(f"{fs.cid}/a.csv") == FILES["a.csv"]
 
 
-def test_put_into_a_named_folder(fs, folder):
-    fs.put(str(folder / "more"), "renamed", recursive=True)
-    assert fs.ls(fs.cid, detail=False) == [f"{fs.cid}/renamed"]
-    assert fs.info(f"{fs.cid}/renamed")["cid"] == compute_cid(folder / "more", include_hidden=True)
-    fs.put(str(folder / "a.csv"), "a.csv")
-    assert fs.find(fs.cid) == [f"{fs.cid}/a.csv"]
-
-
 @pytest.fixture
 def linked(folder, tmp_path):
     """The folder with links: out of it, to a folder, in a circle, and to nothing."""
@@ -675,6 +644,9 @@ def test_a_named_pipe_is_refused(fs, folder):
 
 def test_the_protocol_is_registered(tmp_path):
     assert fsspec.get_filesystem_class("holdfast") is HoldfastFileSystem
+    assert HoldfastFileSystem().config == ClientConfig()
+    with pytest.raises(ConfigError, match="did you mean 'gateway_url'"):
+        HoldfastFileSystem(gateway_ur="https://example.com")
     fs = fsspec.filesystem("holdfast", path=tmp_path)
     assert fs is fsspec.filesystem("holdfast", path=tmp_path)
     assert fs is not fsspec.filesystem("holdfast", path=tmp_path / "other")
@@ -693,11 +665,6 @@ def test_the_environment_gives_the_options(tmp_path, monkeypatch):
     with pytest.raises(FileNotFoundError):
         fsspec.filesystem("holdfast").cat_file(cid)
     assert fsspec.filesystem("holdfast", path=tmp_path / "one").cat_file(cid) == b"hello"
-
-
-def test_a_wrong_option_is_named():
-    with pytest.raises(ConfigError, match="did you mean 'gateway_url'"):
-        HoldfastFileSystem(gateway_ur="https://example.com")
 
 
 def test_a_secret_is_not_shown_shared_with_others_or_pickled(node, monkeypatch):
@@ -818,8 +785,6 @@ def test_an_instance_without_a_secret_is_pickled(tmp_path):
         fs.pipe("a.txt", b"hello")
     loaded = unpickle(pickle.dumps(fs), f"{fs.cid}/a.txt")
     assert (loaded.stdout, loaded.stderr) == (b"hello", b"")
-    with pickle.loads(pickle.dumps(fs.open(f"{fs.cid}/a.txt"))) as file:  # noqa: S301
-        assert file.read() == b"hello"
 
 
 def test_the_client_is_closed_when_the_file_system_is_collected(node):
@@ -928,9 +893,9 @@ class Fixtures(abstract.AbstractFixtures):
         with fs.transaction:
             yield fs
 
-    @pytest.fixture
-    def fs_path(self):
-        return "work"
+    @pytest.fixture(params=["work", pytest.param("", marks=pytest.mark.slow, id="top")])
+    def fs_path(self, request):
+        return request.param
 
     @pytest.fixture
     def local_path(self, tmp_path):
@@ -942,19 +907,13 @@ class Fixtures(abstract.AbstractFixtures):
         return True
 
 
-class TestCopy(abstract.AbstractCopyTests, Fixtures):
-    pass
-
-
-class TestPut(abstract.AbstractPutTests, Fixtures):
-    pass
-
-
-class TestPipe(abstract.AbstractPipeTests, Fixtures):
-    pass
-
-
-class TestOpen(abstract.AbstractOpenTests, Fixtures):
+class TestWrites(
+    abstract.AbstractCopyTests,
+    abstract.AbstractPutTests,
+    abstract.AbstractPipeTests,
+    abstract.AbstractOpenTests,
+    Fixtures,
+):
     pass
 
 
@@ -967,6 +926,12 @@ def stored_scenario(name):
         return f"{fs.cid}/{source}"
 
     return pytest.fixture(scenario)
+
+
+NO_FOLDER_ABOVE = (
+    "`other_paths` of fsspec removes the folder above the source, and here is none: "
+    "a second `get` of `src` into `target` goes to `target`, and not to `target/src`"
+)
 
 
 class TestGet(abstract.AbstractGetTests, Fixtures):
@@ -984,54 +949,10 @@ class TestGet(abstract.AbstractGetTests, Fixtures):
     @pytest.fixture(autouse=True)
     def in_a_transaction(self, request, fs):
         """One of them writes by itself."""
-        if request.node.name != "test_get_directory_recursive":
+        if request.node.originalname != "test_get_directory_recursive":
             yield
             return
+        if "top" in request.node.name:
+            request.applymarker(pytest.mark.xfail(reason=NO_FOLDER_ABOVE))
         with fs.transaction:
             yield
-
-
-class AtTheTop:
-    """The same tests, with paths that are not below a folder."""
-
-    @pytest.fixture
-    def fs_path(self):
-        return ""
-
-
-@pytest.mark.slow
-class TestCopyAtTheTop(AtTheTop, TestCopy):
-    pass
-
-
-@pytest.mark.slow
-class TestPutAtTheTop(AtTheTop, TestPut):
-    pass
-
-
-@pytest.mark.slow
-class TestPipeAtTheTop(AtTheTop, TestPipe):
-    pass
-
-
-@pytest.mark.slow
-class TestOpenAtTheTop(AtTheTop, TestOpen):
-    pass
-
-
-@pytest.mark.slow
-class TestGetAtTheTop(AtTheTop, TestGet):
-    @pytest.mark.xfail(
-        reason="`other_paths` of fsspec removes the folder above the source, and here is none: "
-        "a second `get` of `src` into `target` goes to `target`, and not to `target/src`"
-    )
-    def test_get_directory_recursive(  # noqa: PLR0917 - as fsspec has it
-        self, fs, fs_join, fs_path, local_fs, local_join, local_target
-    ):
-        super().test_get_directory_recursive(
-            fs, fs_join, fs_path, local_fs, local_join, local_target
-        )
-
-
-def test_the_default_configuration_is_that_of_a_client():
-    assert HoldfastFileSystem().config == ClientConfig()
