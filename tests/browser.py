@@ -27,10 +27,10 @@ NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 def chromium() -> str:
     """The path of Chromium on this machine."""
-    found = os.environ.get(VARIABLE) or next(filter(None, map(shutil.which, NAMES)), None)
-    if found is None:
+    program = os.environ.get(VARIABLE) or next(filter(None, map(shutil.which, NAMES)), None)
+    if program is None:
         pytest.skip("Chromium is not installed: make browser")
-    return found
+    return program
 
 
 @contextmanager

@@ -47,7 +47,7 @@ class Commands:
         self.user_file.parent.mkdir(parents=True, exist_ok=True)
         self.user_file.write_text(text)
 
-    def run(self, *arguments, given=b"", cwd=None, **variables):
+    def run(self, *arguments, stdin=b"", cwd=None, **variables):
         """The finished process, its output as bytes.
 
         The installed command is forked where that makes no difference: see `tests/launcher.py`.
@@ -56,12 +56,12 @@ class Commands:
         folder = cwd or self.folder
         environment = {**self.environment, **variables}
         if self.command == (HOLDFAST,) and launcher().can_run(environment):
-            about = {"cwd": folder, "environment": environment, "delay": self.delay}
-            result = launcher().run(words, given=given, timeout=120, **about)
+            process = {"cwd": folder, "environment": environment, "delay": self.delay}
+            result = launcher().run(words, stdin=stdin, timeout=120, **process)
         else:
             result = subprocess.run(  # noqa: S603 - our own command
                 [*self.command, *words],
-                input=given,
+                input=stdin,
                 cwd=folder,
                 env=environment,
                 capture_output=True,
@@ -92,14 +92,14 @@ class Commands:
 
     def complete(self, words, shell="bash", **variables):
         """The completions of the last of `words`."""
-        given = {
+        request = {
             "_HOLDFAST_COMPLETE": f"complete_{shell}",
             "COMP_WORDS": f"holdfast {words}",
             "COMP_CWORD": str(words.count(" ") + 1),
             "_TYPER_COMPLETE_ARGS": f"holdfast {words}",
             "_TYPER_COMPLETE_FISH_ACTION": "get-args",
         }
-        return self.text(**given, **variables).splitlines()
+        return self.text(**request, **variables).splitlines()
 
     def start(self, *arguments, **variables):
         """A process under way, its output as text."""
@@ -113,16 +113,16 @@ class Commands:
         )
 
     def on_terminal(
-        self, *arguments, typed="", signal=None, prompt="", given=None, held=False, **variables
+        self, *arguments, typed="", signal=None, prompt="", stdin=None, stdin_ends="", **variables
     ):
         """The exit code of a command on a terminal, and what the terminal showed.
 
         `typed` is typed, or the `signal` sent, when the `prompt` stands there; or `typed` has a
-        text for each of several prompts. With `given`, standard input is a pipe; if it is `held`,
-        it ends when the prompt stands there.
+        text for each of several prompts. With `stdin`, standard input is a pipe, which ends when
+        the text `stdin_ends` stands there.
         """
         main, side = pty.openpty()
-        source, target = (side, None) if given is None else os.pipe()
+        source, target = (side, None) if stdin is None else os.pipe()
         process = self._start_on_terminal(
             [str(argument) for argument in arguments],
             os.ttyname(side),
@@ -131,7 +131,7 @@ class Commands:
         )
         os.close(side)
         texts = typed if isinstance(typed, dict) else {prompt: typed}
-        reactions = [(each, partial(os.write, main, texts[each].encode())) for each in texts]
+        reactions = [(text, partial(os.write, main, texts[text].encode())) for text in texts]
         if signal:
             reactions.append((prompt, partial(process.send_signal, signal)))
         with ExitStack() as streams:
@@ -140,20 +140,17 @@ class Commands:
             if target is not None:
                 os.close(source)
                 pipe = streams.enter_context(os.fdopen(target, "wb"))
-                pipe.write(given)
+                pipe.write(stdin)
                 pipe.flush()
-                if held:
-                    reactions.append((prompt, pipe.close))
-                else:
-                    pipe.close()
+                reactions.insert(0, (stdin_ends, pipe.close))
             shown = _read_terminal(main, reactions)
             return process.wait(timeout=120), shown.decode().replace("\r\n", "\n")
 
     def _start_on_terminal(self, words, terminal, streams, environment):
         """The process; forked as in `run`."""
         if self.command == (HOLDFAST,) and launcher().can_run(environment):
-            about = {"cwd": self.folder, "environment": environment, "delay": self.delay}
-            return launcher().start(words, streams, terminal=terminal, **about)
+            process = {"cwd": self.folder, "environment": environment, "delay": self.delay}
+            return launcher().start(words, streams, terminal=terminal, **process)
         source, output, errors = streams
         return Started(
             [sys.executable, "-c", ON_TERMINAL, terminal, *self.command, *words],
@@ -194,8 +191,8 @@ class Started(subprocess.Popen):
 
 def base_environment():
     """The variables that all commands have."""
-    kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
-    return {**kept, "PYTHONWARNINGS": "error::ResourceWarning", "COLUMNS": "100"}
+    ours = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+    return {**ours, "PYTHONWARNINGS": "error::ResourceWarning", "COLUMNS": "100"}
 
 
 @cache
@@ -210,10 +207,10 @@ def shell(words):
 
 def install_provider(folder, name, code):
     """The environment in which the class ``Provider`` in `code` is an installed provider."""
-    about = folder / f"{name}-1.dist-info"
-    about.mkdir(parents=True)
-    (about / "METADATA").write_text(f"Name: {name}\nVersion: 1\n")
-    (about / "entry_points.txt").write_text(f"[holdfast.providers]\n{name} = {name}:Provider\n")
+    package = folder / f"{name}-1.dist-info"
+    package.mkdir(parents=True)
+    (package / "METADATA").write_text(f"Name: {name}\nVersion: 1\n")
+    (package / "entry_points.txt").write_text(f"[holdfast.providers]\n{name} = {name}:Provider\n")
     (folder / f"{name}.py").write_text(code)
     return {"PYTHONPATH": str(folder)}
 

@@ -33,16 +33,16 @@ class Console:
     @staticmethod
     def commands_in(text):
         """Each command of a block, and the output that stands below it."""
-        found = []
+        pairs = []
         for line in text.splitlines(keepends=True):
-            if found and found[-1][0].endswith("\\\n"):
-                found[-1][0] += line
+            if pairs and pairs[-1][0].endswith("\\\n"):
+                pairs[-1][0] += line
             elif line.startswith("$ "):
-                found.append([line.removeprefix("$ "), ""])
+                pairs.append([line.removeprefix("$ "), ""])
             else:
-                assert found, f"output without a command: {line}"
-                found[-1][1] += line
-        return found
+                assert pairs, f"output without a command: {line}"
+                pairs[-1][1] += line
+        return pairs
 
     @staticmethod
     def program_of(command):
@@ -136,8 +136,8 @@ class Console:
         for word in words[2:]:
             name, extras = re.fullmatch(r"([\w-]+)(?:\[([\w,]+)\])?", word).groups()
             if name == "holdfast":
-                known = PROJECT["optional-dependencies"]
-                assert set(extras.split(",") if extras else ()) <= set(known), word
+                chosen = set(extras.split(",") if extras else ())
+                assert chosen <= set(PROJECT["optional-dependencies"]), word
             else:
                 metadata.distribution(name)
         return ""

@@ -39,9 +39,9 @@ def failures_in(module, folder, patch):
         settings.parent.mkdir(parents=True)
         settings.write_text(SETTINGS)
         patch.setattr(tempfile, "tempdir", str(own))
-        with asyncio.Runner() as loop, names(test, module.__name__, loop) as given:
+        with asyncio.Runner() as loop, names(test, module.__name__, loop) as namespace:
             patch.setattr(doctest, "exec", awaiting(loop), raising=False)
-            test.globs.update(given)
+            test.globs.update(namespace)
             runner.run(test, compileflags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     return runner.failures
 
@@ -60,7 +60,7 @@ def awaiting(loop):
 @contextmanager
 def names(test, module, loop):
     """The names that an example may use without making them."""
-    given = {"AsyncClient": holdfast.AsyncClient, "Client": holdfast.Client}
+    namespace = {"AsyncClient": holdfast.AsyncClient, "Client": holdfast.Client}
     with ExitStack() as stack:
         if any("client." in example.source for example in test.examples):
             config = holdfast.ClientConfig(path=Path("client-store"))
@@ -73,8 +73,8 @@ def names(test, module, loop):
                 stack.callback(lambda: loop.run(client.aclose()))
             else:
                 client = stack.enter_context(holdfast.Client.init(config))
-            given["client"] = client
-        yield given
+            namespace["client"] = client
+        yield namespace
 
 
 async def opened(config):

@@ -74,7 +74,7 @@ def blocks_in(text, document="document.md"):
                 content.append(inner.removeprefix(indent))
             else:
                 raise AssertionError(f"{document}:{number}: this block has no end")
-            yield Block(document, number, language, "".join(f"{each}\n" for each in content))
+            yield Block(document, number, language, "".join(f"{line}\n" for line in content))
 
 
 def blocks_of(path):
@@ -157,7 +157,7 @@ class Page:
         """Run the tests that the page has written."""
         for path in self._tests:
             if path.name == "conftest.py":
-                beside = [each for each in self._tests if each.parent == path.parent]
+                beside = [test for test in self._tests if test.parent == path.parent]
                 assert len(beside) > 1, f"{path}: no test uses it"
         files = [path for path in self._tests if path.name != "conftest.py"]
         if files:
@@ -201,13 +201,13 @@ class Page:
             text = text.replace(old, new)
         return self._console.in_place(ENGINE_PORT.sub(self._engine_port, text))
 
-    def _engine_port(self, found):
+    def _engine_port(self, match):
         """A free port instead of one that a page shows for Kubo or a cluster."""
         if self._nodes is None:
             self._nodes = self._open.enter_context(example_nodes(Path.home()))
             self._open.callback(shut_down_kubo, Path.home() / "kubo", self._nodes)
             self._console.environment["FIRST_PORT"] = str(self._nodes.first_port)
-        return f"{found[1]}{self._nodes.first_port + int(found[2])}"
+        return f"{match[1]}{self._nodes.first_port + int(match[2])}"
 
     def _python(self, block):
         block = block._replace(text=self._in_place(block.text))
@@ -287,7 +287,7 @@ class Page:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # a command would show them
             settings = gather({})
-        assert all(settings[each].source == str(path.absolute()) for each in values)
+        assert all(settings[name].source == str(path.absolute()) for name in values)
         config_of(settings)
 
     def _install(self, groups):

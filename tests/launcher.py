@@ -35,18 +35,8 @@ IMPORTED = (
 READY = b"ready\n"
 # Variables that are read when a command runs, or completes; or that `become` applies.
 PASSED_ON = (
-    *(
-        "HOME",
-        "XDG_",
-        "HOLDFAST_",
-        "TERM",
-        "NO_COLOR",
-        "COLUMNS",
-        "LINES",
-        "BROWSER",
-        "HTTPS_PROXY",
-    ),
-    *("_HOLDFAST_", "COMP_", "_TYPER_", "TZ", "TMPDIR", "PYTHONPATH"),
+    *("HOME", "XDG_", "HOLDFAST_", "TERM", "NO_COLOR", "COLUMNS", "LINES", "BROWSER"),
+    *("HTTPS_PROXY", "_HOLDFAST_", "COMP_", "_TYPER_", "TZ", "TMPDIR", "PYTHONPATH"),
 )
 
 
@@ -73,16 +63,16 @@ class Launcher:
         """Tell whether a command in this environment may be forked."""
         return _without_passed_on(environment) == self._environment
 
-    def run(self, arguments, *, given, timeout, **about):
+    def run(self, arguments, *, stdin, timeout, **setting):
         """Run the command as `subprocess.run` does, with its output captured."""
         pipes = [os.pipe() for _ in range(3)]
         (their_input, our_input), (our_output, their_output), (our_errors, their_errors) = pipes
         theirs = [their_input, their_output, their_errors]
-        process = self.start(arguments, theirs, **about)
+        process = self.start(arguments, theirs, **setting)
         for descriptor in theirs:
             os.close(descriptor)
         streams = [
-            _Stream(_write, our_input, given),
+            _Stream(_write, our_input, stdin),
             _Stream(_read, our_output),
             _Stream(_read, our_errors),
         ]
@@ -98,7 +88,7 @@ class Launcher:
 
         Bars appear after `delay` seconds, if it is given.
         """
-        about = {
+        request = {
             "argv": [self._command, *arguments],
             "cwd": str(cwd),
             "env": environment,
@@ -107,7 +97,7 @@ class Launcher:
         }
         connection = socket.socket(socket.AF_UNIX)
         connection.connect(self._path)
-        line = json.dumps(about).encode() + b"\n"
+        line = json.dumps(request).encode() + b"\n"
         sent = socket.send_fds(connection, [line], streams)
         connection.sendall(line[sent:])
         return _Process(connection)
@@ -214,11 +204,11 @@ def serve(path):
         for number, descriptor in enumerate(descriptors):
             os.dup2(descriptor, number)
             os.close(descriptor)
-        about = json.loads(line)
-        if about["terminal"] is not None:
+        request = json.loads(line)
+        if request["terminal"] is not None:
             # A session leader gets its terminal by opening it.
             os.setsid()
-            os.close(os.open(about["terminal"], os.O_RDWR))
+            os.close(os.open(request["terminal"], os.O_RDWR))
             # As Python does when it starts: how a stream is buffered depends on what is behind it.
             for number, name in enumerate(("stdin", "stdout", "stderr")):
                 old = getattr(sys, name)
@@ -226,7 +216,7 @@ def serve(path):
                     number, old.mode, encoding=old.encoding, errors=old.errors, closefd=False
                 )
                 setattr(sys, name, stream)
-        return about
+        return request
 
 
 def main():
@@ -245,19 +235,19 @@ def main():
     main()
 
 
-def become(about):
+def become(request):
     """Make this process what one would be that was started as usual."""
     os.environ.clear()
-    os.environ.update(about["env"])
-    os.chdir(about["cwd"])
-    sys.argv = about["argv"]
+    os.environ.update(request["env"])
+    os.chdir(request["cwd"])
+    sys.argv = request["argv"]
     time.tzset()
     tempfile.tempdir = None
     sys.path[:0] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
-    if about["delay"] is not None:
+    if request["delay"] is not None:
         from holdfast.cli import output  # noqa: PLC0415
 
-        output.DELAY = about["delay"]
+        output.DELAY = request["delay"]
         if not output.DELAY:
             output.threading.Timer.start = output.threading.Timer.run
 

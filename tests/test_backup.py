@@ -112,7 +112,7 @@ def test_the_file_is_an_archive_with_a_list_and_each_block_once(commands, file, 
 def test_a_backup_goes_through_pipes(commands, store, tmp_path):
     written = commands.run("backup", "-", "--path", store)
     assert written.stderr.decode().startswith("backed up: 6 pins, ")
-    result = commands.run("restore", "-", "--path", tmp_path / "there", given=written.stdout)
+    result = commands.run("restore", "-", "--path", tmp_path / "there", stdin=written.stdout)
     assert result.returncode == 0
     assert pins(tmp_path / "there") == pins(store)
 

@@ -30,7 +30,7 @@ def test_store_writes_the_cid_and_retrieve_the_value(everywhere):
     assert "Zoë" in everywhere.text("retrieve", f"https://example.com/ipfs/{cid}?x=1")
     assert everywhere.json("retrieve", cid) == json.loads(DOCUMENT)
     words = ("store", "-", "--name", "tide", "--keyvalue", "port=Brest")
-    record = everywhere.json(*words, given=b' { "a" : [1, 2] } \n')
+    record = everywhere.json(*words, stdin=b' { "a" : [1, 2] } \n')
     facts = {"timestamp": record["timestamp"], "data": {"a": [1, 2]}, "size": 11}
     assert record == {"cid": compute_cid(b'{"a":[1,2]}'), **facts}
     (pin,) = everywhere.json("list", "--keyvalue", "port=Brest")
@@ -44,7 +44,7 @@ def test_upload_and_download_a_file(everywhere):
     record = everywhere.json("upload", "photo.png")
     assert (record["cid"], record["size"]) == (compute_cid(data), len(data))
     assert record["path"] == "photo.png"
-    assert everywhere.text("upload", "-", "--name", "stream.bin", given=data) == record["cid"]
+    assert everywhere.text("upload", "-", "--name", "stream.bin", stdin=data) == record["cid"]
     assert everywhere.text("download", record["cid"], "copy.png") == "copy.png"
     assert (everywhere.folder / "copy.png").read_bytes() == data
     facts = everywhere.json("download", record["cid"], "copy.png")
@@ -92,7 +92,7 @@ def test_upload_and_download_a_folder(everywhere):
 
 
 def test_download_makes_up_a_name_but_replaces_nothing_then(commands):
-    cid = commands.text("upload", "-", given=b"hello")
+    cid = commands.text("upload", "-", stdin=b"hello")
     (commands.folder / "inbox").mkdir()
     assert commands.text("download", cid) == cid
     assert commands.text("download", cid, "inbox") == f"inbox/{cid}"
@@ -115,7 +115,7 @@ def test_send_and_receive(commands):
     assert lines[0] == "To:   alice"
     assert lines[1].startswith("Sent: 20")
     assert lines[2:] == ["", "Low tide at six."]
-    record = commands.json("send", "bob", "-", given="grüße\n".encode())
+    record = commands.json("send", "bob", "-", stdin="grüße\n".encode())
     message = commands.json("receive", record["cid"])
     assert message == record["data"]
     assert (message["recipientId"], message["payload"]) == ("bob", "grüße\n")
@@ -132,8 +132,8 @@ def test_a_moment_that_no_calendar_has_is_shown_as_its_number(commands, timestam
 
 
 def test_revoke_and_list(everywhere):
-    first = everywhere.text("upload", "-", "--name", "first.txt", given=b"1")
-    second = everywhere.text("upload", "-", "--name", "second.txt", given=b"22")
+    first = everywhere.text("upload", "-", "--name", "first.txt", stdin=b"1")
+    second = everywhere.text("upload", "-", "--name", "second.txt", stdin=b"22")
     lines = everywhere.text("list").splitlines()
     assert [line.split()[0] for line in lines] == [second, first]
     assert lines[0].split()[1:3] == ["2", "B"]
@@ -274,7 +274,7 @@ def test_what_is_no_directory(commands, site):
 
 
 def test_a_pin_is_changed(everywhere):
-    cid = everywhere.text("upload", "-", "--name", "first", given=b"1")
+    cid = everywhere.text("upload", "-", "--name", "first", stdin=b"1")
     assert everywhere.text("update", cid, "--name", "second") == f"updated {cid}"
     pin = everywhere.json("update", cid, "--keyvalue", "a=1", "--keyvalue", "b==x=")
     assert (pin["cid"], pin["name"], pin["keyvalues"]) == (cid, "second", {"a": "1", "b": "=x="})
@@ -287,8 +287,8 @@ def test_a_pin_is_changed(everywhere):
 
 
 def test_pins_are_listed_by_all_filters(everywhere):
-    one = everywhere.text("upload", "-", "--name", "one", "--keyvalue", "kind=a", given=b"1")
-    two = everywhere.text("upload", "-", "--name", "two", "--keyvalue", "kind=a", given=b"2")
+    one = everywhere.text("upload", "-", "--name", "one", "--keyvalue", "kind=a", stdin=b"1")
+    two = everywhere.text("upload", "-", "--name", "two", "--keyvalue", "kind=a", stdin=b"2")
     everywhere.text("update", two, "--keyvalue", "n=2")
 
     def cids(*options, **variables):
@@ -309,8 +309,8 @@ def test_pins_are_listed_by_all_filters(everywhere):
 
 
 def test_columns_of_a_list_are_in_line_for_cids_of_both_versions(commands):
-    commands.text("upload", "-", "--name", "one", given=b"1")
-    commands.text("upload", "-", "--name", "two", "--cid-version", "0", given=b"2")
+    commands.text("upload", "-", "--name", "one", stdin=b"1")
+    commands.text("upload", "-", "--name", "two", "--cid-version", "0", stdin=b"2")
     old, new = commands.text("list").splitlines()
     assert (old.split()[0][:2], new.split()[0][:4]) == ("Qm", "bafk")
     assert old.index("two") == new.index("one")
@@ -318,7 +318,7 @@ def test_columns_of_a_list_are_in_line_for_cids_of_both_versions(commands):
 
 def test_a_date_without_a_zone_is_local_time(commands):
     """The local day is another one than the day in UTC for some hours."""
-    commands.text("upload", "-", given=b"1")
+    commands.text("upload", "-", stdin=b"1")
     made = datetime.fromtimestamp(commands.json("list")[0]["created"] / 1000, UTC)
     in_five_hours = (made + timedelta(hours=5)).replace(tzinfo=None)
     earlier, later = (in_five_hours + timedelta(minutes=n) for n in (-1, 1))
@@ -355,7 +355,7 @@ def test_wrong_options_are_wrong_usage(commands, arguments, code, words):
 
 
 def test_the_embedded_store_pins_what_it_has(commands):
-    cid = commands.text("upload", "-", given=b"1")
+    cid = commands.text("upload", "-", stdin=b"1")
     commands.text("revoke", cid)
     assert commands.text("pin", cid, "--name", "again") == f"pinned {cid}"
     pin = commands.json("pin", cid, "--keyvalue", "a=b", "--wait", "1")

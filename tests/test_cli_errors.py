@@ -132,7 +132,7 @@ def test_arguments_that_cannot_be(commands, arguments, expected):
     if "--" in arguments:
         assert commands.failure(*arguments)[0] == expected[0]  # it is no option there
     else:
-        check(both(commands, *arguments, given=b"\xff"), *expected)
+        check(both(commands, *arguments, stdin=b"\xff"), *expected)
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def test_the_token_comes_through_a_pipe(commands, node):
     login = ("login", "--provider", "pinning", "--pin-api-url", node.api_url)
     result = commands.run(
         *(*login, "--gateway-url", node.gateway_url, "--json"),
-        given=f"{node.token}\n".encode(),
+        stdin=f"{node.token}\n".encode(),
         HOLDFAST_PROVIDER_TOKEN="another-token",
     )
     assert json.loads(result.stdout)["settings"] == str(commands.user_file)
@@ -73,7 +73,7 @@ def test_other_settings_and_comments_stay(commands, server):
     commands.user_file.chmod(0o644)
     for _ in range(2):  # the second time replaces what the first wrote
         server.reply(200, MESSAGE)
-        commands.text(*login_to(server), given=TOKEN.encode())
+        commands.text(*login_to(server), stdin=TOKEN.encode())
     lines = [f'pin_api_url = "{server.url}"', f'provider_token = "{TOKEN}"']
     assert commands.user_file.read_text().splitlines() == [
         *OTHERS.splitlines()[:2],
@@ -92,7 +92,7 @@ def test_other_settings_and_comments_stay(commands, server):
 def test_a_token_that_is_not_accepted_is_not_saved(commands, status, token, code):
     commands.write_user_file(OTHERS)
     with ScriptedServer(lambda _: Scripted(status=status, body=MESSAGE)) as server:
-        exit_code, lines = commands.failure(*login_to(server), given=token)
+        exit_code, lines = commands.failure(*login_to(server), stdin=token)
     assert exit_code == code
     assert ("nothing was saved" in lines) == (status != 200)
     assert ("hint: copy the whole token again, or make another one" in lines) == (status == 401)
@@ -112,7 +112,7 @@ def test_a_token_that_is_not_accepted_is_not_saved(commands, status, token, code
     ],
 )
 def test_wrong_providers(commands, arguments, code, words):
-    exit_code, lines = commands.failure("login", *arguments, given=TOKEN.encode())
+    exit_code, lines = commands.failure("login", *arguments, stdin=TOKEN.encode())
     assert (exit_code, words in lines[0], TOKEN in "".join(lines)) == (code, True, False), lines
     assert not commands.user_file.exists()
     if code == 3:  # it is told before the token is read
@@ -295,7 +295,7 @@ def test_an_address_that_is_not_sure_gets_no_token(commands, server, text, words
     commands.write_user_file(text)
     variables = {} if text else {"HOLDFAST_PIN_API_URL": server.url}
     login = ("login", "--provider", "pinning")
-    code, lines = commands.failure(*login, given=TOKEN.encode(), **variables)
+    code, lines = commands.failure(*login, stdin=TOKEN.encode(), **variables)
     assert code == 3
     for line, part in zip(lines, words, strict=False):
         assert part.format(file=commands.user_file) in line
@@ -311,7 +311,7 @@ def test_what_others_change_during_the_test_of_a_token_stays(commands):
         return Scripted(status=200, body=MESSAGE)
 
     with ScriptedServer(answer) as server:
-        commands.text(*login_to(server), given=TOKEN.encode())
+        commands.text(*login_to(server), stdin=TOKEN.encode())
     assert "rate_limit = 7\n" in commands.user_file.read_text()
     assert TOKEN in commands.user_file.read_text()
 
@@ -322,7 +322,7 @@ def test_a_token_is_not_saved_for_an_address_that_changed_during_its_test(comman
         return Scripted(status=200, body=MESSAGE)
 
     with ScriptedServer(answer) as server:
-        code, lines = commands.failure(*login_to(server), given=TOKEN.encode())
+        code, lines = commands.failure(*login_to(server), stdin=TOKEN.encode())
     assert (code, "was changed during the test; nothing was saved" in lines[0]) == (3, True)
     assert TOKEN not in commands.user_file.read_text()
 

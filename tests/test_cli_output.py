@@ -25,7 +25,7 @@ def columns_of(line):
 
 def cells(text):
     """How many columns of a terminal a text takes, as the tests have it: two for each wide one."""
-    return sum(2 if each in "日本語🌊" else 1 for each in text)
+    return sum(2 if letter in "日本語🌊" else 1 for letter in text)
 
 
 def test_sizes_have_three_digits_or_more():
@@ -60,8 +60,8 @@ def test_a_shortened_cid_is_named_as_such(pinned):
     """People copy it from the list."""
     _, shown = pinned.on_terminal("list", COLUMNS="80")
     short = re.search(r"baf\w+…\w+", shown)[0]
-    for given in (short, short.replace("…", "..."), f"https://ipfs.io/ipfs/{short}/a"):
-        code, lines = pinned.failure("download", given)
+    for typed in (short, short.replace("…", "..."), f"https://ipfs.io/ipfs/{short}/a"):
+        code, lines = pinned.failure("download", typed)
         assert (code, lines[0]) == (4, "error: Invalid CID (its middle is missing: copy all of it)")
         assert "`holdfast list --name TEXT | cat` finds a pin by its name" in lines[1]
 
@@ -70,7 +70,7 @@ def test_a_shortened_cid_is_named_as_such(pinned):
 def pinned(commands):
     """Three pins with names of other widths."""
     for name, content in (("日本語.txt", b"1"), ("🌊", b"22"), ("a.txt", b"3" * 2000)):
-        commands.text("upload", "-", "--name", name, given=content)
+        commands.text("upload", "-", "--name", name, stdin=content)
     return commands
 
 
@@ -103,7 +103,7 @@ def test_cids_are_whole_where_they_fit_and_in_pipes(pinned):
 @pytest.mark.parametrize("width", [40, 80])
 def test_long_names_are_cut_on_a_terminal(commands, width):
     name = "日本語" * 40
-    commands.text("upload", "-", "--name", name, given=b"1")
+    commands.text("upload", "-", "--name", name, stdin=b"1")
     _, shown = commands.on_terminal("list", COLUMNS=str(width))
     _, row = plain(shown).splitlines()
     assert re.fullmatch(r"[日本語]+ ?…", columns_of(row)[0])
@@ -217,7 +217,7 @@ def test_rows_are_written_as_they_come(monkeypatch):
 def test_a_download_that_continues_says_from_where(tmp_path, node):
     commands = Commands(tmp_path, **node_variables(node))
     data = os.urandom(5_000_000)
-    cid = commands.text("upload", "-", given=data)
+    cid = commands.text("upload", "-", stdin=data)
 
     def interrupt():
         part = pending_download(tmp_path / "cache/holdfast", cid, data[: 3 << 20])

@@ -193,10 +193,10 @@ def test_the_paths_in_the_file_of_the_user_begin_at_its_folder(commands):
 def test_a_profile_brings_its_cid_version(commands):
     cid = "QmWfVY9y3xjsixTgbd9AorQxH7VtMpzfx2HaWtsoUYecaX"
     old = ("cid", "-", "--profile", "unixfs-v0-2015")
-    assert commands.text(*old, given=b"hello") == cid
-    assert commands.text("upload", "-", given=b"hello", HOLDFAST_PROFILE="unixfs-v0-2015") == cid
+    assert commands.text(*old, stdin=b"hello") == cid
+    assert commands.text("upload", "-", stdin=b"hello", HOLDFAST_PROFILE="unixfs-v0-2015") == cid
     commands.write_user_file('[connections.old]\nprovider = "kubo"\nprofile = "unixfs-v0-2015"\n')
-    assert commands.text("cid", "-", "--use", "old", given=b"hello") == cid
+    assert commands.text("cid", "-", "--use", "old", stdin=b"hello") == cid
     code, lines = commands.failure(*old, "--cid-version", "1")
     assert (code, "set --cid-version 0 with it" in lines[0]) == (3, True)
 
@@ -247,9 +247,9 @@ def test_what_is_wrong_names_the_file_the_variable_or_the_flag(commands, project
 
 
 def test_a_command_minds_only_the_settings_that_it_uses(commands):
-    commands.text("upload", "-", given=b"hello")
+    commands.text("upload", "-", stdin=b"hello")
     wrong = {"HOLDFAST_GATEWAY_URL": "nonsense", "HOLDFAST_VERIFY": "perhaps"}
-    assert commands.text("cid", "-", given=b"hello", **wrong) == HELLO_CID
+    assert commands.text("cid", "-", stdin=b"hello", **wrong) == HELLO_CID
     assert commands.text("check", **wrong).startswith("sound")
     assert commands.failure("cid", "-", HOLDFAST_PROFILE="nonsense")[0] == 3
 
@@ -258,7 +258,7 @@ def test_a_folder_that_was_removed_holds_no_settings(commands):
     gone = commands.folder / "gone"
     gone.mkdir()
     commands.command = ("sh", "-c", f'rmdir {gone}; exec "$0" "$@"', HOLDFAST)
-    assert commands.text("cid", "-", given=b"hello", cwd=gone) == HELLO_CID
+    assert commands.text("cid", "-", stdin=b"hello", cwd=gone) == HELLO_CID
 
 
 @pytest.mark.skipif(
@@ -274,7 +274,7 @@ def test_a_folder_that_cannot_be_searched_holds_no_settings(commands):
         HOLDFAST,
     )
     try:
-        assert commands.text("cid", "-", given=b"hello", cwd=inside) == HELLO_CID
+        assert commands.text("cid", "-", stdin=b"hello", cwd=inside) == HELLO_CID
     finally:
         inside.parent.chmod(0o755)
 
@@ -291,14 +291,14 @@ def test_the_token_comes_from_a_variable_a_file_or_a_pipe(archive, server):
     for arguments, options in (
         (to_server, mine),
         ((*to_server, "--token-file", "token"), other),
-        ((*to_server, "--token-file", "-"), {"given": f"{TOKEN}\n".encode()}),
+        ((*to_server, "--token-file", "-"), {"stdin": f"{TOKEN}\n".encode()}),
         (("test-connection", "--use", "archive"), other),
         (("test-connection",), {"MINE": f" {TOKEN}\n", "HOLDFAST_USE": " b ", **other}),
     ):
         server.reply(200, MESSAGE)
         assert archive.text(*arguments, **options) == "connected to 'pinning'"
     assert sent_tokens(server) == [f"Bearer {TOKEN}"] * 5
-    code, lines = archive.failure(*("store", "-", "--token-file", "-"), *to_server[1:], given=b"1")
+    code, lines = archive.failure(*("store", "-", "--token-file", "-"), *to_server[1:], stdin=b"1")
     assert (code, lines[0]) == (2, 'error: standard input can be read only once: give "-" once')
 
 
@@ -419,7 +419,7 @@ def test_another_address_by_flag_does_not_get_the_token_of_the_connection(archiv
         assert (code, words in lines[0]) == (3, True)
         (archive.user_file.parent / "archive.token").unlink()  # a flag is used in its place
         other.reply(200, MESSAGE)
-        archive.text(*to_other, "--token-file", "-", given=OTHER.encode())
+        archive.text(*to_other, "--token-file", "-", stdin=OTHER.encode())
         assert sent_tokens(other) == [f"Bearer {OTHER}"]
     assert server.requests == []
 

@@ -121,13 +121,13 @@ def test_one_block_a_folder_and_a_link(commands):
 
 def test_where_it_is_pinned(tmp_path, empty_node):
     commands = Commands(tmp_path, **node_variables(empty_node))
-    cid = commands.text("upload", "-", "--name", "both", given=b"1" * 300_000)
+    cid = commands.text("upload", "-", "--name", "both", stdin=b"1" * 300_000)
 
     def places(*flags):
         return [pin["at"] for pin in commands.json("info", cid, *flags)["pins"]]
 
     assert places() == ["pinning"]
-    commands.text("upload", "-", "--provider", "local", given=b"1" * 300_000)
+    commands.text("upload", "-", "--provider", "local", stdin=b"1" * 300_000)
     assert places() == ["pinning", "local"]
     commands.write_user_file(
         '[connections.there]\nprovider = "pinning"\ntoken_env = "HOLDFAST_PROVIDER_TOKEN"\n'

@@ -30,7 +30,7 @@ def test_what_the_output_cannot_encode_is_escaped(commands, variables):
 
 
 def test_a_name_that_is_no_text_is_written_and_told(commands):
-    cid = commands.text("upload", "-", given=b"hello")
+    cid = commands.text("upload", "-", stdin=b"hello")
     name = os.fsdecode(b"out\xff")
     assert commands.text("download", cid, name, PYTHONIOENCODING="utf-8:strict") == "out\\udcff"
     assert (commands.folder / name).read_bytes() == b"hello"

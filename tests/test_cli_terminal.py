@@ -41,7 +41,7 @@ def assert_bar(shown, label):
 
 def test_a_stream_of_unknown_length_shows_what_went_through(commands):
     """The input does not end before the bar is there."""
-    code, shown = commands.on_terminal("upload", "-", given=b"x" * 3_000_000, held=True, prompt="━")
+    code, shown = commands.on_terminal("upload", "-", stdin=b"x" * 3_000_000, stdin_ends="━")
     assert code == 0
     assert re.search(r"standard input ━.* 2\.86 MiB", plain(shown))
 
@@ -62,7 +62,7 @@ def test_the_token_is_asked_for_and_not_shown(commands, server):
 def test_the_token_is_asked_for_while_content_comes_through_a_pipe(commands, empty_node):
     code, shown = commands.on_terminal(
         *("store", "-", "--provider", "pinning", "--pin-api-url", empty_node.api_url),
-        given=b'{"a":1}',
+        stdin=b'{"a":1}',
         prompt=PROMPT,
         typed=f"{empty_node.token}\n",
     )
@@ -100,7 +100,7 @@ def test_names_and_messages_cannot_move_the_cursor_or_forge_lines(commands):
     code, shown = commands.on_terminal("receive", cid, "--json")
     assert (code, shown.isascii(), "\x1b" in shown) == (0, True, False)
     assert commands.json("receive", cid)["payload"] == nasty
-    commands.text("upload", "-", "--name", f"e\x1b]0;\x07\n{HELLO_CID}  5 B\tb", given=b"1")
+    commands.text("upload", "-", "--name", f"e\x1b]0;\x07\n{HELLO_CID}  5 B\tb", stdin=b"1")
     code, shown = commands.on_terminal("list", "--limit", "1", NO_COLOR="1", COLUMNS="200")
     assert (code, "\x1b" in shown, "e\\x1b]0;\\x07\\n" in shown) == (0, False, True)
     line, _ = commands.text("list").splitlines()
@@ -134,7 +134,7 @@ def test_archives_show_bars_which_end_before_an_error(commands):
 
 def test_what_is_typed_is_not_run_over_by_a_bar(commands):
     code, shown = commands.on_terminal("upload", "-", typed="hello\n\x04\x04")
-    assert (code, shown.splitlines()[-1]) == (0, commands.text("cid", "-", given=b"hello\n"))
+    assert (code, shown.splitlines()[-1]) == (0, commands.text("cid", "-", stdin=b"hello\n"))
     assert "\x1b" not in shown
 
 
@@ -151,11 +151,11 @@ def test_cid_and_verify_show_bars(commands):
 
 
 def test_a_terminal_is_shown_text_and_nothing_else(commands):
-    text = commands.text("upload", "-", given="Grüße\n\tund mehr\n".encode())
+    text = commands.text("upload", "-", stdin="Grüße\n\tund mehr\n".encode())
     code, shown = commands.on_terminal("download", text, "-")
     assert (code, plain(shown).endswith("Grüße\n\tund mehr\n")) == (0, True)
     for content in (b"\x1b[2Jgone", os.urandom(2000)):
-        cid = commands.text("upload", "-", given=content)
+        cid = commands.text("upload", "-", stdin=content)
         code, shown = commands.on_terminal("download", cid, "-")
         assert code == 2
         assert "error: the content is not plain text" in plain(shown)

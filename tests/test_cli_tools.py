@@ -25,11 +25,11 @@ def test_cid_and_verify(commands):
     (commands.folder / "hello").write_bytes(b"hello")
     assert commands.text("cid", "hello") == HELLO_CID
     facts = {"cid": HELLO_CID, "profile": "unixfs-v1-2025"}
-    assert commands.json("cid", "-", given=b"hello") == facts
+    assert commands.json("cid", "-", stdin=b"hello") == facts
     assert commands.text("verify", "hello", HELLO_CID) == f"hello is {HELLO_CID}"
     facts = {"cid": HELLO_CID, "verified": True}
-    assert commands.json("verify", "-", HELLO_CID, given=b"hello") == facts
-    code, lines = commands.failure("verify", "-", HELLO_CID, given=b"w0rld")
+    assert commands.json("verify", "-", HELLO_CID, stdin=b"hello") == facts
+    code, lines = commands.failure("verify", "-", HELLO_CID, stdin=b"w0rld")
     hint = f"hint: `holdfast download {HELLO_CID}` gets what the CID names"
     assert (code, lines[-1]) == (14, hint)
     code, lines = commands.failure("verify", HELLO_CID, "hello")
@@ -46,7 +46,7 @@ def test_cid_and_verify(commands):
 
 def test_archives_go_out_and_in(commands):
     archive = (DATA / "subdir-with-mixed-block-files.car").read_bytes()
-    (root,) = commands.json("car", "import", "-", given=archive)["roots"]
+    (root,) = commands.json("car", "import", "-", stdin=archive)["roots"]
     assert commands.text("download", f"{root}/subdir/hello.txt") == "hello.txt"
     result = commands.run("car", "export", root, "-")
     assert (result.returncode, result.stdout, result.stderr) == (0, archive, b"")
@@ -61,15 +61,15 @@ def test_a_broken_archive_is_not_taken_in_and_a_missing_block_not_written(comman
     assert commands.failure("car", "import", "missing.car", "--path", "new")[0] == 1
     assert list(commands.folder.iterdir()) == []
     archive = (DATA / "subdir-with-mixed-block-files.car").read_bytes()
-    assert commands.failure("car", "import", "-", given=archive[:-10])[0] == 14
+    assert commands.failure("car", "import", "-", stdin=archive[:-10])[0] == 14
     assert commands.json("list") == []
     assert commands.failure("car", "export", HELLO_CID, "out.car")[0] == 13
     assert not (commands.folder / "out.car").exists()
 
 
 def test_gc_removes_what_was_revoked_and_check_finds_damage(commands):
-    cid = commands.text("upload", "-", given=os.urandom(100_000))
-    commands.text("revoke", commands.text("upload", "-", given=os.urandom(200_000)))
+    cid = commands.text("upload", "-", stdin=os.urandom(100_000))
+    commands.text("revoke", commands.text("upload", "-", stdin=os.urandom(200_000)))
     assert commands.json("gc") == {"blocks": 1, "size": 200_000}
     assert commands.text("gc") == "removed 0 blocks, 0 B"
     assert commands.text("check") == "sound: 1 pin, 97.7 KiB"

@@ -708,11 +708,11 @@ def test_the_same_secret_gives_the_same_instance(node):
     assert fs.cat_file(f"{fs.cid}/a.txt") == b"hello"
 
 
-def run_python(code, *arguments, given=b"", **variables):
+def run_python(code, *arguments, stdin=b"", **variables):
     """The finished process of a script, to which warnings are errors."""
     return subprocess.run(  # noqa: S603 - our own code
         [sys.executable, "-W", "error", "-c", code, *arguments],
-        input=given,
+        input=stdin,
         capture_output=True,
         check=False,
         env={**os.environ, **variables},
@@ -724,7 +724,7 @@ def unpickle(data, path, **variables):
         "import pickle, sys; fs = pickle.load(sys.stdin.buffer); "
         "sys.stdout.buffer.write(fs.cat_file(sys.argv[1]))"
     )
-    return run_python(code, path, given=data, **variables)
+    return run_python(code, path, stdin=data, **variables)
 
 
 def test_a_pickle_has_no_secret_and_needs_the_environment(node):

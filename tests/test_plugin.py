@@ -56,7 +56,7 @@ def run(pytester):
 def without_asyncio(pytester, monkeypatch, tmp_path_factory):
     """Run pytest where pytest-asyncio is not installed, and all else is."""
     installed = Path(pytest.__file__).parent.parent
-    assert installed in {Path(each) for each in site.getsitepackages()}
+    assert installed in {Path(folder) for folder in site.getsitepackages()}
     other = tmp_path_factory.mktemp("site")
     for path in installed.iterdir():
         if not path.name.startswith("pytest_asyncio"):

@@ -38,20 +38,20 @@ def test_a_command_without_a_task_is_on_the_page_and_fails_the_check(copy):
     tasks = copy / "scripts/cli_reference.md"
     tasks.write_text(tasks.read_text().replace("::: upload\n", "::: uplaod\n::: ls\n"))
     missing = "`holdfast upload` belongs to no task: write `::: upload` into "
-    told = [
+    messages = [
         f"{missing}scripts/cli_reference.md",
         "there is no `holdfast uplaod`, which scripts/cli_reference.md names",
         "scripts/cli_reference.md names `ls` twice",
     ]
-    assert generate(copy) == (1, told)
+    assert generate(copy) == (1, messages)
     page = (copy / "docs/reference/cli.md").read_text()
     more = page.partition("\n## More commands\n")[2].partition("\n## ")[0]
     assert "\n### upload\n" in more
-    assert generate(copy, "--check") == (1, told)
+    assert generate(copy, "--check") == (1, messages)
 
 
 def test_a_page_that_was_changed_by_hand_fails_the_check(copy):
     page = copy / "docs/reference/cli.md"
     page.write_text(page.read_text() + "Written by hand.\n")
-    code, told = generate(copy, "--check")
-    assert (code, told) == (1, ["cli.md is not what the code says; run: make generate"])
+    code, messages = generate(copy, "--check")
+    assert (code, messages) == (1, ["cli.md is not what the code says; run: make generate"])

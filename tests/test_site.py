@@ -52,8 +52,10 @@ def test_every_page_can_be_reached_from_the_navigation(site):
             yield from [page] if isinstance(page, str) else pages(page)
 
     listed = [*pages(tomllib.loads((ROOT / "zensical.toml").read_text())["project"]["nav"])]
-    there = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
-    assert sorted(listed) == sorted(there | ROOT_PAGES)
+    pages_on_disk = {
+        path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")
+    }
+    assert sorted(listed) == sorted(pages_on_disk | ROOT_PAGES)
     for page in listed:
         assert (site / page).with_suffix(".html").exists()
 
@@ -80,22 +82,24 @@ class Loads(HTMLParser):
 
     def __init__(self):
         super().__init__()
-        self.found = []
+        self.addresses = []
         self._in_style = False
 
     def handle_starttag(self, tag, attrs):
-        given = dict(attrs)
+        attributes = dict(attrs)
         self._in_style = tag == "style"
-        if tag == "link" and not set((given.get("rel") or "").split()) <= HARMLESS:
-            self.found.append(given.get("href"))
+        if tag == "link" and not set((attributes.get("rel") or "").split()) <= HARMLESS:
+            self.addresses.append(attributes.get("href"))
         if tag == "object":
-            self.found.append(given.get("data"))
-        self.found += [given[name] for name in ("src", "srcset", "poster") if name in given]
-        self.found += addresses_in(given.get("style") or "")
+            self.addresses.append(attributes.get("data"))
+        self.addresses += [
+            attributes[name] for name in ("src", "srcset", "poster") if name in attributes
+        ]
+        self.addresses += addresses_in(attributes.get("style") or "")
 
     def handle_data(self, data):
         if self._in_style:
-            self.found += addresses_in(data)
+            self.addresses += addresses_in(data)
 
 
 def addresses_in(style):
@@ -105,7 +109,7 @@ def addresses_in(style):
 
 
 def outside(addresses):
-    return [each for each in addresses if re.match(r"(https?:)?//", (each or "").strip())]
+    return [url for url in addresses if re.match(r"(https?:)?//", (url or "").strip())]
 
 
 def loads_of(path):
@@ -114,7 +118,7 @@ def loads_of(path):
         return addresses_in(text)
     loads = Loads()
     loads.feed(text)
-    return loads.found
+    return loads.addresses
 
 
 # What has the theme's own script load something: drawings, galleries, editors, a repository.
@@ -123,29 +127,21 @@ LOADING = re.compile(r'class="[^"]*(mermaid|glightbox|pyodide)|data-md-component
 
 def test_the_site_loads_nothing_from_elsewhere(site):
     files = [*site.rglob("*.html"), *site.rglob("*.css")]
-    found = {path: loads_of(path) for path in files}
-    assert all(any(addresses) for path, addresses in found.items() if path.suffix == ".html")
-    assert {path: bad for path, addresses in found.items() if (bad := outside(addresses))} == {}
+    loaded = {path: loads_of(path) for path in files}
+    assert all(any(addresses) for path, addresses in loaded.items() if path.suffix == ".html")
+    assert {path: bad for path, addresses in loaded.items() if (bad := outside(addresses))} == {}
     assert [path for path in site.rglob("*.html") if LOADING.search(path.read_text())] == []
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        '<script src="https://cdn.example/x.js"></script>',
-        '<link rel="stylesheet" href="//cdn.example/x.css">',
-        '<link rel="preconnect" href="https://fonts.example">',
-        '<img srcset="https://cdn.example/x.png 2x">',
-        '<p style="background: url(https://cdn.example/x.png)">',
-        '<style>@import "https://cdn.example/x.css";</style>',
-    ],
-)
-def test_a_load_from_elsewhere_would_be_found(tmp_path, line):
+def test_a_load_from_elsewhere_would_be_found(tmp_path):
     page = tmp_path / "page.html"
-    page.write_text(
-        f'<a href="https://fine.example">x</a><link rel="canonical" href="https://x.example">{line}'
-    )
-    assert len(outside(loads_of(page))) == 1
+    page.write_text("""
+        <a href="https://fine.example">x</a><link rel="canonical" href="https://x.example">
+        <script src="https://a.example/x.js"></script><link rel="stylesheet" href="//b.example/x">
+        <link rel="preconnect" href="https://c.example"><img srcset="https://d.example/x.png 2x">
+        <p style="background: url(https://e.example)"><style>@import "https://f.example";</style>
+    """)
+    assert re.findall(r"//(\w)\.", " ".join(outside(loads_of(page)))) == [*"abcdef"]
 
 
 def test_nothing_names_the_place_where_it_was_built(site):
@@ -186,7 +182,7 @@ def test_a_broken_link_fails_the_build(tmp_path):
     )
     assert result.returncode == 1
     assert not (tmp_path / "site").exists()
-    told = re.sub(r"\x1b\[[0-9;]*m", "", result.stderr)
-    assert "Warning: page does not exist" in told
-    assert "Warning: anchor does not exist" in told
-    assert "PluginError: Could not collect 'holdfast.nothing'" in told
+    messages = re.sub(r"\x1b\[[0-9;]*m", "", result.stderr)
+    assert "Warning: page does not exist" in messages
+    assert "Warning: anchor does not exist" in messages
+    assert "PluginError: Could not collect 'holdfast.nothing'" in messages

@@ -493,7 +493,7 @@ def test_on_a_full_disk_a_repair_changes_nothing(small_disk):
 
 def test_the_command_line_names_the_repair_and_does_it(commands):
     commands.text("store", '{"a": 1}')
-    large = commands.text("upload", "-", given=CONTENTS["large"])
+    large = commands.text("upload", "-", stdin=CONTENTS["large"])
     folder = commands.folder.parent / "data/holdfast"
     database = (folder / DATABASE).read_bytes()
     (folder / DATABASE).unlink()
@@ -511,7 +511,7 @@ def test_the_command_line_names_the_repair_and_does_it(commands):
     }
     assert "`repair --pin-roots` pins them" in commands.text("repair")
     commands.text("repair", "--pin-roots")
-    more = commands.text("upload", "-", given=bytes(20_000))
+    more = commands.text("upload", "-", stdin=bytes(20_000))
     (folder / DATABASE).write_bytes(database)
     assert commands.json("gc") == {"blocks": 0, "size": 0}
     result = commands.run("check")

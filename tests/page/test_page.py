@@ -111,8 +111,8 @@ def test_the_list_is_searched_and_sorted_by_the_node(node, client):
 def test_letters_of_all_alphabets_are_found_in_any_case(client):
     for number, name in enumerate(["Ärger.txt", "ЖУРНАЛ", "cafe\u0301", "STRASSE"]):
         client.upload(bytes([number]), name=name)
-    for text, found in {"ärg": "Ärger.txt", "журнал": "ЖУРНАЛ", "CAFÉ": "cafe\u0301"}.items():
-        assert [pin.name for pin in client.pins(name=text)] == [found]
+    for text, name in {"ärg": "Ärger.txt", "журнал": "ЖУРНАЛ", "CAFÉ": "cafe\u0301"}.items():
+        assert [pin.name for pin in client.pins(name=text)] == [name]
     assert [pin.name for pin in client.pins(name="straße")] == ["STRASSE"]
 
 

@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 
 from holdfast import compute_cid
 from holdfast.content.cid import CID
-from tests.browser import PNG, touch_screen
+from tests.browser import PNG
 
 pytestmark = pytest.mark.slow
 
@@ -78,26 +78,6 @@ def fill(repository, count):
         )
 
 
-def test_what_others_pin_is_seen_when_one_comes_back(visit, client):
-    tab = visit.open()
-    expect(tab.get_by_text("Nothing is pinned yet.")).to_be_visible()
-    client.upload(b"1", name="first")
-    tab.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
-    expect(visit.row("first")).to_be_visible()
-    client.upload(b"2", name="second")
-    tab.get_by_role("button", name="Refresh").click()
-    expect(visit.row("second")).to_be_visible()
-
-
-def test_the_last_pin_of_the_last_page_can_go(visit):
-    tab = visit.show(*(f"n{number}" for number in range(51)))
-    tab.get_by_role("button", name="Next").click()
-    visit.row("n0").get_by_role("button", name="Unpin").click()
-    tab.get_by_role("dialog").get_by_role("button", name="Unpin").click()
-    expect(tab.locator("#pins tbody tr")).to_have_count(50)
-    expect(tab.locator("#paging")).to_be_hidden()
-
-
 # Adding
 
 
@@ -117,15 +97,6 @@ def test_files_and_folders_are_dropped(visit, node, tmp_path):
     expect(visit.row('two "x" <b>.json').locator(".type")).to_have_text("application/json")
     expect(tab.locator("#uploads li")).to_have_count(0)
     assert visit.complaints == []
-
-
-def test_a_folder_is_chosen(visit, tmp_path):
-    (tmp_path / "data" / "in").mkdir(parents=True)
-    for number in range(12):
-        (tmp_path / "data" / "in" / f"{number}.csv").write_text(f"{number}\n")
-    tab = visit.open()
-    tab.set_input_files("#folder", tmp_path / "data")
-    expect(visit.row("data").locator(".cid")).to_have_text(compute_cid(tmp_path / "data"))
 
 
 def test_json_is_pasted_and_kept_to_the_digit(visit, client):
@@ -229,22 +200,6 @@ def test_previews(visit, client, node):
     leave()
 
 
-def test_directories_are_walked(visit, tmp_path):
-    (tmp_path / "top" / "mid%2Fdle").mkdir(parents=True)
-    (tmp_path / "top" / "mid%2Fdle" / "leaf #1?.json").write_text('{"leaf":[]}')
-    tab = visit.open()
-    tab.set_input_files("#folder", tmp_path / "top")
-    tab.get_by_role("button", name="top", exact=True).click()
-    dialog = tab.get_by_role("dialog")
-    dialog.get_by_role("button", name="mid%2Fdle").click()
-    dialog.get_by_role("button", name="leaf #1?.json").click()
-    expect(tab.locator("#content pre")).to_have_text('{\n  "leaf": []\n}')
-    expect(tab.locator("#crumbs")).to_have_text("top / mid%2Fdle / leaf #1?.json")
-    tab.locator("#crumbs").get_by_role("button", name="top").click()
-    expect(dialog.get_by_role("button", name="mid%2Fdle")).to_be_visible()
-    assert visit.complaints == []
-
-
 def test_content_that_is_not_here_any_more(visit, client, node):
     record = client.upload(b"gone", name="gone.txt")
     tab = visit.open()
@@ -264,10 +219,15 @@ def test_cid_and_link_are_copied(visit, client, node):
     visit.row("copy me").get_by_role("button", name="Copy link").click()
     expect(tab.get_by_text("Link copied")).to_be_visible()
     assert visit.clipboard() == client.url(record.cid)
+    tab.get_by_role("button", name="copy me", exact=True).click()
+    dialog = tab.get_by_role("dialog")
+    dialog.get_by_role("button", name="Copy CID").click()
+    expect(dialog.get_by_text("CID copied").last).to_be_visible()
+    tab.keyboard.press("Escape")
     # From another machine over plain HTTP there is no clipboard API.
     tab.evaluate("Object.defineProperty(navigator, 'clipboard', {value: undefined})")
     visit.row("copy me").get_by_role("button", name="Copy CID").click()
-    expect(tab.get_by_text("CID copied").nth(1)).to_be_visible()
+    expect(tab.get_by_text("CID copied").nth(2)).to_be_visible()
     other = visit.new_tab()
     other.goto(f"{node.api_url}/page/icon.svg")
     other.goto(visit.node.page_url)
@@ -281,14 +241,14 @@ def test_json_that_would_grow_without_end_is_shown_as_it_is(visit, client, text)
     tab = visit.open()
     tab.get_by_role("button", name="deep.json", exact=True).click()
     expect(tab.locator("#content pre")).to_be_visible()
-    assert tab.locator("#content pre").evaluate("each => each.textContent") == text
+    assert tab.locator("#content pre").evaluate("part => part.textContent") == text
 
 
 # When replies are slow
 
 
 @pytest.fixture
-def held(visit):
+def hold_back(visit):
     """Holds requests for a path back; the function that it gives lets them go."""
 
     def hold(path):
@@ -305,9 +265,9 @@ def held(visit):
     return hold
 
 
-def test_a_slow_unpin_leaves_the_next_question_alone(visit, held, node):
+def test_a_slow_unpin_leaves_the_next_question_alone(visit, hold_back, node):
     tab = visit.show("one", "two")
-    let_go = held("/pinning/unpin/")
+    let_go = hold_back("/pinning/unpin/")
     dialog = tab.get_by_role("dialog")
     visit.row("one").get_by_role("button", name="Unpin").click()
     dialog.get_by_role("button", name="Unpin").click()
@@ -320,9 +280,9 @@ def test_a_slow_unpin_leaves_the_next_question_alone(visit, held, node):
     assert [pin.name for pin in node.repository.pins()] == ["two"]
 
 
-def test_what_is_written_is_not_lost(visit, held):
+def test_what_is_written_is_not_lost(visit, hold_back):
     tab = visit.open_empty()
-    let_go = held("/pinning/pinJSONToIPFS")
+    let_go = hold_back("/pinning/pinJSONToIPFS")
     tab.keyboard.press("j")
     tab.keyboard.type("[1]")
     tab.keyboard.press("Escape")
@@ -386,12 +346,14 @@ def test_a_link_is_searched_for_by_its_cid(visit, client):
         assert visit.names() == ["linked"]
 
 
-def test_uploads_that_wait_or_failed_can_be_dropped_or_tried_again(visit, node, held, tmp_path):
+def test_uploads_that_wait_or_failed_can_be_dropped_or_tried_again(
+    visit, node, hold_back, tmp_path
+):
     names = [f"{number}.bin" for number in range(7)]
     for name in names:
         (tmp_path / name).write_text(name)
     tab = visit.open_empty()
-    let_go = held("/pinning/pinFileToIPFS")
+    let_go = hold_back("/pinning/pinFileToIPFS")
     tab.set_input_files("#files", [tmp_path / name for name in names])
     uploads = tab.locator("#uploads li")
     expect(uploads).to_have_count(7)
@@ -406,14 +368,6 @@ def test_uploads_that_wait_or_failed_can_be_dropped_or_tried_again(visit, node, 
     expect(uploads).to_have_count(0)
     expect(tab.locator("#pins tbody tr")).to_have_count(6)
     assert {pin.name for pin in node.repository.pins()} == set(names[:6])
-
-
-def test_what_was_copied_is_said_in_the_dialog_too(visit):
-    tab = visit.show("x.txt")
-    tab.get_by_role("button", name="x.txt", exact=True).click()
-    dialog = tab.get_by_role("dialog")
-    dialog.get_by_role("button", name="Copy CID").click()
-    expect(dialog.get_by_text("CID copied")).to_be_visible()
 
 
 @pytest.mark.parametrize(
@@ -469,30 +423,3 @@ def test_by_keyboard_alone(visit, client, node):
     press("j")
     expect(tab.locator("#json-text")).to_be_focused()
     assert {pin.name for pin in node.repository.pins()} == {"ant", "cat"}
-
-
-def test_on_a_phone(new_visit, client):
-    long = "a-very-long-name-without-any-space-in-it-" * 5
-    client.upload(PNG, name=f"{long}.png")
-    client.store({"text": "x" * 500})
-    visit = new_visit(**touch_screen(360, 740))
-    tab = visit.open()
-    expect(visit.row(f"{long}.png")).to_be_visible()
-
-    def fits():
-        return tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
-
-    assert fits()
-    for button in tab.locator("#workspace button:visible").all():
-        if button.evaluate("each => !each.classList.contains('plain')"):
-            assert button.bounding_box()["height"] >= 40
-    tab.select_option("#sort", "size DESC")
-    expect(tab.locator("#pins td.name").first).to_contain_text("client-")
-    tab.get_by_role("button", name=f"{long}.png", exact=True).tap()
-    expect(tab.locator("#content img")).to_be_visible()
-    assert fits()
-    dialog = tab.locator("#preview").bounding_box()
-    assert dialog["x"] >= 0
-    assert dialog["x"] + dialog["width"] <= 360
-    tab.locator("#preview .close").tap()
-    expect(tab.locator("#preview")).to_be_hidden()

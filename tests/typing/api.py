@@ -5,44 +5,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, assert_type
 
-from holdfast import (
-    AsyncClient,
-    AsyncContentFile,
-    AsyncOutcomes,
-    AsyncPinProvider,
-    BaseProvider,
-    Blob,
-    Client,
-    ClientConfig,
-    ClientMessage,
-    ClientRecord,
-    ContentFile,
-    Copied,
-    LocalProvider,
-    Outcome,
-    Outcomes,
-    Pin,
-    PinProvider,
-    Retries,
-    StorageProvider,
-    StoreOptions,
-    Timeouts,
-    compute_cid,
-    connections,
-    errors,
-    verify,
-)
-from holdfast.provider import (
-    CID,
-    Added,
-    BlockReader,
-    Call,
-    Content,
-    PinInfo,
-    Progress,
-    Source,
-    WrappingProvider,
-)
+import holdfast.provider
+from holdfast import AsyncClient, Client, ClientConfig, ClientRecord, Pin
+from holdfast.provider import CID, Added, Call, Content, PinInfo, Progress
 
 
 def configure() -> ClientConfig:
@@ -50,8 +15,8 @@ def configure() -> ClientConfig:
         provider="pinning",
         provider_token="x",
         gateway_url=["https://a.example", "https://b.example"],
-        timeouts=Timeouts(read=5),
-        retries=Retries(attempts=1),
+        timeouts=holdfast.Timeouts(read=5),
+        retries=holdfast.Retries(attempts=1),
     )
     ClientConfig(gateway_url="https://a.example", timeouts={"read": 5})
     ClientConfig(provder="pinning")  # type: ignore[call-arg]
@@ -62,57 +27,57 @@ def blocking(config: ClientConfig, path: Path) -> None:
     with Client.init(config, verify=True) as client:
         assert_type(client, Client)
         assert_type(client.store({"a": 1}), ClientRecord[dict[str, int]])
-        assert_type(client.store([1], StoreOptions(label="x")).data, list[int] | None)
+        assert_type(client.store([1], holdfast.StoreOptions(label="x")).data, list[int] | None)
         assert_type(client.retrieve("cid"), Any)
         assert_type(client.upload(path, {"label": "x"}, name="a"), ClientRecord[None])
         with path.open("rb") as file:
             client.upload(file)
         client.upload(b"x", progress=lambda done, total: None)
-        assert_type(client.download("cid", to=path, max_bytes=10), Blob)
+        assert_type(client.download("cid", to=path, max_bytes=10), holdfast.Blob)
         assert_type(client.download_folder("cid", path, max_bytes=10), Path)
-        assert_type(client.send("alice", "hi"), ClientRecord[ClientMessage])
-        assert_type(client.receive("cid"), ClientMessage)
+        assert_type(client.send("alice", "hi"), ClientRecord[holdfast.ClientMessage])
+        assert_type(client.receive("cid"), holdfast.ClientMessage)
         assert_type(client.revoke("cid"), bool)
         assert_type(client.test_connection(), bool)
         assert_type(client.url("cid"), str)
         assert_type(client.pins(name="a", limit=5), list[Pin])
         assert_type(client.with_options(verify=False), Client)
-        assert_type(client.store_many([1, 2]), Outcomes[int, ClientRecord[int]])
+        assert_type(client.store_many([1, 2]), holdfast.Outcomes[int, ClientRecord[int]])
         for outcome in client.upload_many([path]):
-            assert_type(outcome, Outcome[Path, ClientRecord[None]])
+            assert_type(outcome, holdfast.Outcome[Path, ClientRecord[None]])
             assert_type(outcome.result().cid, str)
         client.upload_many([("a", b"1"), ("b", b"2")], concurrency=2)
         client.upload_many([1])  # type: ignore[type-var]
         with client.revoke_many(["cid"]) as revoked:
-            assert_type([each.result() for each in revoked], list[bool])
+            assert_type([outcome.result() for outcome in revoked], list[bool])
         with client.open("cid") as file:
-            assert_type(file, ContentFile)
+            assert_type(file, holdfast.ContentFile)
             assert_type(file.readline(), bytes)
-        assert_type(client.provider, StorageProvider)
-    assert_type([Client.connect(name) for name in connections()], list[Client])
+        assert_type(client.provider, holdfast.StorageProvider)
+    assert_type([Client.connect(name) for name in holdfast.connections()], list[Client])
     Client.connect("archive", verfy=True)  # type: ignore[call-arg]
-    Client(PinProvider(config))
-    Client(LocalProvider(config))
-    Client(AsyncPinProvider(config))  # type: ignore[arg-type]
+    Client(holdfast.PinProvider(config))
+    Client(holdfast.LocalProvider(config))
+    Client(holdfast.AsyncPinProvider(config))  # type: ignore[arg-type]
 
 
 async def awaited(config: ClientConfig, path: Path) -> None:
     async with await AsyncClient.init({"provider": "pinning", "providerToken": "x"}) as client:
         assert_type(await client.store(1), ClientRecord[int])
-        assert_type(await client.download("cid"), Blob)
-        assert_type(await client.receive("cid"), ClientMessage)
-    AsyncClient(AsyncPinProvider(config))
+        assert_type(await client.download("cid"), holdfast.Blob)
+        assert_type(await client.receive("cid"), holdfast.ClientMessage)
+    AsyncClient(holdfast.AsyncPinProvider(config))
     async with AsyncClient.init(config, verify=True) as entered:
         assert_type(entered, AsyncClient)
         assert_type(await entered.upload(pieces()), ClientRecord[None])
         async for outcome in entered.upload_many([path]):
-            assert_type(outcome, Outcome[Path, ClientRecord[None]])
+            assert_type(outcome, holdfast.Outcome[Path, ClientRecord[None]])
         async with entered.store_many(numbers()) as outcomes:
-            assert_type(outcomes, AsyncOutcomes[int, ClientRecord[int]])
+            assert_type(outcomes, holdfast.AsyncOutcomes[int, ClientRecord[int]])
         async with entered.open("cid") as file:
-            assert_type(file, AsyncContentFile)
+            assert_type(file, holdfast.AsyncContentFile)
             assert_type([line async for line in file], list[bytes])
-        assert_type(await entered.open("cid"), AsyncContentFile)
+        assert_type(await entered.open("cid"), holdfast.AsyncContentFile)
         AsyncClient.init(verfy=True)  # type: ignore[call-arg]
         await entered.close()
     assert_type(await AsyncClient.init(config), AsyncClient)
@@ -130,22 +95,22 @@ async def numbers() -> AsyncIterator[int]:
 
 
 def content(path: Path) -> None:
-    assert_type(compute_cid(path, profile="unixfs-v0-2015"), str)
-    assert_type(compute_cid([b"a", b"b"]), str)
-    assert_type(verify(b"x", "cid"), bool)
+    assert_type(holdfast.compute_cid(path, profile="unixfs-v0-2015"), str)
+    assert_type(holdfast.compute_cid([b"a", b"b"]), str)
+    assert_type(holdfast.verify(b"x", "cid"), bool)
 
 
-class Listed(BaseProvider):
+class Listed(holdfast.BaseProvider):
     """A provider of a user, who writes the primitives and one operation."""
 
     def __init__(self, config: ClientConfig) -> None:
-        super().__init__(config, reader=BlockReader(self._get_block))
+        super().__init__(config, reader=holdfast.provider.BlockReader(self._get_block))
 
     def _get_block(self, cid: CID) -> bytes:
         return bytes(cid)
 
     def add(self, content: Content, info: PinInfo, _: Call, progress: Progress) -> Added:
-        assert isinstance(content, Source)
+        assert isinstance(content, holdfast.provider.Source)
         root = self.import_content(content, lambda cid, block: None, progress)
         assert_type(info.keyvalues, Mapping[str, Any])
         return Added(cid=str(root.cid))
@@ -169,8 +134,10 @@ def pins(client: Client) -> None:
     assert_type(client.pin("cid").state, Literal["queued", "pinning", "pinned"])
     assert_type(client.signed_url("cid", expires=timedelta(hours=1)), str)
     assert_type(client.signed_upload_url(expires=5, max_bytes=5, types=["image/*"]), str)
-    assert_type(client.copy("cid", to=client), Copied)
-    assert_type(client.copy_pins(to=client, journal="x", name="a"), Outcomes[Pin, Copied])
+    assert_type(client.copy("cid", to=client), holdfast.Copied)
+    assert_type(
+        client.copy_pins(to=client, journal="x", name="a"), holdfast.Outcomes[Pin, holdfast.Copied]
+    )
 
 
 async def async_pins(client: AsyncClient) -> None:
@@ -178,11 +145,11 @@ async def async_pins(client: AsyncClient) -> None:
     assert_type(await client.signed_url("cid", expires=1.5), str)
     assert_type(client.iter_pins(), AsyncIterator[Pin])
     assert_type([pin async for pin in client.iter_pins()], list[Pin])
-    assert_type(await client.copy("cid", to=client), Copied)
-    assert_type(client.copy_pins(to=client, limit=5), AsyncOutcomes[Pin, Copied])
+    assert_type(await client.copy("cid", to=client), holdfast.Copied)
+    assert_type(client.copy_pins(to=client, limit=5), holdfast.AsyncOutcomes[Pin, holdfast.Copied])
 
 
-class Counted(WrappingProvider):
+class Counted(holdfast.provider.WrappingProvider):
     """A wrapper of a user."""
 
     def add(self, content: Content, info: PinInfo, call: Call, progress: Progress) -> Added:
@@ -191,7 +158,7 @@ class Counted(WrappingProvider):
         return added
 
 
-def providers(config: ClientConfig, storage: StorageProvider) -> None:
+def providers(config: ClientConfig, storage: holdfast.StorageProvider) -> None:
     provider = Listed.from_config(config)
     assert_type(provider, Listed)
     Client(provider)
@@ -203,9 +170,9 @@ def providers(config: ClientConfig, storage: StorageProvider) -> None:
     assert_type(wrapper.import_car([b""]), list[str])
 
 
-def handle(error: errors.ClientError) -> float | None:
-    if isinstance(error, errors.RateLimitError):
+def handle(error: holdfast.errors.ClientError) -> float | None:
+    if isinstance(error, holdfast.errors.RateLimitError):
         return error.retry_after
-    if isinstance(error, errors.ProviderError):
+    if isinstance(error, holdfast.errors.ProviderError):
         assert_type(error.status, int | None)
     return None
