@@ -115,14 +115,14 @@ def queries(size: int, repository: Repository) -> dict[str, Callable[[], object]
     """Return the lists and counts that are timed."""
     lists = {
         FIRST: PinQuery(limit=PAGE),
-        f"{FIRST}, with unpinned": PinQuery(limit=PAGE, held=None),
+        f"{FIRST}, with unpinned": PinQuery(limit=PAGE, pinned=None),
         BY_NAME: PinQuery(limit=PAGE, name_contains="7"),
         MIDDLE: PinQuery(limit=PAGE, offset=size // 2),
         NO_MATCH: PinQuery(limit=PAGE, name_contains="no such name"),
     }
     return {
         **{work: partial(repository.pins, query) for work, query in lists.items()},
-        "count, with unpinned": partial(repository.count_pins, PinQuery(held=None)),
+        "count, with unpinned": partial(repository.count_pins, PinQuery(pinned=None)),
         "number and size of pins": repository.totals,
     }
 

@@ -355,13 +355,13 @@ def rewrite(path):
 def test_a_file_that_changes_while_it_is_hashed_is_an_error(tmp_path, monkeypatch, change, words):
     path = tmp_path / "moving"
     path.write_bytes(bytes(20 << 20))
-    original = os.preadv
+    original = os.pread
 
     def changing(*arguments):
         change(path)
         return original(*arguments)
 
-    monkeypatch.setattr(os, "preadv", changing)
+    monkeypatch.setattr(os, "pread", changing)
     with pytest.raises(OSError, match=words):
         compute_cid(path)
 

@@ -51,7 +51,7 @@ def test_a_file_has_the_same_blocks_as_without_threads(repository, profile, leav
         file = FileAdding(adding, profile)
         for piece in pieces_of(data, size):
             file.update(piece)
-        assert file.held < profile.chunk_size
+        assert file.leaf_bytes < profile.chunk_size
         part = file.finish()
         adding.pin(part.cid, size=part.dag_size)
     assert part == expected

@@ -80,7 +80,7 @@ def test_a_head_that_drips_or_never_ends_is_given_up(node, monkeypatch):
 @pytest.fixture
 def few(monkeypatch):
     """A node with places for 6 connections, 3 from an address; 2 more of that are held."""
-    limits = ConnectionLimits(total=6, per_address=3, held=2)
+    limits = ConnectionLimits(total=6, per_address=3, waiting=2)
     monkeypatch.setattr(ConnectionLimits, "within_descriptors", lambda _: limits)
     with running_node() as node:
         yield node
@@ -128,7 +128,7 @@ def test_more_connections_than_there_are_places_wait_in_the_backlog(few):
 
 
 def test_the_limits_leave_descriptors_for_the_store():
-    assert ConnectionLimits() == ConnectionLimits(total=1024, per_address=512, held=1024)
+    assert ConnectionLimits() == ConnectionLimits(total=1024, per_address=512, waiting=1024)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (600, hard))
     try:

@@ -68,7 +68,7 @@ def test_pinning_twice_is_one_pin(repository):
     assert repository.unpin(cid) is True
     assert repository.unpin(cid) is False
     assert repository.totals() == (0, 0)
-    assert [pin.removed is not None for pin in repository.pins(PinQuery(held=None))] == [True]
+    assert [pin.removed is not None for pin in repository.pins(PinQuery(pinned=None))] == [True]
 
 
 def test_garbage_is_what_no_pin_reaches(repository):
@@ -192,8 +192,8 @@ def test_queries(repository):
     assert repository.count_pins(PinQuery(cid=str(cids[0]))) == 1
     assert repository.count_pins(PinQuery(size_min=3, size_max=5)) == 3
     repository.unpin(cids[0])
-    assert repository.count_pins(PinQuery(held=False)) == 1
-    assert repository.count_pins(PinQuery(held=None)) == 10
+    assert repository.count_pins(PinQuery(pinned=False)) == 1
+    assert repository.count_pins(PinQuery(pinned=None)) == 10
     repository.update_pin(cids[1], name="renamed", change=lambda _: {"a": 1})
     assert repository.find_pin(cids[1]).keyvalues == {"a": 1}
     query = PinQuery(matches=lambda values: values.get("a") == 1)

@@ -137,7 +137,7 @@ class PendingFile(WorkFile):
         self.target: Path = Path(target)
         self.folder: Path = self.target.parent if place is None else place.folder.path
         self.saved_size: int = 0
-        self._given = os.fspath(target)
+        self._target_text = os.fspath(target)
         self._mode = mode
         self._replaced_mode: int | None = None
         self._place = place
@@ -146,7 +146,7 @@ class PendingFile(WorkFile):
 
     def open(self) -> None:
         """Open the file of an earlier download, or make one; raise `OSError` if neither works."""
-        self._replaced_mode = check_target(self.target, self._given)
+        self._replaced_mode = check_target(self.target, self._target_text)
         try:
             if self._place is not None:
                 self._open_saved(self._place)
@@ -398,7 +398,7 @@ def _remove_abandoned(folder: int, names: re.Pattern[str], after: float) -> None
                         os.unlink(name, dir_fd=folder)
 
 
-def check_target(target: Path, given: str) -> int | None:
+def check_target(target: Path, text: str) -> int | None:
     """Return the mode of the file that `target` replaces; None if there is none.
 
     Raise `OSError` if no file can be written there.
@@ -411,7 +411,7 @@ def check_target(target: Path, given: str) -> int | None:
         status = target.stat()
     except OSError:  # it does not exist, or is a link to nothing
         status = None
-    if given.endswith(("/", os.sep)) or (status is not None and stat.S_ISDIR(status.st_mode)):
+    if text.endswith(("/", os.sep)) or (status is not None and stat.S_ISDIR(status.st_mode)):
         raise IsADirectoryError(
             f"{target} is a directory; give the path of the file to write in it"
         )

@@ -233,7 +233,7 @@ def cache_content(folder: Path, *, clear: bool = False) -> CacheContent:
             )
             if status is not None and (not clear or _remove_download(parts, name)):
                 downloads.append(size_on_disk(status.st_size))
-    return CacheContent(*(Amount(len(each), sum(each)) for each in (sizes, downloads)))
+    return CacheContent(*(Amount(len(files), sum(files)) for files in (sizes, downloads)))
 
 
 def _remove_download(parts: Folder, name: str) -> bool:

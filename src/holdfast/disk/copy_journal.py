@@ -118,10 +118,10 @@ class CopyJournal:
         if value is None:
             raise ConfigError(f"{path} is not the journal of a copy: give another path")
         if value != self._header(str(value.get("salt"))):
-            wanted = " to ".join(place.name for place in self._places.values())
-            found = f"{value.get('source')} to {value.get('target')}"
+            expected = " to ".join(place.name for place in self._places.values())
+            actual = f"{value.get('source')} to {value.get('target')}"
             raise ConfigError(
-                f"the journal {path} is of another copy, from {found}, not from {wanted} "
+                f"the journal {path} is of another copy, from {actual}, not from {expected} "
                 "with the same tokens: give another path, or remove the file"
             )
 

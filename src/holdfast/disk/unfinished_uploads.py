@@ -69,7 +69,7 @@ class UnfinishedUpload:
 
     def wrapper_states(self) -> list[bytes]:
         """Return the states of the wrappers of the source."""
-        return [base64.b64decode(each) for each in self.states]
+        return [base64.b64decode(state) for state in self.states]
 
     def at(self, offset: int, expires: float | None) -> "UnfinishedUpload":
         """Return the state when the service has `offset` bytes."""
@@ -139,7 +139,7 @@ class UnfinishedUploads:
     Example:
         >>> import tempfile
         >>> uploads = UnfinishedUploads(Path(tempfile.mkdtemp()))
-        >>> upload = {"endpoint": "", "account": "", "source": {"ino": 5}, "about": {}}
+        >>> upload = {"endpoint": "", "account": "", "source": {"ino": 5}, "metadata": {}}
         >>> saved = uploads.open(**upload, restore=any)
         >>> saved.state is None
         True
@@ -155,7 +155,7 @@ class UnfinishedUploads:
         endpoint: str,
         account: str,
         source: Identity,
-        about: Mapping[str, str],
+        metadata: Mapping[str, str],
         restore: Callable[[list[bytes]], bool],
     ) -> SavedUpload:
         """Return the saved upload of a file, locked; its state is None if it is not begun.
@@ -166,7 +166,7 @@ class UnfinishedUploads:
         """
         if source is None:
             return SavedUpload()
-        parts = [endpoint, account, source.get("dev"), source.get("ino"), dict(about)]
+        parts = [endpoint, account, source.get("dev"), source.get("ino"), dict(metadata)]
         key = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:40]
         try:
             self._folder().make(0o700)

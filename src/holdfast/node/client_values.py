@@ -90,10 +90,10 @@ def read_keyvalues(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise bad_request("keyvalues must be an object")
     check_count(value)
-    for key, each in value.items():
-        if isinstance(each, dict | list):
+    for key, member in value.items():
+        if isinstance(member, dict | list):
             raise bad_request("The values in keyvalues must be strings, numbers or booleans")
-        if len(key) > MAX_VALUE or is_long(each):
+        if len(key) > MAX_VALUE or is_long(member):
             raise bad_request(
                 f"A key or value in keyvalues may have at most {MAX_VALUE} characters"
             )
@@ -128,10 +128,10 @@ def iso_time(milliseconds: int) -> str:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def read_cid(given: object) -> CID:
+def read_cid(value: object) -> CID:
     """Return the CID that a request names."""
     try:
-        return CID.parse(given if isinstance(given, str) else "")
+        return CID.parse(value if isinstance(value, str) else "")
     except InvalidCIDError as error:
         raise Refusal(400, f"Invalid CID: {error.reason}", reason="INVALID_CID") from None
 

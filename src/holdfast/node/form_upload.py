@@ -66,7 +66,7 @@ class UploadTree:
         return len(self._parts)
 
     @property
-    def held(self) -> int:
+    def memory_used(self) -> int:
         """The approximate bytes of memory that the files and their paths take."""
         return self._bytes + len(self._parts) * PART_WEIGHT
 
@@ -209,12 +209,12 @@ class FormUpload(ABC, Generic[T]):
         self._is_flushed = False  # whether all files can be read from the store
 
     @property
-    def held(self) -> int:
+    def memory_used(self) -> int:
         """The approximate bytes of memory that the upload holds between two pieces."""
-        leaf = 0 if self._file is None else self._file.held
-        small = 0 if self._adding is None else self._adding.held
+        leaf = 0 if self._file is None else self._file.leaf_bytes
+        small = 0 if self._adding is None else self._adding.small_bytes
         spooled = 0 if self._spool is None else min(self._size, SPOOLED)
-        return len(self._field) + leaf + small + spooled + self.tree.held
+        return len(self._field) + leaf + small + spooled + self.tree.memory_used
 
     def feed(self, piece: bytes) -> None:
         """Parse the next bytes of the form."""
@@ -279,7 +279,7 @@ class FormUpload(ABC, Generic[T]):
         """Return what adds the files to `network`."""
         if self._adding is None:
             self._adding = network.repository.adding()
-            self._adding.max_held = MAX_SMALL
+            self._adding.max_small_bytes = MAX_SMALL
         return self._adding
 
     @abstractmethod
@@ -365,7 +365,7 @@ class Fed(Protocol):
     """What takes the pieces of a body on a worker thread, and says how much memory it holds."""
 
     @property
-    def held(self) -> int:
+    def memory_used(self) -> int:
         """The approximate bytes of memory that it holds between two pieces."""
 
     def feed(self, piece: bytes) -> None:
@@ -381,11 +381,11 @@ async def feed_all(fed: Fed, body: RequestBody, calls: ApiCalls) -> None:
         await run_sync(fed.feed, current[0], limiter=calls.uploaders)
         current.clear()
 
-    def held() -> int:
-        return fed.held + sum(map(len, current))
+    def memory_used() -> int:
+        return fed.memory_used + sum(map(len, current))
 
     try:
-        async for piece in body.pieces(held):
+        async for piece in body.pieces(memory_used):
             if feeding is not None:
                 await feeding
             is_large = len(piece) >= LARGE_PIECE
@@ -394,7 +394,7 @@ async def feed_all(fed: Fed, body: RequestBody, calls: ApiCalls) -> None:
             del piece  # so that the thread lets go of it when it has fed it
             if is_large:
                 await feeding
-                await body.feed_directly(fed.feed, held, calls.uploaders)
+                await body.feed_directly(fed.feed, memory_used, calls.uploaders)
     finally:
         if feeding is not None:  # the thread must be done before the form is closed
             await feeding

@@ -100,17 +100,17 @@ class HeldMemory:
         if progress:
             self._sizes.move_to_end(share)
         while self._total > self._limit:
-            longest, held = self._sizes.popitem(last=False)
-            self._total -= held
-            self._ending[longest] = held
+            longest, size = self._sizes.popitem(last=False)
+            self._total -= size
+            self._ending[longest] = size
             self._note_room()
             longest.end()
 
     def release(self, share: MemoryShare) -> None:
         """Record that `share` holds nothing."""
-        held = self._sizes.pop(share, 0)
-        self._total -= held
-        self._freed += held
+        size = self._sizes.pop(share, 0)
+        self._total -= size
+        self._freed += size
         if share in self._ending:
             self._freed += self._ending.pop(share)
             self._note_room()

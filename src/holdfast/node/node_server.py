@@ -259,18 +259,18 @@ def _stopped_by_hangup(server: NodeServer) -> Iterator[None]:
         raise SystemExit(128 + hangup)
 
 
-def read_tokens(file: Path | None, given: str | None = None) -> list[NodeToken]:
-    """Return the tokens of a node: `given`, the one in the environment, and those in `file`."""
+def read_tokens(file: Path | None, option: str | None = None) -> list[NodeToken]:
+    """Return the tokens of a node: `option`, the one in the environment, and those in `file`."""
     tokens = [
         NodeToken(token=_checked(source, text))
-        for source, text in (("--token", given), (TOKEN_VARIABLE, os.environ.get(TOKEN_VARIABLE)))
+        for source, text in (("--token", option), (TOKEN_VARIABLE, os.environ.get(TOKEN_VARIABLE)))
         if text and text.strip()
     ]
     for line in _lines(file) if file is not None else ():
         token, *scopes = line.split() or [""]
         if unknown := set(scopes) - SCOPES:
-            known = ", ".join(sorted(SCOPES))
-            raise ConfigError(f"unknown scope {min(unknown)!r} in the token file: {known}")
+            scopes_text = ", ".join(sorted(SCOPES))
+            raise ConfigError(f"unknown scope {min(unknown)!r} in the token file: {scopes_text}")
         if token:
             scope = frozenset(scopes) if scopes else None
             tokens.append(NodeToken(token=_checked("--token-file", token), scopes=scope))

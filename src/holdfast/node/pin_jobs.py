@@ -122,7 +122,7 @@ class PinJobs:
         """
         with self._lock:
             if len(self._jobs) >= MAX_JOBS:
-                failed = (id_ for id_, each in self._jobs.items() if not each.is_under_way)
+                failed = (id_ for id_, waiting in self._jobs.items() if not waiting.is_under_way)
                 self._jobs.pop(next(failed, ""), None)
             if len(self._jobs) >= MAX_JOBS or self._queue.full():
                 raise Refusal(
@@ -168,16 +168,16 @@ class PinJobs:
         """Pin `cid`; return whether it is pinned and the job was not cancelled."""
         if not self._is_wanted(job):
             return False
-        about = {
+        fields = {
             "id": job.id,
             "name": job.name,
             "keyvalues": job.keyvalues,
             "created": job.queued,
         }
         try:
-            self._repository.pin(cid, **about)
+            self._repository.pin(cid, **fields)
         except ClientError:
-            status = self._retrieve(job, cid, about)
+            status = self._retrieve(job, cid, fields)
             if status is not None:
                 self._set(job, status)
                 return False
@@ -189,7 +189,7 @@ class PinJobs:
                 self._repository.unpin(cid)
         return is_wanted
 
-    def _retrieve(self, job: PinJob, cid: CID, about: dict[str, Any]) -> str | None:
+    def _retrieve(self, job: PinJob, cid: CID, fields: dict[str, Any]) -> str | None:
         """Fetch and pin `cid` from the gateways; return the status of the job if that fails."""
         self._set(job, "retrieving")
         if self._download is None:
@@ -202,7 +202,7 @@ class PinJobs:
                     adding.put(block_cid, data)
                 adding.flush()
                 if self._is_wanted(job):
-                    self._repository.pin(cid, **about)
+                    self._repository.pin(cid, **fields)
         except DagTooLargeError:
             return "over_max_size"
         except ClientError:

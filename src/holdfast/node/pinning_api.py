@@ -216,18 +216,18 @@ def _check(condition: Any) -> Check:
         raise bad_request(f"The node has no regular expressions: use like or iLike, not {name}")
     if not isinstance(name, str) or name not in OPERATIONS:
         raise bad_request(f"Unknown op in metadata[keyvalues]; use {', '.join(OPERATIONS)}")
-    for each in (value, second):
-        if isinstance(each, dict | list):
+    for operand in (value, second):
+        if isinstance(operand, dict | list):
             raise bad_request("A value in metadata[keyvalues] must be a string, number or boolean")
-        if is_long(each):
+        if is_long(operand):
             raise bad_request(
                 f"A value in metadata[keyvalues] may have at most {MAX_VALUE} characters"
             )
     check = OPERATIONS[name](value, second)
 
-    def run(found: Any) -> bool:
+    def run(member: Any) -> bool:
         try:
-            return check(found)
+            return check(member)
         except TypeError:
             return False  # text and a number cannot be compared
 
@@ -235,13 +235,13 @@ def _check(condition: Any) -> Check:
 
 
 def _compared(compare: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Check]:
-    return lambda value, _: lambda found: bool(compare(found, value))
+    return lambda value, _: lambda member: bool(compare(member, value))
 
 
-def _like(*, ignore_case: bool = False, wanted: bool = True) -> Callable[[Any, Any], Check]:
+def _like(*, ignore_case: bool = False, expected: bool = True) -> Callable[[Any, Any], Check]:
     def operation(pattern: Any, _: Any) -> Check:
         matches = like(pattern, ignore_case=ignore_case)
-        return lambda found: matches(str(found)) is wanted
+        return lambda member: matches(str(member)) is expected
 
     return operation
 
@@ -249,17 +249,17 @@ def _like(*, ignore_case: bool = False, wanted: bool = True) -> Callable[[Any, A
 REGULAR_EXPRESSIONS: Final = ("regexp", "iRegexp")
 OPERATIONS: Final[Mapping[str, Callable[[Any, Any], Check]]] = {
     "eq": _compared(same_value),
-    "ne": _compared(lambda found, value: not same_value(found, value)),
+    "ne": _compared(lambda member, value: not same_value(member, value)),
     "gt": _compared(operator.gt),
     "gte": _compared(operator.ge),
     "lt": _compared(operator.lt),
     "lte": _compared(operator.le),
-    "between": lambda low, high: lambda found: bool(low <= found <= high),
-    "notBetween": lambda low, high: lambda found: not low <= found <= high,
+    "between": lambda low, high: lambda member: bool(low <= member <= high),
+    "notBetween": lambda low, high: lambda member: not low <= member <= high,
     "like": _like(),
-    "notLike": _like(wanted=False),
+    "notLike": _like(expected=False),
     "iLike": _like(ignore_case=True),
-    "notILike": _like(ignore_case=True, wanted=False),
+    "notILike": _like(ignore_case=True, expected=False),
 }
 
 
@@ -278,27 +278,29 @@ def like(pattern: Any, *, ignore_case: bool = False) -> Callable[[str], bool]:
         )
     flags = re.DOTALL | (re.IGNORECASE if ignore_case else 0)
     parts = [
-        re.compile("".join("." if each == "_" else re.escape(each) for each in part), flags)
+        re.compile(
+            "".join("." if character == "_" else re.escape(character) for character in part), flags
+        )
         for part in text.split("%")
     ]
     first, *middle = parts
     if not middle:
-        return lambda found: len(found) <= MAX_SUBJECT and first.fullmatch(found) is not None
+        return lambda subject: len(subject) <= MAX_SUBJECT and first.fullmatch(subject) is not None
     last = middle.pop()
     last_size = len(text.rpartition("%")[2])
 
-    def matches(found: str) -> bool:
-        start = first.match(found) if len(found) <= MAX_SUBJECT else None
+    def matches(subject: str) -> bool:
+        start = first.match(subject) if len(subject) <= MAX_SUBJECT else None
         if start is None:
             return False
         position = start.end()
         for part in middle:
-            place = part.search(found, position)
+            place = part.search(subject, position)
             if place is None:
                 return False
             position = place.end()
-        end = len(found) - last_size
-        return end >= position and last.match(found, end) is not None
+        end = len(subject) - last_size
+        return end >= position and last.match(subject, end) is not None
 
     return matches
 
@@ -341,7 +343,7 @@ def read_query(parameters: Mapping[str, str]) -> PinQuery:
     limit = read_parameter(parameters, "pageLimit", page_size)
     return PinQuery(
         **fields,
-        held=choice(parameters, "status", STATUSES, "all"),
+        pinned=choice(parameters, "status", STATUSES, "all"),
         sort=choice(parameters, "sortBy", SORTS, "date_pinned"),
         descending=choice(parameters, "sortOrder", ORDERS, "DESC"),
         limit=DEFAULT_PAGE if limit is None else limit,

@@ -63,7 +63,7 @@ def read_meta(value: Any) -> dict[str, str]:
     """Return the object ``meta``; raise a `Refusal` if it is invalid."""
     if value is None:
         return {}
-    if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
+    if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
         raise bad_request("meta must be an object whose values are strings")
     if len(value) > MAX_META:
         raise bad_request(f"meta may have at most {MAX_META} members")
@@ -75,10 +75,10 @@ def read_meta(value: Any) -> dict[str, str]:
 def _check_origins(value: Any) -> None:
     if value is None:
         return
-    is_list = isinstance(value, list) and all(isinstance(each, str) for each in value)
+    is_list = isinstance(value, list) and all(isinstance(text, str) for text in value)
     if not is_list or len(value) > MAX_ORIGINS or len(set(value)) < len(value):
         raise bad_request(f"origins must be a list of up to {MAX_ORIGINS} different addresses")
-    if not all(each.startswith("/") and len(each) <= MAX_ADDRESS for each in value):
+    if not all(text.startswith("/") and len(text) <= MAX_ADDRESS for text in value):
         raise bad_request("each of origins must be a multiaddr, such as /ip4/203.0.113.1/tcp/4001")
 
 
@@ -109,11 +109,11 @@ def parse_moment(text: str, what: str) -> Moment:
         >>> parse_moment("2023-11-14T23:13:20.123000042+01:00", "before")
         (1700000000123, 42)
     """
-    found = TIME.fullmatch(text)
+    match = TIME.fullmatch(text)
     try:
-        if found is None:
+        if match is None:
             raise ValueError("another form")  # noqa: TRY301 - all are one error
-        day, time, fraction, zone = found.groups()
+        day, time, fraction, zone = match.groups()
         moment = datetime.fromisoformat(f"{day}T{time}{zone.upper()}")
         seconds = int(moment.timestamp())
     except (ValueError, OverflowError):
@@ -244,7 +244,7 @@ class PSACalls:
             request, lambda stopped: self._requests.find(query, statuses, stopped)
         )
         delegates = delegates_of(request, self._store)
-        results = [pin_status(each, delegates) for each in requests]
+        results = [pin_status(made, delegates) for made in requests]
         return JSONResponse({"count": count, "results": results})
 
     async def add(self, request: Request) -> Response:

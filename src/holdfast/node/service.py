@@ -28,12 +28,12 @@ from holdfast.node.client_values import merge_keyvalues
 from holdfast.node.http_server.refusals import Refusal
 from holdfast.node.pin_jobs import MAX_JOBS, PinJob, PinJobs
 from holdfast.node.settings import NodeSettings
-from holdfast.node.tables import Details, PinRequest, Status, Tables
+from holdfast.node.tables import AT_ONCE, Details, PinRequest, Status, Tables
 from holdfast.protocol.pinning import FAILURES
 from holdfast.records import Pin, now_ms
 from holdfast.repository import PinQuery, Repository
 from holdfast.repository.adding import NewPin, pin_together
-from holdfast.repository.pins import FETCHED_AT_ONCE, Stopped
+from holdfast.repository.pins import Stopped
 from holdfast.sources.importing import import_content
 
 PUBLIC: Final = "public"
@@ -331,7 +331,7 @@ class PinRequests:
             if self._resumed or self._repository.read_only:
                 return
             self._resumed = True
-            rows = self._tables.requests(PinQuery(held=None))
+            rows = self._tables.requests(PinQuery(pinned=None))
             self._own.update(row.id for row in rows)
             pinned = self._pins_of(rows)
             self._tables.settle_requests(*(row.id for row in rows if _key(row) in pinned))
@@ -371,7 +371,7 @@ class PinRequests:
         """Return a request; None if there is none with this id."""
         with self._lock:
             self.resume()
-            if current := self._current(self._tables.requests(PinQuery(held=None, id=id))):
+            if current := self._current(self._tables.requests(PinQuery(pinned=None, id=id))):
                 return current[0]
         # A row that has become a pin is found here.
         pin = self._network.find(id, stopped)
@@ -383,7 +383,7 @@ class PinRequests:
         """Return the newest requests that `query` selects, and the number of all of them."""
         with self._lock:
             self.resume()
-            rows = self._current(self._tables.requests(replace(query, held=None)))
+            rows = self._current(self._tables.requests(replace(query, pinned=None)))
         requests = {row.id: row for row in rows if row.status in statuses}
         count = len(requests)
         if "pinned" in statuses:
@@ -409,7 +409,7 @@ class PinRequests:
             cid = CID.parse(request.cid)
             pin = self._repository.find_pin(cid)
             if pin is not None and pin.id == id:
-                others = self._tables.requests(PinQuery(held=None, cid=request.cid))
+                others = self._tables.requests(PinQuery(pinned=None, cid=request.cid))
                 if others:
                     self._make_pin(others[0])
                     self._tables.put_details(id, request.cid, Details())
@@ -482,7 +482,7 @@ class PinRequests:
     def _pins_of(self, rows: Iterable[PinRequest]) -> dict[bytes, Pin]:
         """Return the pins that `rows` are for, by the keys of their content."""
         cids = list({row.cid for row in rows})
-        batches = (cids[at : at + FETCHED_AT_ONCE] for at in range(0, len(cids), FETCHED_AT_ONCE))
+        batches = (cids[at : at + AT_ONCE] for at in range(0, len(cids), AT_ONCE))
         return {
             CID.parse(pin.cid).key: pin
             for batch in batches

@@ -39,9 +39,9 @@ class NodeToken:
     def __repr__(self) -> str:
         return f"NodeToken(key={self.key!r}, scopes={self.scopes!r})"
 
-    def is_bearer(self, given: str) -> bool:
-        """Return whether `given` is this token, in constant time."""
-        return hmac.compare_digest(given.encode("utf-8", "replace"), self.token.encode())
+    def is_bearer(self, bearer: str) -> bool:
+        """Return whether `bearer` is this token, in constant time."""
+        return hmac.compare_digest(bearer.encode("utf-8", "replace"), self.token.encode())
 
     def is_pair(self, key: str, secret: str) -> bool:
         """Return whether the key pair is this one."""

@@ -22,7 +22,7 @@ from holdfast.repository import PinQuery
 from holdfast.repository.database.errors import read_only_error, typed_errors
 from holdfast.repository.database.opening import connect
 from holdfast.repository.pins import Moment, parse_keyvalues, parse_time
-from holdfast.repository.rows import cid_text, nanoseconds, natural, text
+from holdfast.repository.rows import cid_text, nanoseconds, natural, rows_of_keys, text
 
 DATABASE: Final = "holdfast.node.sqlite3"
 AT_ONCE: Final = 500  # every SQLite takes at least 999 parameters
@@ -162,18 +162,16 @@ class Tables:
 
     def details_of(self, ids: Sequence[str]) -> dict[str, Details]:
         """Return the details of files by their ids; files without any are left out."""
-        details: dict[str, Details] = {}
+        sql = "SELECT uuid, group_id, expires FROM files WHERE uuid IN"
         with self._using() as connection:
-            for at in range(0, len(ids), AT_ONCE):
-                some = ids[at : at + AT_ONCE]
-                marks = ",".join("?" * len(some))
-                sql = f"SELECT uuid, group_id, expires FROM files WHERE uuid IN ({marks})"  # noqa: S608
-                for id_, group, expires in connection.execute(sql, some):
-                    details[text(id_)] = Details(
-                        None if group is None else text(group),
-                        None if expires is None else natural(expires),
-                    )
-        return details
+            rows = rows_of_keys(connection, sql, ids)
+        return {
+            text(id_): Details(
+                None if group is None else text(group),
+                None if expires is None else natural(expires),
+            )
+            for id_, group, expires in rows
+        }
 
     def put_details(self, id: str, cid: str, details: Details) -> None:
         """Set the details of a file; `Details()` removes them."""

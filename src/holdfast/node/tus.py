@@ -61,7 +61,7 @@ from holdfast.repository.adding import Adding, FileAdding
 #
 # A disk may damage each of them, so all but the leaves begin with a digest of the rest. Without a
 # sound ``state.json`` there is no upload, and its folder is removed when it is old. Without a
-# sound ``done.json`` the file is found by its id. In all other cases the upload starts again, at
+# sound ``done.json`` the file is digests by its id. In all other cases the upload starts again, at
 # 0.
 
 logger: Final = logging.getLogger("holdfast.node")
@@ -132,10 +132,10 @@ class TusUpload:
         return self._folder.path
 
     @property
-    def held(self) -> int:
+    def memory_used(self) -> int:
         """The approximate bytes of memory that the upload holds."""
-        small = 0 if self._adding is None else self._adding.held
-        return small + (0 if self._file is None else self._file.held)
+        small = 0 if self._adding is None else self._adding.small_bytes
+        return small + (0 if self._file is None else self._file.leaf_bytes)
 
     def open(self) -> None:
         """Read what is in the folder, and keep the blocks of the upload from being removed.
@@ -152,7 +152,7 @@ class TusUpload:
             if not try_lock(self._lock.fileno()):
                 raise Refusal(423, "Another node has the upload open", {"Retry-After": "1"})
         self._adding = self._network.repository.adding()
-        self._adding.max_held = MAX_SMALL
+        self._adding.max_small_bytes = MAX_SMALL
         self._file = FileAdding(self._adding, self._profile, self._take_leaf)
         self._fresh = []
         self._resume(self._adding, self._file)
@@ -193,9 +193,9 @@ class TusUpload:
         logger.warning("the upload %s starts again: %s is damaged", self.state.id, name)
 
     def _read_digests(self) -> list[bytes]:
-        found = self._folder.read(LEAVES, self._count * DIGEST_SIZE) or b""
-        ends = range(DIGEST_SIZE, len(found) + 1, DIGEST_SIZE)
-        return [found[end - DIGEST_SIZE : end] for end in ends]
+        digests = self._folder.read(LEAVES, self._count * DIGEST_SIZE) or b""
+        ends = range(DIGEST_SIZE, len(digests) + 1, DIGEST_SIZE)
+        return [digests[end - DIGEST_SIZE : end] for end in ends]
 
     def _take_leaf(self, leaf: Part) -> None:
         self._fresh.append(leaf.cid.digest)
@@ -302,7 +302,7 @@ def read_object(folder: Folder, name: str) -> dict[str, Any]:
 
 def remove_folder(folder: Folder) -> None:
     """Remove the folder of an upload, its state first: without it, it is no upload."""
-    for name in (STATE, *(each for each in folder.entries().files if each != STATE)):
+    for name in (STATE, *(name for name in folder.entries().files if name != STATE)):
         folder.remove(name)
     with suppress(OSError):
         folder.path.rmdir()

@@ -66,8 +66,8 @@ class Signer:
 
     def is_valid(self, signature: str, *parts: str) -> bool:
         """Return whether `sign` made the signature of `parts`."""
-        given = signature.encode("utf-8", "replace")
-        return hmac.compare_digest(given, self.sign(*parts).encode())
+        encoded = signature.encode("utf-8", "replace")
+        return hmac.compare_digest(encoded, self.sign(*parts).encode())
 
     def seal(self, purpose: str, value: Any) -> str:
         """Return `value` as text for an address, signed. Anybody can read it."""
@@ -272,10 +272,10 @@ def _read_grant(body: Mapping[str, Any]) -> dict[str, Any]:
         if (
             not isinstance(types, list)
             or len(types) > MAX_TYPES
-            or not all(isinstance(each, str) and len(each) <= 100 for each in types)
+            or not all(isinstance(text, str) and len(text) <= 100 for text in types)
         ):
             raise bad_request(f"allow_mime_types must be a list of at most {MAX_TYPES} types")
-        grant["allow_mime_types"] = [each.lower() for each in types]
+        grant["allow_mime_types"] = [text.lower() for text in types]
     return grant
 
 

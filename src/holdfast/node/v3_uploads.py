@@ -110,7 +110,7 @@ def check_type(grant: Mapping[str, Any] | None, media_type: str) -> None:
     """
     allowed = grant.get("allow_mime_types") if grant else None
     plain = media_type.partition(";")[0].strip().lower()
-    if allowed is not None and not any(_covers(each, plain) for each in allowed):
+    if allowed is not None and not any(_covers(pattern, plain) for pattern in allowed):
         raise bad_request(
             "Presigned URL does not grant permissions to upload detected MIME type: "
             f"{plain or 'unknown'}"

@@ -34,8 +34,8 @@ class Adding:
 
     Attributes:
         files: Writes the blocks.
-        held: The bytes of small blocks, which are in memory until their transaction.
-        max_held: How many of them begin a transaction.
+        small_bytes: The bytes of small blocks, which are in memory until their transaction.
+        max_small_bytes: How many of them begin a transaction.
     """
 
     def __init__(self, database: Database, files: BlockFiles, owner: Owner) -> None:
@@ -46,8 +46,8 @@ class Adding:
         self._pending: list[WrittenBlock] = []
         self._pending_bytes = 0
         self._batch_bytes = BATCH_BYTES
-        self.held: int = 0
-        self.max_held = BATCH_BYTES
+        self.small_bytes: int = 0
+        self.max_small_bytes = BATCH_BYTES
         self._lease: int | None = None
         self._last_id = 0  # of the blocks that the store had before this add
 
@@ -59,9 +59,9 @@ class Adding:
         """Add a block that `files` has written."""
         self._pending.append(block)
         self._pending_bytes += block.size
-        self.held += 0 if block.data is None else block.size
+        self.small_bytes += 0 if block.data is None else block.size
         if (
-            self.held >= self.max_held
+            self.small_bytes >= self.max_small_bytes
             or self._pending_bytes >= self._batch_bytes
             or len(self._pending) >= BATCH_BLOCKS
         ):
@@ -69,7 +69,7 @@ class Adding:
 
     def flush(self) -> None:
         """Insert and lease the blocks that were put so far."""
-        with self._database.writing(self.held) as connection:
+        with self._database.writing(self.small_bytes) as connection:
             if self._lease is None:
                 sql = "SELECT coalesce(max(id), 0) FROM blocks"
                 (self._last_id,) = connection.execute(sql).fetchone()
@@ -94,27 +94,27 @@ class Adding:
         self._lease = lease
         return True
 
-    def pin(self, cid: CID, **about: Any) -> tuple[Pin, bool]:
+    def pin(self, cid: CID, **fields: Any) -> tuple[Pin, bool]:
         """Insert the other blocks, pin `cid` and end the add.
 
         Return the pin, and whether it existed.
         """
-        change = self._pin_change(cid, **about)
+        change = self._pin_change(cid, **fields)
         self._database.commit(change)
         pinned = change.result()
         self._end()
         return pinned
 
-    def _pin_change(self, cid: CID, **about: Any) -> Change[tuple[Pin, bool]]:
+    def _pin_change(self, cid: CID, **fields: Any) -> Change[tuple[Pin, bool]]:
         def apply(connection: sqlite3.Connection) -> tuple[Pin, bool]:
             check_lease(connection, self._lease)
-            pinned = add_pin(connection, cid, **about)
+            pinned = add_pin(connection, cid, **fields)
             if self._lease is not None:
                 end_lease(connection, self._lease)
             self.files.insert(connection, self._pending)  # last: its files stay if it fails later
             return pinned
 
-        return Change(apply, self.held)
+        return Change(apply, self.small_bytes)
 
     @property
     def is_undone_by_rollback(self) -> bool:
@@ -132,7 +132,7 @@ class Adding:
 
     def _clear_pending(self) -> None:
         self._pending = []
-        self._pending_bytes = self.held = 0
+        self._pending_bytes = self.small_bytes = 0
 
     def discard(self) -> None:
         """End the add and remove its new blocks, unless a pin or another add needs them.
@@ -171,7 +171,7 @@ class NewPin(NamedTuple):
 
     adding: Adding
     cid: CID
-    about: Mapping[str, Any]
+    fields: Mapping[str, Any]
 
 
 def pin_together(pins: Sequence[NewPin]) -> Sequence[tuple[Pin, bool] | Exception]:
@@ -197,15 +197,15 @@ def _pin_as_one(pins: Sequence[NewPin]) -> Sequence[tuple[Pin, bool]] | None:
 
     def apply(connection: sqlite3.Connection) -> list[tuple[Pin, bool]]:
         first.files.insert(connection, blocks)
-        return add_pins(connection, [(pin.cid, pin.about) for pin in pins])
+        return add_pins(connection, [(pin.cid, pin.fields) for pin in pins])
 
-    change = Change(apply, sum(pin.adding.held for pin in pins))
+    change = Change(apply, sum(pin.adding.small_bytes for pin in pins))
     first._database.commit(change)  # noqa: SLF001 - all have the same
     return change.result() if change.error is None else None
 
 
 def _pin_each(pins: Sequence[NewPin]) -> Sequence[tuple[Pin, bool] | Exception]:
-    changes = [pin.adding._pin_change(pin.cid, **pin.about) for pin in pins]  # noqa: SLF001
+    changes = [pin.adding._pin_change(pin.cid, **pin.fields) for pin in pins]  # noqa: SLF001
     pins[0].adding._database.commit(*changes)  # noqa: SLF001
     return [change.error or change.result() for change in changes]
 
@@ -250,7 +250,7 @@ class FileAdding:
         self._folder: ExitStack | None = None  # open from the first leaf that a thread makes
 
     @property
-    def held(self) -> int:
+    def leaf_bytes(self) -> int:
         """The bytes that wait for the rest of their leaf."""
         return self._size
 

@@ -325,11 +325,11 @@ class BlockFiles:
         for name in folders:
             folder = self._folder.below(name)
             files, inner, others = folder.entries()
-            for each in files:
-                is_temporary = name == TEMPORARY and TEMPORARY_NAME.fullmatch(each)
-                if not is_temporary and not _is_block_name(name, each):
-                    yield folder.path / each
-            yield from (folder.path / each for each in (*inner, *others))
+            for file in files:
+                is_temporary = name == TEMPORARY and TEMPORARY_NAME.fullmatch(file)
+                if not is_temporary and not _is_block_name(name, file):
+                    yield folder.path / file
+            yield from (folder.path / other for other in (*inner, *others))
 
     def remove_leftovers(self) -> None:
         """Remove the temporary files of processes that have ended."""

@@ -33,20 +33,20 @@ def check_file_sizes(
     """
     # By the key of a dag-pb block: how many bytes of a file it holds (None: it is not a file), and
     # the size that its first parent declares for it.
-    held: dict[bytes, int | None] = {}
+    actual: dict[bytes, int | None] = {}
     declared: dict[bytes, tuple[CID, int]] = {}
     for key in block_sizes:
         cid = cid_of(key)
         if not is_node(cid) or (block := find(cid)) is None:
             continue
-        held[key] = None
+        actual[key] = None
         if kind_of(cid, block) in {Kind.FILE, Kind.RAW}:
             node = file_node(cid, block)
-            held[key] = node.size
+            actual[key] = node.size
             _check_children(cid, node, block_sizes, declared)
     for key, (parent, size) in declared.items():
-        if key in held:
-            _compare(parent, cid_of(key), size, held[key])
+        if key in actual:
+            _compare(parent, cid_of(key), size, actual[key])
 
 
 def _check_children(
@@ -59,18 +59,18 @@ def _check_children(
     for child, size in node.children:
         if is_one_block(child):
             inline = inline_block(child)
-            held = block_sizes.get(child.key) if inline is None else len(inline)
-            if held is not None:
-                _compare(cid, child, size, held)
+            actual = block_sizes.get(child.key) if inline is None else len(inline)
+            if actual is not None:
+                _compare(cid, child, size, actual)
         elif declared.setdefault(child.key, (cid, size))[1] != size:
             raise malformed(
                 cid, f"it declares {size} bytes for {child}, but another node declares another size"
             )
 
 
-def _compare(parent: CID, child: CID, declared: int, held: int | None) -> None:
-    if held != declared:
-        what = "is not a file" if held is None else f"has {held} bytes"
+def _compare(parent: CID, child: CID, declared: int, actual: int | None) -> None:
+    if actual != declared:
+        what = "is not a file" if actual is None else f"has {actual} bytes"
         raise malformed(parent, f"it declares {declared} bytes for {child}, which {what}")
 
 
@@ -111,7 +111,7 @@ class ArchiveImport:
             self._adding.put(cid, data)
             self._count += 1
 
-    def pin(self, **about: Any) -> list[tuple[Pin, bool]]:
+    def pin(self, **fields: Any) -> list[tuple[Pin, bool]]:
         """Pin the roots; return the pins, and whether each existed.
 
         Raise `UnprovenError` if a root needs a block that is missing, and `MalformedError` if the
@@ -123,7 +123,7 @@ class ArchiveImport:
         roots = self.roots
         if not roots:
             raise MalformedError("CAR: the archive names no root, so there is nothing to pin")
-        return self._pin_dags(roots, self._count, **about)
+        return self._pin_dags(roots, self._count, **fields)
 
     def _check_roots(self) -> None:
         if self._root is not None:
@@ -169,12 +169,12 @@ Find: TypeAlias = Callable[[CID], bytes | None]
 
 
 def check_dags(
-    connection: sqlite3.Connection, find: Find, roots: list[CID], known: int | None = None
+    connection: sqlite3.Connection, find: Find, roots: list[CID], count: int | None = None
 ) -> None:
     """Raise `MalformedError` if the sizes in a file below `roots` contradict each other.
 
     Roots that are pinned were checked before. Each root is walked on its own, so blocks that
-    several roots share are visited several times. With `known`, the number of blocks, this may
+    several roots share are visited several times. With `count`, the number of blocks, this may
     happen `MAX_REPEATED` times.
     """
     sizes: dict[bytes, int | None] = {}
@@ -184,7 +184,7 @@ def check_dags(
             continue
         reached = dict(connection.execute(REACHABLE, (root.key,)))
         visits += len(reached)
-        if known is not None and len(roots) > 1 and visits > known + MAX_REPEATED:
+        if count is not None and len(roots) > 1 and visits > count + MAX_REPEATED:
             raise MalformedError(
                 f"CAR: its {len(roots)} roots share too many blocks to count them for each "
                 "(the limit is a million times): import them in several archives"
@@ -193,27 +193,29 @@ def check_dags(
     check_file_sizes(sizes, find)
 
 
-def pin_dag(connection: sqlite3.Connection, find: Find, cid: CID, **about: Any) -> tuple[Pin, bool]:
+def pin_dag(
+    connection: sqlite3.Connection, find: Find, cid: CID, **fields: Any
+) -> tuple[Pin, bool]:
     """Pin `cid` if all blocks below it are here; return the pin, and whether it existed.
 
     The caller has begun a transaction, and called `check_dags`. Raise `UnprovenError` if a block is
     missing.
     """
     total = _check_whole(connection, cid)
-    about = {"type": _type(find(cid), cid, about.get("name", "")), **about}
-    return add_pin(connection, cid, size=total, **about)
+    fields = {"type": _type(find(cid), cid, fields.get("name", "")), **fields}
+    return add_pin(connection, cid, size=total, **fields)
 
 
 def _check_whole(connection: sqlite3.Connection, cid: CID) -> int:
     """Return the size of all blocks below `cid`; raise `UnprovenError` if one is missing."""
     total = 0
     for key, size in connection.execute(REACHABLE, (cid.key,)).fetchall():
-        each = cid_of(key)
-        require_codec(each)  # unknown links would be garbage to a collection
+        block = cid_of(key)
+        require_codec(block)  # unknown links would be garbage to a collection
         if size is not None:
             total += natural(size)
-        elif inline_block(each) is None:
-            raise missing_block(each)
+        elif inline_block(block) is None:
+            raise missing_block(block)
     return total
 
 

@@ -13,40 +13,47 @@ from holdfast.content.cid import CID
 from holdfast.errors import InvalidCIDError
 from holdfast.records import Pin, now_ms
 from holdfast.repository.database import schema
-from holdfast.repository.rows import BadRowError, insert_rows, natural, placeholders, rows_of_keys
+from holdfast.repository.rows import (
+    BadRowError,
+    cid_text,
+    insert_rows,
+    natural,
+    placeholders,
+    rows_of_keys,
+    text,
+)
 
 LATEST: Final = 253_402_300_799_999  # milliseconds: the end of the year 9999
 _ENCODER: Final = json.JSONEncoder(allow_nan=False)  # `json.dumps` would make a new one each time
 COLUMNS: Final = "uuid, cid, name, keyvalues, size, files, type, created, removed"
 
 
-def add_pin(connection: sqlite3.Connection, cid: CID, **about: Any) -> tuple[Pin, bool]:
+def add_pin(connection: sqlite3.Connection, cid: CID, **fields: Any) -> tuple[Pin, bool]:
     """Pin `cid`; return the pin, and whether it existed. The caller has begun a transaction.
 
-    `about` has the other fields of the pin. Without an `id` it gets a random one, and without
+    `fields` are the other fields of the pin. Without an `id` it gets a random one, and without
     `created` it is made now.
     """
-    (added,) = add_pins(connection, [(cid, about)])
+    (added,) = add_pins(connection, [(cid, fields)])
     return added
 
 
 def add_pins(
-    connection: sqlite3.Connection, wanted: Sequence[tuple[CID, Mapping[str, Any]]]
+    connection: sqlite3.Connection, pins: Sequence[tuple[CID, Mapping[str, Any]]]
 ) -> list[tuple[Pin, bool]]:
     """Do the same as `add_pin` for several CIDs, of which some may be the same."""
     sql = f"SELECT key, {COLUMNS} FROM pins WHERE removed IS NULL AND key IN"  # noqa: S608
-    keys = [cid.key for cid, _ in wanted]
-    pins = {row[0]: pin_of(row[1:]) for row in rows_of_keys(connection, sql, keys)}
+    keys = [cid.key for cid, _ in pins]
+    existing = {row[0]: pin_of(row[1:]) for row in rows_of_keys(connection, sql, keys)}
     added = []
     new = []
-    for key, (cid, about) in zip(keys, wanted, strict=True):
-        found = pins.get(key)
-        if found is not None:
+    for key, (cid, fields) in zip(keys, pins, strict=True):
+        if key in existing:
             # The CID as the caller gave it: both versions name the same content.
-            added.append((replace(found, cid=str(cid)), True))
+            added.append((replace(existing[key], cid=str(cid)), True))
             continue
-        pin = Pin(cid=str(cid), **{"id": str(uuid.uuid4()), "created": now_ms(), **about})
-        pins[key] = pin
+        pin = Pin(cid=str(cid), **{"id": str(uuid.uuid4()), "created": now_ms(), **fields})
+        existing[key] = pin
         new.append((key, *_row_of(pin)))
         added.append((pin, False))
     into = "pins (key, uuid, cid, name, keyvalues, size, files, type, created)"
@@ -108,29 +115,23 @@ def find_pin(connection: sqlite3.Connection, cid: CID) -> Pin | None:
 def pin_of(row: tuple[Any, ...]) -> Pin:
     """Return the pin of a row; raise `BadRowError` if Holdfast never writes such a row."""
     number, cid, name, keyvalues, size, files, media_type, created, removed = row
-    if not all(isinstance(text, str) for text in (number, cid, name, media_type)):
-        raise BadRowError("a text of a pin in it is of another type")
-    try:
-        CID.parse(cid)
-    except InvalidCIDError:
-        raise BadRowError("the CID of a pin in it is not a CID") from None
     return Pin(
-        id=number,
-        cid=cid,
-        name=name,
+        id=text(number),
+        cid=cid_text(cid),
+        name=text(name),
         keyvalues=parse_keyvalues(keyvalues),
         size=natural(size),
         files=natural(files),
-        type=media_type,
+        type=text(media_type),
         created=parse_time(created),
         removed=None if removed is None else parse_time(removed),
     )
 
 
-def parse_keyvalues(text: object) -> dict[str, Any]:
+def parse_keyvalues(json_text: object) -> dict[str, Any]:
     """Return the key-values of a row; raise `BadRowError` if they are not a JSON object."""
     try:
-        value = json.loads(text) if isinstance(text, str) else None
+        value = json.loads(text(json_text))
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
@@ -162,7 +163,6 @@ NAME_MATCHES: Final[Mapping[str, str]] = {
     "partial": "instr(name, ?) > 0",
     "ipartial": "instr(fold(name), fold(?)) > 0",
 }
-FETCHED_AT_ONCE: Final = 500  # every SQLite takes at least 999 parameters
 PAGE: Final = 1000  # pins in one of `pin_pages`
 STEPS: Final = 50  # of SQLite's virtual machine between two calls of `Stopped`: a few rows
 
@@ -188,7 +188,7 @@ class PinQuery:
     and after the moment `later`: milliseconds and `holdfast.repository.rows.nanoseconds`.
     """
 
-    held: bool | None = True
+    pinned: bool | None = True
     id: str | None = None
     ids: str | None = None
     other_ids: str | None = None
@@ -218,8 +218,8 @@ class PinQuery:
         """Return the conditions that SQLite checks, and their values."""
         conditions: list[str] = []
         values: list[Any] = []
-        if self.held is not None:
-            conditions.append("removed IS NULL" if self.held else "removed IS NOT NULL")
+        if self.pinned is not None:
+            conditions.append("removed IS NULL" if self.pinned else "removed IS NOT NULL")
         for condition, value in (
             ("uuid = ?", self.id),
             ("uuid IN (SELECT value FROM json_each(?))", self.ids),
@@ -243,9 +243,9 @@ class PinQuery:
             conditions.append(f"key IN ({placeholders(self.cids)})")
             values += map(_key_of_text, self.cids)
         if self.name_match is not None:
-            match, text = self.name_match
+            match, name = self.name_match
             conditions.append(NAME_MATCHES[match])
-            values.append(text)
+            values.append(name)
         for sign, moment in (("<", self.earlier), (">", self.later)):
             if moment is not None:
                 is_other = f"(created {sign} ? OR nanoseconds(uuid) {sign} ?)"
@@ -261,7 +261,7 @@ class PinQuery:
     def order(self) -> str:
         """Return the order for SQLite. Pins that are equal in it are sorted as they were pinned."""
         direction = "DESC" if self.descending else "ASC"
-        return ", ".join(f"{each} {direction}" for each in (*SORTS[self.sort], "id"))
+        return ", ".join(f"{column} {direction}" for column in (*SORTS[self.sort], "id"))
 
 
 ALL_PINS: Final = PinQuery()
@@ -289,10 +289,25 @@ def _ended_by(connection: sqlite3.Connection, stopped: Stopped | None) -> Iterat
 def list_pins(
     connection: sqlite3.Connection, query: PinQuery, stopped: Stopped | None = None
 ) -> list[Pin]:
-    """Return the pins that `query` selects, in its order."""
-    ids = list_pin_ids(connection, query, stopped)
-    batches = (ids[at : at + FETCHED_AT_ONCE] for at in range(0, len(ids), FETCHED_AT_ONCE))
-    return [pin for batch in batches for pin in pins_by_id(connection, batch)]
+    """Return the pins that `query` selects, in its order.
+
+    SQLite sorts the ids of pins instead of whole rows.
+    """
+    where, values = query.where()
+    chosen = f"FROM pins WHERE {where} ORDER BY {query.order()} LIMIT ? OFFSET ?"
+    with _ended_by(connection, stopped):
+        if query.matches is None:
+            limit = -1 if query.limit is None else query.limit
+            rows = connection.execute(f"SELECT id {chosen}", (*values, limit, query.offset))
+            ids = [number for (number,) in rows]
+        else:
+            rows = connection.execute(f"SELECT id, keyvalues {chosen}", (*values, -1, 0))
+            matching = (row[0] for row in rows if query.matches(parse_keyvalues(row[1])))
+            end = None if query.limit is None else query.offset + query.limit
+            ids = list(islice(matching, query.offset, end))
+    sql = f"SELECT id, {COLUMNS} FROM pins WHERE id IN"  # noqa: S608
+    pin_rows = {row[0]: row[1:] for row in rows_of_keys(connection, sql, ids)}
+    return [pin_of(pin_rows[number]) for number in ids if number in pin_rows]
 
 
 def pin_pages(find: Callable[[PinQuery], list[Pin]], query: PinQuery) -> Iterator[list[Pin]]:
@@ -318,35 +333,6 @@ def pin_pages(find: Callable[[PinQuery], list[Pin]], query: PinQuery) -> Iterato
         yielded.update(pin.id for pin in page if pin.created == latest)
 
 
-def list_pin_ids(
-    connection: sqlite3.Connection, query: PinQuery, stopped: Stopped | None = None
-) -> list[int]:
-    """Return the ids of the pins that `query` selects, in its order.
-
-    SQLite then sorts numbers instead of whole rows, and a caller can hold many of them.
-    """
-    where, values = query.where()
-    chosen = f"FROM pins WHERE {where} ORDER BY {query.order()} LIMIT ? OFFSET ?"
-    with _ended_by(connection, stopped):
-        if query.matches is None:
-            limit = -1 if query.limit is None else query.limit
-            sql = f"SELECT id {chosen}"
-            rows = connection.execute(sql, (*values, limit, query.offset))
-            return [number for (number,) in rows]
-        sql = f"SELECT id, keyvalues {chosen}"
-        rows = connection.execute(sql, (*values, -1, 0))
-        matching = (number for number, text in rows if query.matches(parse_keyvalues(text)))
-        end = None if query.limit is None else query.offset + query.limit
-        return list(islice(matching, query.offset, end))
-
-
-def pins_by_id(connection: sqlite3.Connection, ids: Sequence[int]) -> list[Pin]:
-    """Return the pins with these ids. There may be at most `FETCHED_AT_ONCE`."""
-    sql = f"SELECT id, {COLUMNS} FROM pins WHERE id IN ({placeholders(ids)})"  # noqa: S608
-    found = {row[0]: row[1:] for row in connection.execute(sql, ids)}
-    return [pin_of(found[number]) for number in ids if number in found]
-
-
 def count_pins(
     connection: sqlite3.Connection, query: PinQuery, stopped: Stopped | None = None
 ) -> int:
@@ -357,12 +343,12 @@ def count_pins(
             if not values:
                 pinned, unpinned, _ = schema.counts(connection)
                 counts = {True: pinned, False: unpinned, None: pinned + unpinned}
-                return natural(counts[query.held])
+                return natural(counts[query.pinned])
             sql = f"SELECT count(*) FROM pins WHERE {where}"  # noqa: S608 - conditions of ours
             return int(connection.execute(sql, values).fetchone()[0])
         sql = f"SELECT keyvalues FROM pins WHERE {where}"  # noqa: S608 - conditions of ours
         rows: Iterable[tuple[str]] = connection.execute(sql, values)
-        return sum(query.matches(parse_keyvalues(text)) for (text,) in rows)
+        return sum(query.matches(parse_keyvalues(keyvalues)) for (keyvalues,) in rows)
 
 
 class Totals(NamedTuple):
@@ -379,9 +365,9 @@ def total_pins(connection: sqlite3.Connection, stopped: Stopped | None = None) -
     return Totals(natural(pinned), natural(size))
 
 
-def _key_of_text(text: str) -> bytes:
+def _key_of_text(cid: str) -> bytes:
     """Return the key of a CID in any of its forms; for other texts, a key that no block has."""
     try:
-        return CID.parse(text).key
+        return CID.parse(cid).key
     except InvalidCIDError:
         return b""

@@ -108,15 +108,15 @@ def insert_rows(
     """
     for start in range(0, len(rows), STATEMENT_ROWS):
         group = rows[start : start + STATEMENT_ROWS]
-        row = f"({placeholders(group[0])})"
+        marks = f"({placeholders(group[0])})"
         connection.execute(
-            f"INSERT INTO {into} VALUES {', '.join([row] * len(group))} {otherwise}",  # noqa: S608
-            [value for each in group for value in each],
+            f"INSERT INTO {into} VALUES {', '.join([marks] * len(group))} {otherwise}",  # noqa: S608
+            [value for row in group for value in row],
         )
 
 
 def rows_of_keys(
-    connection: sqlite3.Connection, sql: str, keys: Sequence[bytes]
+    connection: sqlite3.Connection, sql: str, keys: Sequence[bytes | int | str]
 ) -> list[tuple[Any, ...]]:
     """Return the rows that `sql` finds, which ends with a condition such as ``key IN``."""
     rows: list[tuple[Any, ...]] = []

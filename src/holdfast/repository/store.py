@@ -100,11 +100,11 @@ class Repository:
             raise read_only_error(self.path)
         return Adding(self._database, self._files, self._owner)
 
-    def add(self, content: Uploadable, profile: Profile, **about: Any) -> tuple[Pin, bool]:
+    def add(self, content: Uploadable, profile: Profile, **fields: Any) -> tuple[Pin, bool]:
         """Import `content` and pin it; return the pin, and whether it existed."""
         with self.adding() as adding:
             part = import_content(content, profile, adding.put)
-            return adding.pin(part.cid, size=part.dag_size, **about)
+            return adding.pin(part.cid, size=part.dag_size, **fields)
 
     # Reading
 
@@ -171,22 +171,22 @@ class Repository:
 
     # Pins
 
-    def pin(self, cid: CID, **about: Any) -> tuple[Pin, bool]:
+    def pin(self, cid: CID, **fields: Any) -> tuple[Pin, bool]:
         """Pin a DAG that is in the store; return the pin, and whether it existed.
 
         Raise `UnprovenError` if a block is missing, and `MalformedError` if the sizes in a file
         contradict each other.
         """
-        return self._pin_dags([cid], **about)[0]
+        return self._pin_dags([cid], **fields)[0]
 
     def _pin_dags(
-        self, roots: list[CID], known: int | None = None, **about: Any
+        self, roots: list[CID], count: int | None = None, **fields: Any
     ) -> list[tuple[Pin, bool]]:
         with self._database.reading() as connection:
-            check_dags(connection, partial(self._find, connection), roots, known)
+            check_dags(connection, partial(self._find, connection), roots, count)
         with self._database.writing() as connection:
             find = partial(self._find, connection)
-            return [pin_dag(connection, find, root, **about) for root in roots]
+            return [pin_dag(connection, find, root, **fields) for root in roots]
 
     def unpin(self, cid: CID) -> bool:
         """Unpin `cid`; return whether it was pinned. Its blocks stay until garbage is collected."""

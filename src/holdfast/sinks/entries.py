@@ -189,7 +189,7 @@ class EntrySpool:
     def add(self, entry: DirectoryEntry) -> None:
         """Add an entry at the end."""
         name, cid = entry.name.encode("utf-8", "surrogateescape"), bytes(entry.cid)
-        head = b"".join(len(each).to_bytes(4, "big") for each in (name, cid))
+        head = b"".join(len(part).to_bytes(4, "big") for part in (name, cid))
         with self._lock:
             self._file.write(head + min(entry.size, LARGEST).to_bytes(8, "big") + name + cid)
             self.count += 1

@@ -49,9 +49,9 @@ def why_not_portable(name: str) -> str | None:
         'Aux.txt is a device on Windows'
         >>> why_not_portable("aux2.txt")
     """
-    if found := sorted(FORBIDDEN & set(name)):
-        return f"Windows allows no {found[0]!r} in a name"
-    if any(each < " " or each == "\x7f" for each in name):
+    if forbidden := sorted(FORBIDDEN & set(name)):
+        return f"Windows allows no {forbidden[0]!r} in a name"
+    if any(character < " " or character == "\x7f" for character in name):
         return "it has a control character"
     if name.endswith((".", " ")):
         return "Windows drops the dot or space at its end"
@@ -79,7 +79,7 @@ def folded(name: str, *, case: bool, forms: bool) -> str:
     """
     if forms:
         name = unicodedata.normalize("NFD", name)
-        name = "".join(each for each in name if unicodedata.category(each) != "Cf")
+        name = "".join(character for character in name if unicodedata.category(character) != "Cf")
     if case:
         name = name.casefold()
     return unicodedata.normalize("NFC", name) if forms else name

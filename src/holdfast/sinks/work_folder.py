@@ -365,11 +365,11 @@ class WorkFolder:
 
     def commit(self, entries: int) -> None:
         """Make the directory durable and give it its name. It must have so many `entries`."""
-        found = self.tree.sync((FILES,))
-        if found != entries:
+        count = self.tree.sync((FILES,))
+        if count != entries:
             raise OSError(
                 errno.EEXIST,
-                f"{entries} entries were written, and {found} are here: the file system takes two "
+                f"{entries} entries were written, and {count} are here: the file system takes two "
                 "names for one, or somebody else writes here; remove this folder and try again, "
                 "on another disk if need be",
                 str(self.path / FILES),
@@ -479,7 +479,7 @@ class PartFile(WorkFile, Sink):
         self._usage = usage
         folder, name = work.key_path(PARTS, path, cid)
         self._part = (folder, f"{name}.final" if is_final else name)
-        self._known = 0  # bytes that the file has at least
+        self._least_size = 0  # bytes that the file has at least
         self._counted = (0, 0)  # what `usage` has counted of it
         self._continues = continues
         self._hash = hashlib.sha256() if is_final else None
@@ -506,7 +506,7 @@ class PartFile(WorkFile, Sink):
     def write(self, data: bytes) -> None:
         """Append `data`."""
         size = self.size + len(data)
-        self._count(max(self._known, size), size)
+        self._count(max(self._least_size, size), size)
         super().write(data)
         self.size = size
         if self._hash is not None:
@@ -563,7 +563,7 @@ class PartFile(WorkFile, Sink):
 
     def _count(self, size: int, written: int) -> None:
         """Count the file as one of `size` bytes, of which `written` are on the disk."""
-        self._known = size
+        self._least_size = size
         counted = (self.content_size(size), 0) if self.finishes and size else (size, written)
         before, self._counted = self._counted, counted
         self._usage.add_bytes(counted[0] - before[0], counted[1] - before[1])

@@ -1,6 +1,7 @@
 """Archives (CAR) to upload: made from content while it is sent, or made elsewhere."""
 
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from typing import Final
 
 from holdfast.content.car import Block, CarReader, check_only_root, write_car
@@ -48,7 +49,7 @@ class BuiltArchive:
             blocks.append((cid, block))
 
         self.done = 0
-        with ContentImporter(self._content, self._profile, emit) as importer:
+        with closing(ContentImporter(self._content, self._profile, emit)) as importer:
             is_more = True
             while is_more:
                 is_more = importer.advance()
@@ -61,14 +62,14 @@ class BuiltArchive:
 
 def joined(pieces: Iterable[bytes]) -> Iterator[bytes]:
     """Yield the same bytes in fewer pieces."""
-    held = bytearray()
+    pending = bytearray()
     for piece in pieces:
-        held += piece
-        if len(held) >= JOINED:
-            yield bytes(held)
-            held.clear()
-    if held:
-        yield bytes(held)
+        pending += piece
+        if len(pending) >= JOINED:
+            yield bytes(pending)
+            pending.clear()
+    if pending:
+        yield bytes(pending)
 
 
 class ArchiveSource(WrappingSource):
@@ -88,17 +89,17 @@ class ArchiveSource(WrappingSource):
     def wrap(self, start: int) -> Iterator[bytes]:
         """Yield the archive; raise `MalformedError` before that if it has another root."""
         reader = CarReader()
-        held = bytearray()
+        pending = bytearray()
         for chunk in self.inner.chunks(start):
             if reader.has_header:
                 yield chunk
                 continue
-            held += chunk
+            pending += chunk
             reader.push(chunk)
             reader.next_block()
             if reader.has_header:
                 check_only_root(reader.roots, self.root)
-                yield bytes(held)
-                held.clear()
+                yield bytes(pending)
+                pending.clear()
         if not reader.has_header:
             reader.finish()

@@ -138,15 +138,15 @@ class FolderSource:
     _states: dict[str, tuple[int, list[bytes]]] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, given: str | os.PathLike[str], *, include_hidden: bool = False) -> "FolderSource":
-        """Return the folder at `given`, which may be a link to one; raise the first error in it."""
-        path = existing_path(given)
-        scan = _Scan(path, include_hidden=include_hidden)
+    def of(cls, path: str | os.PathLike[str], *, include_hidden: bool = False) -> "FolderSource":
+        """Return the folder at `path`, which may be a link to one; raise the first error in it."""
+        root = existing_path(path)
+        scan = _Scan(root, include_hidden=include_hidden)
         entries = list(scan.run())
         sizes = [entry.size for entry in entries if entry.kind == "file"]
         return cls(
-            path=path,
-            name=_own_name(path),
+            path=root,
+            name=_own_name(root),
             entries=entries,
             size=sum(sizes),
             files=len(sizes),
@@ -229,14 +229,14 @@ class _MappedFile(WrappingSource):
 
 
 def open_file_or_folder(
-    given: "Uploadable | FolderSource", *, include_hidden: bool = False
+    content: "Uploadable | FolderSource", *, include_hidden: bool = False
 ) -> Source | FolderSource:
-    """Return the folder at the path `given`, or a source of anything else."""
-    if isinstance(given, FolderSource):
-        return given
-    if isinstance(given, str | os.PathLike) and existing_path(given).is_dir():
-        return FolderSource.of(given, include_hidden=include_hidden)
-    return open_source(given)
+    """Return the folder at the path `content`, or a source of anything else."""
+    if isinstance(content, FolderSource):
+        return content
+    if isinstance(content, str | os.PathLike) and existing_path(content).is_dir():
+        return FolderSource.of(content, include_hidden=include_hidden)
+    return open_source(content)
 
 
 def plain_progress(content: Source | FolderSource, progress: Progress) -> Progress:

@@ -101,9 +101,9 @@ class HashedSource(Generic[H]):
         hashes all of them later.
         """
         with self._lock:
-            known = self._hashed - position
-            if self.hash is not None and 0 <= known < len(data):
-                self.hash.update(data[known:])
+            skipped = self._hashed - position
+            if self.hash is not None and 0 <= skipped < len(data):
+                self.hash.update(data[skipped:])
                 self._hashed = position + len(data)
 
 
@@ -288,7 +288,7 @@ def _layout_of(source: Source, cid: CID) -> Profile | None:
             layouts.update(chunk)
     except OSError:  # the file has changed since it was sent
         return None
-    return next((each for each, root in layouts.roots().items() if root == cid), None)
+    return next((profile for profile, root in layouts.roots().items() if root == cid), None)
 
 
 def _layout_of_folder(hashed: HashedFolder, cid: CID) -> Profile | None:

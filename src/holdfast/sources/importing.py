@@ -7,13 +7,12 @@ of the process, and ends the process if the file shrinks.
 """
 
 import os
-import threading
 from collections import defaultdict, deque
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from itertools import islice
-from typing import BinaryIO, Final, Self
+from typing import Final
 
 from holdfast.content.blocks import Emit
 from holdfast.content.profiles import Profile
@@ -30,47 +29,34 @@ MAX_THREADS: Final = 4
 
 
 def import_content(
-    given: "Uploadable | FolderSource",
+    content: "Uploadable | FolderSource",
     profile: Profile,
     emit: Emit | None = None,
     *,
     threads: int | None = None,
     progress: Progress | None = None,
-    include_hidden: bool = False,
 ) -> Part:
     """Build the DAG of a path (file or directory), bytes, a binary file or an iterable of bytes.
 
     Return its root, and call `emit` for each of its blocks. As Kubo does, names in a directory that
-    begin with a dot are left out without `include_hidden`, symbolic links are stored as links, and
-    names are stored as the bytes that they are. `given` itself may be a
-    symbolic link, which is followed.
+    begin with a dot are left out, symbolic links are stored as links, and names are stored as the
+    bytes that they are. `content` itself may be a symbolic link, which is followed.
     """
-    if isinstance(given, bytes | bytearray | memoryview):
+    if isinstance(content, bytes | bytearray | memoryview):
         file = FileImporter(profile, emit)
-        file.update(given)
+        file.update(content)
         return file.finish()
     with (
-        closing(open_file_or_folder(given, include_hidden=include_hidden)) as content,
-        ContentImporter(content, profile, emit, threads=threads) as importer,
+        closing(open_file_or_folder(content)) as source,
+        closing(ContentImporter(source, profile, emit, threads=threads)) as importer,
     ):
         done, is_more = 0, True
         while is_more:
             is_more = importer.advance()
             if progress is not None and importer.done > done:
                 done = importer.done
-                progress(done, content.size)
+                progress(done, source.size)
         return importer.result()
-
-
-def leaves_on_disk(source: Source, profile: Profile, threads: int | None = None) -> Iterator[Part]:
-    """Yield the leaves of a source that has a `file`, which several threads hash."""
-    if source.file is None or source.size is None:
-        raise ValueError("the source is no file on disk")
-    try:
-        yield from hash_leaves(source.file, source.size, profile, threads=threads)
-    except EOFError:
-        raise changed_while_read(source.name, "shrank") from None
-    source.check_unchanged()
 
 
 class FolderTree:
@@ -175,51 +161,38 @@ class ContentImporter:
         """Close the file that is being read."""
         self._steps.close()
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+def leaves_on_disk(source: Source, profile: Profile, threads: int | None = None) -> Iterator[Part]:
+    """Yield the leaves of a source that has a `file`, in order. Several threads hash them."""
+    file, size, step = source.file, source.size, profile.chunk_size
+    if file is None or size is None:
+        raise ValueError("the source is no file on disk")
+    descriptor = file.fileno()
+
+    def hash_leaves(starts: range) -> list[Part]:
+        return [_hash_leaf(descriptor, profile, start, min(step, size - start)) for start in starts]
+
+    count = max(1, JOB_SIZE // step) * step
+    jobs = (range(at, min(at + count, max(size, 1)), step) for at in range(0, max(size, 1), count))
+    try:
+        if size <= JOB_SIZE or threads == 1:
+            for job in jobs:
+                yield from hash_leaves(job)
+        else:
+            yield from _in_threads(hash_leaves, jobs, threads or default_threads())
+    except EOFError:
+        raise changed_while_read(source.name, "shrank") from None
+    source.check_unchanged()
 
 
-def default_threads() -> int:
-    """Return how many processors this process may use, at most `MAX_THREADS`."""
-    if not hasattr(os, "preadv"):
-        return 1
-    if hasattr(os, "sched_getaffinity"):
-        return min(MAX_THREADS, len(os.sched_getaffinity(0)))
-    return min(MAX_THREADS, os.cpu_count() or 1)
-
-
-def hash_leaves(
-    file: BinaryIO, size: int, profile: Profile, *, threads: int | None = None
+def _in_threads(
+    hash_leaves: Callable[[range], list[Part]], jobs: Iterable[range], threads: int
 ) -> Iterator[Part]:
-    """Yield the leaves of the first `size` bytes of `file`, in order.
-
-    Raise `EOFError` if the file is shorter.
-    """
-    threads = threads or default_threads()
-    if size <= JOB_SIZE:
-        threads = 1
-    step = max(1, JOB_SIZE // profile.chunk_size) * profile.chunk_size
-    jobs = ((start, min(start + step, size)) for start in range(0, max(size, 1), step))
-    if threads == 1:
-        hasher = _LeafHasher(file, profile)
-        for start, stop in jobs:
-            yield from hasher.leaves(start, stop)
-        return
-    local = threading.local()
-
-    def run(start: int, stop: int) -> list[Part]:
-        if not hasattr(local, "hasher"):
-            local.hasher = _LeafHasher(file, profile)
-        return list(local.hasher.leaves(start, stop))
-
     pool = ThreadPoolExecutor(threads, thread_name_prefix="holdfast-hash")
     waiting: deque[Future[list[Part]]] = deque()
     try:
-        for start, stop in jobs:
-            waiting.append(pool.submit(run, start, stop))
+        for job in jobs:
+            waiting.append(pool.submit(hash_leaves, job))
             if len(waiting) > 2 * threads:
                 yield from waiting.popleft().result()
         while waiting:
@@ -228,34 +201,23 @@ def hash_leaves(
         pool.shutdown(cancel_futures=True)
 
 
-class _LeafHasher:
-    """Hashes leaves of a file for one thread, with a buffer of its own."""
+def default_threads() -> int:
+    """Return how many processors this process may use, at most `MAX_THREADS`."""
+    if hasattr(os, "sched_getaffinity"):
+        return min(MAX_THREADS, len(os.sched_getaffinity(0)))
+    return min(MAX_THREADS, os.cpu_count() or 1)
 
-    def __init__(self, file: BinaryIO, profile: Profile) -> None:
-        self._file = file
-        self._profile = profile
-        self._buffer = memoryview(bytearray(READ_SIZE))
 
-    def leaves(self, start: int, stop: int) -> Iterator[Part]:
-        for position in range(start, max(stop, start + 1), self._profile.chunk_size):
-            yield self._leaf(position, min(self._profile.chunk_size, stop - position))
-
-    def _leaf(self, start: int, size: int) -> Part:
-        head, tail = leaf_frame(self._profile, size)
-        block_hash = self._profile.new_hash(head)
-        done = 0
-        while done < size:
-            view = self._buffer[: min(READ_SIZE, size - done)]
-            count = self._read(view, start + done)
-            if not count:
-                raise EOFError
-            block_hash.update(view[:count])
-            done += count
-        block_hash.update(tail)
-        return leaf_part(self._profile, block_hash.digest(), size)
-
-    def _read(self, view: memoryview, start: int) -> int:
-        if hasattr(os, "preadv"):
-            return os.preadv(self._file.fileno(), [view], start)
-        self._file.seek(start)
-        return self._file.readinto(view)  # type: ignore[attr-defined,no-any-return]
+def _hash_leaf(descriptor: int, profile: Profile, start: int, size: int) -> Part:
+    """Return the leaf of `size` bytes of an open file; raise `EOFError` if it is shorter."""
+    head, tail = leaf_frame(profile, size)
+    block_hash = profile.new_hash(head)
+    done = 0
+    while done < size:
+        data = os.pread(descriptor, min(READ_SIZE, size - done), start + done)
+        if not data:
+            raise EOFError
+        block_hash.update(data)
+        done += len(data)
+    block_hash.update(tail)
+    return leaf_part(profile, block_hash.digest(), size)

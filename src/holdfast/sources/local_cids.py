@@ -150,8 +150,8 @@ def _roots(
 ) -> Iterator[CID]:
     """Yield the root of `content` in each of `profiles`."""
     if isinstance(content, FolderSource):
-        for each in profiles:
-            yield import_content(content, each, progress=progress).cid
+        for profile in profiles:
+            yield import_content(content, profile, progress=progress).cid
     elif content.file is None or content.leaf_ends:
         layouts = Layouts(profiles, content.leaf_ends)  # in one pass: it may not be readable twice
         for chunk in _chunks(content, progress):

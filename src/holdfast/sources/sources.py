@@ -39,18 +39,18 @@ def size_of(pieces: Iterable[bytes]) -> int | None:
     """Return the bytes of all `pieces` of a list or tuple; None for another iterable."""
     if not isinstance(pieces, list | tuple):
         return None
-    return sum(memoryview(checked_piece(each)).nbytes for each in pieces)
+    return sum(memoryview(checked_piece(piece)).nbytes for piece in pieces)
 
 
-def checked_piece(given: bytes) -> bytes:
-    """Return `given`; raise `TypeError` if it is not bytes."""
-    if not isinstance(given, bytes | bytearray | memoryview):
-        name = type(given).__name__
+def checked_piece(piece: bytes) -> bytes:
+    """Return `piece`; raise `TypeError` if it is not bytes."""
+    if not isinstance(piece, bytes | bytearray | memoryview):
+        name = type(piece).__name__
         raise TypeError(
             f"cannot read {name}: the iterable must give bytes; for several files, use "
             "`upload_many`; for a JSON value, use `store`"
         )
-    return given
+    return piece
 
 
 class PiecesFile:
@@ -331,54 +331,54 @@ class WrappingSource(Source):
         return bool(states) and self.inner.restore_states(states[1:]) and self.restore(states[0])
 
 
-def open_source(given: Uploadable) -> Source:
-    """Return a source of `given`; raise `TypeError`, or the `OSError` of ``open``."""
-    if isinstance(given, Source):
-        return given
-    if isinstance(given, Blob):
-        file = given.open()
-        return Source(file, size=given.size, name=given.name, type=given.type, seek=file.seek)
-    if isinstance(given, bytes | bytearray | memoryview):
-        data = io.BytesIO(given)
-        return Source(data, size=memoryview(given).nbytes, seek=data.seek)
-    if isinstance(given, str | os.PathLike):
-        return open_path(existing_path(given))
-    if hasattr(given, "read"):
-        return _open_file(cast("BinaryIO", given))
-    if isinstance(given, AbstractSet | Mapping):  # without an order
-        raise _not_a_file(given)
-    if isinstance(given, Iterable):
-        size = size_of(given)
-        pieces = PiecesFile(given)
+def open_source(content: Uploadable) -> Source:
+    """Return a source of `content`; raise `TypeError`, or the `OSError` of ``open``."""
+    if isinstance(content, Source):
+        return content
+    if isinstance(content, Blob):
+        file = content.open()
+        return Source(file, size=content.size, name=content.name, type=content.type, seek=file.seek)
+    if isinstance(content, bytes | bytearray | memoryview):
+        data = io.BytesIO(content)
+        return Source(data, size=memoryview(content).nbytes, seek=data.seek)
+    if isinstance(content, str | os.PathLike):
+        return open_path(existing_path(content))
+    if hasattr(content, "read"):
+        return _open_file(cast("BinaryIO", content))
+    if isinstance(content, AbstractSet | Mapping):  # without an order
+        raise _not_a_file(content)
+    if isinstance(content, Iterable):
+        size = size_of(content)
+        pieces = PiecesFile(content)
         # Another iterable may not start from the beginning again: a streamed HTTP reply continues.
         return Source(
             cast("BinaryIO", pieces), size=size, seek=None if size is None else pieces.seek
         )
-    if isinstance(given, AsyncIterable):
+    if isinstance(content, AsyncIterable):
         raise TypeError(
-            f"cannot read {type(given).__name__}: it is an async iterable; "
+            f"cannot read {type(content).__name__}: it is an async iterable; "
             "give it to `AsyncClient.upload`, or write its pieces to a file, and give that"
         )
-    raise _not_a_file(given)
+    raise _not_a_file(content)
 
 
-def _not_a_file(given: object) -> TypeError:
+def _not_a_file(content: object) -> TypeError:
     return TypeError(
-        f"cannot read {type(given).__name__}: "
+        f"cannot read {type(content).__name__}: "
         "give a path, bytes, a binary file, a Blob or an iterable of bytes; "
         "for a JSON value, use `store`"
     )
 
 
-def existing_path(given: str | os.PathLike[str]) -> Path:
-    """Return `given` as a path; raise the `OSError` of ``open`` if nothing is there."""
+def existing_path(path: str | os.PathLike[str]) -> Path:
+    """Return `path` as a path; raise the `OSError` of ``open`` if nothing is there."""
     try:
-        os.stat(given)  # noqa: PTH116 - `Path` would take an empty text for the current folder
+        os.stat(path)  # noqa: PTH116 - `Path` would take an empty text for the current folder
     except (OSError, ValueError) as error:
-        if isinstance(given, str) and not isinstance(error, PermissionError):
+        if isinstance(path, str) and not isinstance(error, PermissionError):
             advise(error, TEXT_NOTE, TEXT_HINT)
         raise
-    return Path(given)
+    return Path(path)
 
 
 def open_path(path: Path, *, opener: Callable[[str, int], int] | None = None) -> Source:

@@ -163,7 +163,7 @@ class PinataProvider(PinProvider):
             endpoint=account.name,
             account=account.fingerprint(account.name),
             source=identity,
-            about=self._api.identity(about, info),
+            metadata=self._api.identity(about, info),
             restore=source.restore_states,
         )
 

@@ -78,12 +78,15 @@ class Selection:
 
 
 def archive_reply(
-    request: Request, repository: CachedRepository, found: ResolvedPath, wanted: RequestedFormat
+    request: Request,
+    repository: CachedRepository,
+    resolved: ResolvedPath,
+    requested: RequestedFormat,
 ) -> Response:
     """Return the archive as a stream. It breaks off where a block is missing."""
     selection = Selection.of(request.query_params)
-    dups = "y" if wanted.duplicates else "n"
-    etag = f'W/"{found.cid}.car.{selection.text}.{dups}{_path_mark(found)}"'
+    dups = "y" if requested.duplicates else "n"
+    etag = f'W/"{resolved.cid}.car.{selection.text}.{dups}{_path_mark(resolved)}"'
     query = {"format": "car", "car-version": "1", "car-order": "dfs", "car-dups": dups}
     query |= {
         name: value
@@ -92,25 +95,25 @@ def archive_reply(
     }
     headers = content_headers(
         request,
-        found,
-        f"{found.cid}.car",
+        resolved,
+        f"{resolved.cid}.car",
         f"{CAR_TYPE}; version=1; order=dfs; dups={dups}",
         attach=True,
         query=urlencode(query, safe=":*"),
     )
-    walk = ArchiveWalk(repository, duplicates=wanted.duplicates)
-    cids = walk.selected(found.cid, selection)
+    walk = ArchiveWalk(repository, duplicates=requested.duplicates)
+    cids = walk.selected(resolved.cid, selection)
     pieces = ArchivePieces(
-        repository, found.cid, walk.to_send(chain(found.path_blocks, cids)), walk
+        repository, resolved.cid, walk.to_send(chain(resolved.path_blocks, cids)), walk
     )
     return stream_reply(request, pieces, etag, headers)
 
 
-def _path_mark(found: ResolvedPath) -> str:
+def _path_mark(resolved: ResolvedPath) -> str:
     """Return a part of the ETag that differs for each path to the same CID."""
-    if not found.path_blocks:
+    if not resolved.path_blocks:
         return ""
-    way = hashlib.sha256(b"".join(map(bytes, found.path_blocks)))
+    way = hashlib.sha256(b"".join(map(bytes, resolved.path_blocks)))
     return f".{way.hexdigest()[:16]}"
 
 
@@ -131,7 +134,7 @@ class ArchiveWalk:
         self._file_walk: FileWalk | None = None
 
     @property
-    def held(self) -> int:
+    def memory_used(self) -> int:
         """How many bytes of memory the walk holds, about."""
         pending = len(self._pending) if self._file_walk is None else self._file_walk.pending
         return (len(self._sent) + len(self._entered) + pending) * LINK_WEIGHT
@@ -213,9 +216,9 @@ class ArchivePieces(Pieces):
         self._block: BlockPieces | None = None
 
     @property
-    def held(self) -> int:
+    def memory_used(self) -> int:
         """How many bytes of memory the walk holds, about."""
-        return self._walk.held
+        return self._walk.memory_used
 
     def next_cached(self) -> bytes | None:
         """Return the next piece if its block is in the cache, else None."""

@@ -323,8 +323,8 @@ class BytesPieces(Pieces):
 
     def next_cached(self) -> bytes | None:
         """Return the next piece if the bytes are in the cache, else None."""
-        found = self._find_cached()
-        return None if found is None or self._at >= self._stop else self._slice(found)
+        data = self._find_cached()
+        return None if data is None or self._at >= self._stop else self._slice(data)
 
     @property
     def left(self) -> int:
@@ -339,9 +339,9 @@ class BytesPieces(Pieces):
         """Go on after the next `size` bytes."""
         self._at += size
 
-    def _slice(self, found: bytes) -> bytes:
+    def _slice(self, data: bytes) -> bytes:
         start, self._at = self._at, min(self._at + PIECE, self._stop)
-        return found[start : self._at]
+        return data[start : self._at]
 
 
 class BlockPieces(BytesPieces):

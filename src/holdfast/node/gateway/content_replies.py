@@ -57,7 +57,7 @@ class Format(Enum):
     JSON = "json"
 
 
-FORMATS: Final = {each.value: each for each in Format if each.value}
+FORMATS: Final = {member.value: member for member in Format if member.value}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def negotiate(request: Request) -> RequestedFormat:
     """Return the best requested format that is served; raise a `Refusal` (406) if none is."""
     accepted = list(_media_ranges(",".join(request.headers.getlist("accept"))))
     # A named format has precedence over a wildcard of the same weight.
-    accepted.sort(key=lambda each: (-each.weight, "*" in each.type))
+    accepted.sort(key=lambda element: (-element.weight, "*" in element.type))
     if name := request.query_params.get("format", ""):
         if name not in FORMATS:
             raise Refusal(
@@ -96,11 +96,13 @@ def negotiate(request: Request) -> RequestedFormat:
         if FORMATS[name] is not Format.CAR:
             return RequestedFormat(FORMATS[name])
         # An Accept header for the same format may set its parameters.
-        accepted = [each for each in accepted if each.type == CAR_TYPE] or [MediaRange(CAR_TYPE)]
-    for each in accepted or [MediaRange("*/*")]:
-        wanted = _served(each, request.query_params)
-        if wanted is not None and each.weight > 0:
-            return wanted
+        accepted = [element for element in accepted if element.type == CAR_TYPE] or [
+            MediaRange(CAR_TYPE)
+        ]
+    for element in accepted or [MediaRange("*/*")]:
+        requested = _served(element, request.query_params)
+        if requested is not None and element.weight > 0:
+            return requested
     raise Refusal(
         HTTPStatus.NOT_ACCEPTABLE,
         "none of the requested formats is served; there are the content itself, raw blocks, "
@@ -165,7 +167,7 @@ def asked_range(header: str, size: int) -> tuple[int, int] | None:
     ranges = [_parsed(element, size) for element in elements if element]
     if not ranges or None in ranges:
         return None
-    satisfiable = (each for each in ranges if each is not None and each[0] < size)
+    satisfiable = (span for span in ranges if span is not None and span[0] < size)
     chosen = next(satisfiable, None)
     if chosen is None:
         raise NotSatisfiableError
@@ -241,7 +243,7 @@ def stream_reply(
 
 def content_headers(
     request: Request,
-    found: ResolvedPath,
+    resolved: ResolvedPath,
     name: str,
     media_type: str,
     *,
@@ -253,21 +255,21 @@ def content_headers(
     `query` is the one that names the format: a request without it is told the address with it.
     """
     headers = {
-        **found.headers(),
+        **resolved.headers(),
         **_disposition(request, name, attach=attach),
         "Content-Type": media_type,
         "Cache-Control": IMMUTABLE,
     }
     if query and "format" not in request.query_params:
-        slash = "/" * found.address.has_slash
-        headers["Content-Location"] = f"{found.address.here}{slash}?{query}"
+        slash = "/" * resolved.address.has_slash
+        headers["Content-Location"] = f"{resolved.address.here}{slash}?{query}"
     return headers
 
 
 def _is_known(request: Request, etag: str) -> bool:
     """Return whether the client has the content: If-None-Match, compared weakly (RFC 9110)."""
-    known = ",".join(request.headers.getlist("if-none-match"))
-    return known.strip() == "*" or etag.removeprefix("W/") in _ETAG.findall(known)
+    etags = ",".join(request.headers.getlist("if-none-match"))
+    return etags.strip() == "*" or etag.removeprefix("W/") in _ETAG.findall(etags)
 
 
 def _asked_range(request: Request, etag: str, size: int) -> tuple[int, int] | None:
@@ -287,11 +289,11 @@ def _asked_range(request: Request, etag: str, size: int) -> tuple[int, int] | No
 
 def _disposition(request: Request, name: str, *, attach: bool) -> dict[str, str]:
     """Return the Content-Disposition if one is needed; the query may set another name."""
-    given = request.query_params.get("filename", "")
+    filename = request.query_params.get("filename", "")
     attach = attach or request.query_params.get("download", "").lower() == "true"
-    if not attach and not given:
+    if not attach and not filename:
         return {}
-    name = re.sub(r"[/\\]", "_", given or name)
+    name = re.sub(r"[/\\]", "_", filename or name)
     plain = re.sub(r'[^ -~]|["%]', "_", name)
     value = f'{"attachment" if attach else "inline"}; filename="{plain}"'
     if plain != name:

@@ -54,31 +54,31 @@ NOTE: Final = "<p>Only {shown} entries are shown; there are more.</p>"
 
 
 def directory_reply(
-    request: Request, repository: CachedRepository, found: ResolvedPath
+    request: Request, repository: CachedRepository, resolved: ResolvedPath
 ) -> Response:
     """Return the index.html of a directory, or a generated page that lists it."""
-    if not found.address.has_slash:
+    if not resolved.address.has_slash:
         # The links on the page are relative to its address.
-        return redirect_to(request, found.address, f"{found.address.here}/")
-    index = _index(repository, found.cid)
+        return redirect_to(request, resolved.address, f"{resolved.address.here}/")
+    index = _index(repository, resolved.cid)
     if index is not None:
-        return file_reply(request, repository, found, index, INDEX)
+        return file_reply(request, repository, resolved, index, INDEX)
     headers = {
-        **found.headers(),
+        **resolved.headers(),
         "Content-Type": "text/html; charset=utf-8",
         "Cache-Control": LISTING_CACHED,
     }
-    etag = f'"DirIndex-{LISTING_VERSION}_CID-{found.cid}"'
-    return content_reply(request, _listing(repository, found), etag, headers)
+    etag = f'"DirIndex-{LISTING_VERSION}_CID-{resolved.cid}"'
+    return content_reply(request, _listing(repository, resolved), etag, headers)
 
 
-def _listing(repository: CachedRepository, found: ResolvedPath) -> Content:
+def _listing(repository: CachedRepository, resolved: ResolvedPath) -> Content:
     """Return the page that lists the directory, from the cache or made again."""
-    address = found.address
+    address = resolved.address
     key = ("listing", address.prefix, address.text, address.names, address.query, address.top)
 
     def page() -> bytes:
-        return repository.computed(key, lambda: _page(repository, found))
+        return repository.computed(key, lambda: _page(repository, resolved))
 
     return Content(
         len(page()),
@@ -100,9 +100,9 @@ def _index(repository: CachedRepository, cid: CID) -> CID | None:
     return index if is_file else None
 
 
-def _page(repository: CachedRepository, found: ResolvedPath) -> bytes:
-    entries, is_cut = listed(repository, found.cid)
-    address = found.address
+def _page(repository: CachedRepository, resolved: ResolvedPath) -> bytes:
+    entries, is_cut = listed(repository, resolved.cid)
+    address = resolved.address
     here, query = escape(address.here), escape(address.query)
     rows = []
     if len(address.names) > address.top:

@@ -68,15 +68,15 @@ def stored_type(type: str) -> str | None:
 def sniffed_type(size: int, read: Callable[[int, int], bytes]) -> str:
     """Return the media type that content of `size` bytes seems to have."""
     head = read(0, min(size, HEAD))
-    for signature, found in _SIGNATURES:
+    for signature, media_type in _SIGNATURES:
         if signature.match(head):
-            return found
+            return media_type
     if not _is_text(head, whole=len(head) == size):
         return OCTETS
     text = head.removeprefix(codecs.BOM_UTF8).lstrip()
-    for start, found in _TEXT_SIGNATURES:
+    for start, media_type in _TEXT_SIGNATURES:
         if start.match(text):
-            return found
+            return media_type
     if text and text[0] in _JSON_STARTS and holds_json(size, read):
         return "application/json"
     return TEXT
@@ -111,50 +111,51 @@ def _is_text(head: bytes, *, whole: bool) -> bool:
 JSON_TYPE: Final = "application/json"
 
 
-def json_reply(request: Request, repository: CachedRepository, found: ResolvedPath) -> Response:
+def json_reply(request: Request, repository: CachedRepository, resolved: ResolvedPath) -> Response:
     """Return the file at the end of the path, or raise `Refusal` (406) if it is not JSON."""
-    if repository.kind(found.cid) not in {Kind.FILE, Kind.RAW}:
+    if repository.kind(resolved.cid) not in {Kind.FILE, Kind.RAW}:
         raise Refusal(
-            HTTPStatus.NOT_ACCEPTABLE, f"{found.cid} is not a file, so it cannot be read as JSON"
+            HTTPStatus.NOT_ACCEPTABLE, f"{resolved.cid} is not a file, so it cannot be read as JSON"
         )
-    content = file_content(repository, found.cid)
-    if not _is_json(repository, found, content):
+    content = file_content(repository, resolved.cid)
+    if not _is_json(repository, resolved, content):
         raise Refusal(
-            HTTPStatus.NOT_ACCEPTABLE, f"{found.cid} does not hold JSON; read it without ?format="
+            HTTPStatus.NOT_ACCEPTABLE,
+            f"{resolved.cid} does not hold JSON; read it without ?format=",
         )
-    headers = content_headers(request, found, f"{found.cid}.json", JSON_TYPE)
-    return content_reply(request, content, strong_etag(found.cid, ".json"), headers)
+    headers = content_headers(request, resolved, f"{resolved.cid}.json", JSON_TYPE)
+    return content_reply(request, content, strong_etag(resolved.cid, ".json"), headers)
 
 
-def _is_json(repository: CachedRepository, found: ResolvedPath, content: Content) -> bool:
+def _is_json(repository: CachedRepository, resolved: ResolvedPath, content: Content) -> bool:
     """Return whether a file holds JSON; for a large one, ask its name or its pin only."""
     if content.size <= JSON_LIMIT:
         return holds_json(content.size, lambda *ends: b"".join(content.read(*ends)))
-    return file_type(repository, found.cid, found.address.names[-1:], content) == JSON_TYPE
+    return file_type(repository, resolved.cid, resolved.address.names[-1:], content) == JSON_TYPE
 
 
 # Single blocks (application/vnd.ipld.raw): their bytes as they are, for the client to verify.
 
 
 def raw_block_reply(
-    request: Request, repository: CachedRepository, found: ResolvedPath
+    request: Request, repository: CachedRepository, resolved: ResolvedPath
 ) -> Response:
     """Return the block at the end of the path.
 
     The specification of trustless gateways only has blocks of roots; paths are allowed here too.
     """
-    size = len(repository.block(found.cid))
-    name = f"{found.cid}.bin"
-    headers = content_headers(request, found, name, RAW_TYPE, attach=True, query="format=raw")
-    content = Content(size, partial(BlockPieces, repository, found.cid))
-    return content_reply(request, content, strong_etag(found.cid, ".raw"), headers)
+    size = len(repository.block(resolved.cid))
+    name = f"{resolved.cid}.bin"
+    headers = content_headers(request, resolved, name, RAW_TYPE, attach=True, query="format=raw")
+    content = Content(size, partial(BlockPieces, repository, resolved.cid))
+    return content_reply(request, content, strong_etag(resolved.cid, ".raw"), headers)
 
 
 SYMLINK_TYPE = "inode/symlink"  # as Kubo has it
 
 
 def file_reply(
-    request: Request, repository: CachedRepository, found: ResolvedPath, cid: CID, name: str
+    request: Request, repository: CachedRepository, resolved: ResolvedPath, cid: CID, name: str
 ) -> Response:
     """Return the file at `cid`, whose name is `name`, as a whole or in part.
 
@@ -164,8 +165,8 @@ def file_reply(
     content = file_content(repository, cid)
     names = (request.query_params.get("filename", ""), name)
     media_type = file_type(repository, cid, names, content)
-    headers = content_headers(request, found, name or str(cid), media_type)
-    return content_reply(request, content, strong_etag(found.cid), headers)
+    headers = content_headers(request, resolved, name or str(cid), media_type)
+    return content_reply(request, content, strong_etag(resolved.cid), headers)
 
 
 def file_content(repository: CachedRepository, cid: CID) -> Content:
@@ -191,12 +192,12 @@ def file_type(
         return OCTETS  # its first bytes are missing, but the range that was asked for may be here
 
 
-def symlink_reply(request: Request, found: ResolvedPath, block: bytes) -> Response:
+def symlink_reply(request: Request, resolved: ResolvedPath, block: bytes) -> Response:
     """Return the target of a symbolic link as text: the client decides whether to follow it."""
-    headers = content_headers(request, found, str(found.cid), SYMLINK_TYPE)
+    headers = content_headers(request, resolved, str(resolved.cid), SYMLINK_TYPE)
     target = symlink_target(block)
     content = Content(len(target), partial(BytesPieces, lambda: target, lambda: target))
-    return content_reply(request, content, strong_etag(found.cid), headers)
+    return content_reply(request, content, strong_etag(resolved.cid), headers)
 
 
 def symlink_target(block: bytes) -> bytes:

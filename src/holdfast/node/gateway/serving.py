@@ -113,39 +113,41 @@ class GatewayRoute(BaseRoute):
             # A rule for path gateways: the scope of the worker would be all content of all users.
             raise Refusal(HTTPStatus.BAD_REQUEST, f"no service worker for all of {self._place}")
         repository, address = self._open_content(address, request.query_params)
-        wanted = negotiate(request)
+        requested = negotiate(request)
         if not repository.repository.has(address.cid):
             if "only-if-cached" in request.headers.get("cache-control", "").lower():
                 raise Refusal(HTTPStatus.PRECONDITION_FAILED, f"{address.text} is not here")
             raise Refusal(HTTPStatus.NOT_FOUND, f"{address.text} is not here")
-        found = resolve_path(repository, address)
-        match wanted.format:
+        resolved = resolve_path(repository, address)
+        match requested.format:
             case Format.RAW:
-                return raw_block_reply(request, repository, found)
+                return raw_block_reply(request, repository, resolved)
             case Format.CAR:
-                return archive_reply(request, repository, found, wanted)
+                return archive_reply(request, repository, resolved, requested)
             case Format.TAR:
-                return tar_reply(request, repository, found)
+                return tar_reply(request, repository, resolved)
             case Format.JSON:
-                return json_reply(request, repository, found)
+                return json_reply(request, repository, resolved)
             case Format.DESERIALIZED:
-                return _deserialized(request, repository, found)
+                return _deserialized(request, repository, resolved)
 
 
-def _deserialized(request: Request, repository: CachedRepository, found: ResolvedPath) -> Response:
-    block = repository.block(found.cid)
-    match repository.kind(found.cid):
+def _deserialized(
+    request: Request, repository: CachedRepository, resolved: ResolvedPath
+) -> Response:
+    block = repository.block(resolved.cid)
+    match repository.kind(resolved.cid):
         case Kind.DIRECTORY | Kind.SHARD:
-            return directory_reply(request, repository, found)
-        case Kind.FILE | Kind.RAW if found.address.has_slash:
-            return redirect_to(request, found.address, found.address.here)
+            return directory_reply(request, repository, resolved)
+        case Kind.FILE | Kind.RAW if resolved.address.has_slash:
+            return redirect_to(request, resolved.address, resolved.address.here)
         case Kind.FILE | Kind.RAW:
-            name = found.address.names[-1] if found.address.names else ""
-            return file_reply(request, repository, found, found.cid, name)
+            name = resolved.address.names[-1] if resolved.address.names else ""
+            return file_reply(request, repository, resolved, resolved.cid, name)
         case Kind.SYMLINK:
-            return symlink_reply(request, found, block)
+            return symlink_reply(request, resolved, block)
         case _:
             raise Refusal(
                 HTTPStatus.NOT_ACCEPTABLE,
-                f"{found.cid} is not a file or directory; read its block with ?format=raw",
+                f"{resolved.cid} is not a file or directory; read its block with ?format=raw",
             )

@@ -53,14 +53,14 @@ class _Place(NamedTuple):
         return f"{self.parent}/{self.name}" if self.parent else self.name
 
 
-def tar_reply(request: Request, repository: CachedRepository, found: ResolvedPath) -> Response:
+def tar_reply(request: Request, repository: CachedRepository, resolved: ResolvedPath) -> Response:
     """Return the archive as a stream. It breaks off at an error."""
-    if repository.kind(found.cid) not in _KINDS:
-        raise _not_possible(f"{found.cid} is not a file, directory or symbolic link")
-    name = f"{found.cid}.tar"
-    headers = content_headers(request, found, name, TAR_TYPE, attach=True, query="format=tar")
-    pieces = TarPieces(repository, found.cid)
-    return stream_reply(request, pieces, f'W/"{found.cid}.x-tar"', headers)
+    if repository.kind(resolved.cid) not in _KINDS:
+        raise _not_possible(f"{resolved.cid} is not a file, directory or symbolic link")
+    name = f"{resolved.cid}.tar"
+    headers = content_headers(request, resolved, name, TAR_TYPE, attach=True, query="format=tar")
+    pieces = TarPieces(repository, resolved.cid)
+    return stream_reply(request, pieces, f'W/"{resolved.cid}.x-tar"', headers)
 
 
 class TarPieces(Pieces):
@@ -75,7 +75,7 @@ class TarPieces(Pieces):
         self._entries = 0  # entries of the directory block in use
 
     @property
-    def held(self) -> int:
+    def memory_used(self) -> int:
         """How many bytes of memory the archive holds, about."""
         return self._pending + self._entries * LINK_WEIGHT
 

@@ -33,13 +33,13 @@ class ConnectionLimits:
     Attributes:
         total: The connections that are served.
         per_address: The served connections from one address; for IPv6, from one /64 network.
-        held: The connections that are accepted but not read, because their address has reached
+        waiting: The connections that are accepted but not read, because their address has reached
             its limit.
     """
 
     total: int = 1024
     per_address: int = 512
-    held: int = 1024
+    waiting: int = 1024
 
     def within_descriptors(self) -> "ConnectionLimits":
         """Return limits that leave this process enough descriptors for other files."""
@@ -49,7 +49,7 @@ class ConnectionLimits:
         room = max(soft - OTHER_FILES, soft // 2)
         total = min(self.total, room)
         return ConnectionLimits(
-            total, min(self.per_address, (total + 1) // 2), min(self.held, room - total)
+            total, min(self.per_address, (total + 1) // 2), min(self.waiting, room - total)
         )
 
 
@@ -57,9 +57,9 @@ def raise_descriptor_limit() -> None:
     """Raise the number of files this process may open to `WANTED_FILES`, or to the hard limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     unlimited = resource.RLIM_INFINITY
-    wanted = WANTED_FILES if hard == unlimited else min(WANTED_FILES, hard)
-    if soft != unlimited and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    limit = WANTED_FILES if hard == unlimited else min(WANTED_FILES, hard)
+    if soft != unlimited and soft < limit:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 
 
 class Acceptor:
@@ -76,7 +76,7 @@ class Acceptor:
         self._limits = limits
         self._loop = asyncio.get_running_loop()
         self._served: Counter[str] = Counter()
-        self._held: dict[str, deque[socket.socket]] = {}
+        self._waiting: dict[str, deque[socket.socket]] = {}
         self._has_room = asyncio.Event()
         self._has_room.set()
         self._starting: set[asyncio.Task[None]] = set()
@@ -97,8 +97,8 @@ class Acceptor:
     def _admit(self, connection: socket.socket, origin: str) -> None:
         if self._served[origin] < self._limits.per_address:
             self._serve(connection, origin)
-        elif sum(map(len, self._held.values())) < self._limits.held:
-            self._held.setdefault(origin, deque()).append(connection)
+        elif sum(map(len, self._waiting.values())) < self._limits.waiting:
+            self._waiting.setdefault(origin, deque()).append(connection)
         else:
             connection.close()
 
@@ -124,11 +124,11 @@ class Acceptor:
         self._served[origin] -= 1
         if not self._served[origin]:
             del self._served[origin]
-        waiting = self._held.get(origin)
-        if waiting and not self._task.done():
-            connection = waiting.popleft()
-            if not waiting:
-                del self._held[origin]
+        queue = self._waiting.get(origin)
+        if queue and not self._task.done():
+            connection = queue.popleft()
+            if not queue:
+                del self._waiting[origin]
             self._serve(connection, origin)
         elif self._served.total() < self._limits.total:
             self._has_room.set()
@@ -136,10 +136,10 @@ class Acceptor:
     def close(self) -> None:
         """Stop accepting, and close the connections that are held."""
         self._task.cancel()
-        for waiting in self._held.values():
-            for connection in waiting:
+        for queue in self._waiting.values():
+            for connection in queue:
                 connection.close()
-        self._held.clear()
+        self._waiting.clear()
 
 
 def origin_of(address: Any) -> str:

@@ -160,8 +160,8 @@ class RequestCycle:
             await flow.drain()
         if self.is_disconnected:
             return
-        wanted = "http.response.body" if self.is_started else "http.response.start"
-        if self.is_complete or message["type"] != wanted:
+        expected = "http.response.body" if self.is_started else "http.response.start"
+        if self.is_complete or message["type"] != expected:
             raise RuntimeError(f"{message['type']} is not what a reply has here")
         if not self.is_started:
             self._start(message["status"], message.get("headers", ()))
@@ -348,7 +348,7 @@ class Pieces(Iterator[bytes]):
         return None
 
     @property
-    def held(self) -> int:
+    def memory_used(self) -> int:
         """The approximate bytes of memory in use between two pieces."""
         return 0
 

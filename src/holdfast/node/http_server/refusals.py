@@ -108,7 +108,7 @@ class DefaultHeaders:
             if message["type"] == "http.response.start":
                 own = list(message.get("headers", []))
                 names = {name.lower() for name, _ in own}
-                added = [each for each in self._headers if each[0] not in names]
+                added = [header for header in self._headers if header[0] not in names]
                 message = {**message, "headers": [*own, *added]}
             await send(message)
 

@@ -29,10 +29,10 @@ class RequestBody:
         self._limit = limit
         self._idle_seconds = idle_seconds
 
-    async def pieces(self, held: Callable[[], int] | None = None) -> AsyncIterator[bytes]:
+    async def pieces(self, memory_used: Callable[[], int] | None = None) -> AsyncIterator[bytes]:
         """Yield the body in pieces of about `PIECE_SIZE`.
 
-        `held` returns how many bytes the caller keeps in memory of the pieces so far. Raise a
+        `memory_used` returns how many bytes of the pieces so far the caller has in memory. Raise a
         `Refusal` if the body is too large or too slow, or if other requests need the memory.
         """
         declared = self._request.headers.get("content-length", "")
@@ -49,9 +49,9 @@ class RequestBody:
             if not is_piece:
                 piece += chunk
             # For a while, what is made of a piece is held beside it.
-            kept = 2 * (len(chunk) if is_piece else len(piece))
-            kept += 0 if held is None else held()
-            self._share.hold(kept, progress=progress >= PROGRESS_BYTES)
+            size = 2 * (len(chunk) if is_piece else len(piece))
+            size += 0 if memory_used is None else memory_used()
+            self._share.hold(size, progress=progress >= PROGRESS_BYTES)
             if progress >= PROGRESS_BYTES:
                 progress = 0
             if is_piece or len(piece) >= PIECE_SIZE:
@@ -90,7 +90,10 @@ class RequestBody:
                 received = 0
 
     async def feed_directly(
-        self, feed: Callable[[bytes], None], held: Callable[[], int], threads: CapacityLimiter
+        self,
+        feed: Callable[[bytes], None],
+        memory_used: Callable[[], int],
+        threads: CapacityLimiter,
     ) -> None:
         """Receive the body on one of `threads`, and call `feed` there with each piece.
 
@@ -105,7 +108,7 @@ class RequestBody:
             finally:
                 source.close()
                 receiver.record()
-            self._share.hold(held())
+            self._share.hold(memory_used())
             self._check_share()
 
     async def _receive(self) -> tuple[bytes, bool]:

@@ -104,9 +104,9 @@ class RequestParser:
     def _to_empty_line(self, data: bytes) -> int:
         """Return how many bytes there are up to the end of the next empty line."""
         seen = self._last
-        found = (seen + data).find(EMPTY_LINE) if seen else data.find(EMPTY_LINE)
-        size = len(data) if found < 0 else found + len(EMPTY_LINE) - len(seen)
-        self._last = (seen + data[-3:])[-3:] if found < 0 else b""
+        line_at = (seen + data).find(EMPTY_LINE) if seen else data.find(EMPTY_LINE)
+        size = len(data) if line_at < 0 else line_at + len(EMPTY_LINE) - len(seen)
+        self._last = (seen + data[-3:])[-3:] if line_at < 0 else b""
         return size
 
     # Called by httptools

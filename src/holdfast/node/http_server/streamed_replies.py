@@ -114,7 +114,7 @@ class PieceResponse(StreamingResponse):
                     await asyncio.sleep(0)
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
                 piece = None
-                share.hold(self._pieces.held)
+                share.hold(self._pieces.memory_used)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _send_directly(self, resources: Resources) -> None:

@@ -45,23 +45,23 @@ def describe(repository: CachedRepository, path: str) -> dict[str, Any]:
     `path` is a path of the gateway, still quoted. Raise a `Refusal` or a `ClientError` if there is
     nothing at it.
     """
-    found = resolve_path(repository, Address.parse(path.encode("utf-8", "replace")))
-    about: dict[str, Any] = {"cid": str(found.cid)}
-    block = repository.block(found.cid)
-    match kind_of(found.cid, block):
+    resolved = resolve_path(repository, Address.parse(path.encode("utf-8", "replace")))
+    record: dict[str, Any] = {"cid": str(resolved.cid)}
+    block = repository.block(resolved.cid)
+    match kind_of(resolved.cid, block):
         case Kind.DIRECTORY | Kind.SHARD:
-            return about | _directory(repository, found)
+            return record | _directory(repository, resolved)
         case Kind.FILE | Kind.RAW:
-            return about | _file(repository, found)
+            return record | _file(repository, resolved)
         case Kind.SYMLINK:
             size = len(symlink_target(block))
-            return about | {"kind": "file", "type": SYMLINK_TYPE, "size": size}
+            return record | {"kind": "file", "type": SYMLINK_TYPE, "size": size}
         case _:
-            raise Refusal(HTTPStatus.NOT_ACCEPTABLE, f"{found.cid} is not a file or directory")
+            raise Refusal(HTTPStatus.NOT_ACCEPTABLE, f"{resolved.cid} is not a file or directory")
 
 
-def _directory(repository: CachedRepository, found: ResolvedPath) -> dict[str, Any]:
-    entries, is_cut = listed(repository, found.cid)
+def _directory(repository: CachedRepository, resolved: ResolvedPath) -> dict[str, Any]:
+    entries, is_cut = listed(repository, resolved.cid)
     folders = _folders(repository, entries)
     rows = [
         {
@@ -83,7 +83,7 @@ def _folders(repository: CachedRepository, entries: Iterable[DirectoryEntry]) ->
     """
     folders: set[CID] = set()
     size = 0
-    for entry in islice((each for each in entries if not is_one_block(each.cid)), READ_BLOCKS):
+    for entry in islice((entry for entry in entries if not is_one_block(entry.cid)), READ_BLOCKS):
         with suppress(ClientError):  # missing or damaged; the page says so when it is opened
             block = repository.block(entry.cid)
             size += len(block)
@@ -94,9 +94,9 @@ def _folders(repository: CachedRepository, entries: Iterable[DirectoryEntry]) ->
     return folders
 
 
-def _file(repository: CachedRepository, found: ResolvedPath) -> dict[str, Any]:
-    content = file_content(repository, found.cid)
-    media_type = file_type(repository, found.cid, found.address.names[-1:], content)
+def _file(repository: CachedRepository, resolved: ResolvedPath) -> dict[str, Any]:
+    content = file_content(repository, resolved.cid)
+    media_type = file_type(repository, resolved.cid, resolved.address.names[-1:], content)
     return {"kind": "file", "type": media_type, "size": content.size}
 
 

@@ -9,7 +9,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -40,9 +40,9 @@ from holdfast.repository.database.identity import (
 from holdfast.repository.database.opening import (
     BUSY_SECONDS,
     connect,
-    file_id,
+    file_state,
+    has_log,
     open_database,
-    state_of,
     unchanged,
 )
 from holdfast.repository.database.trust import check_tables
@@ -150,123 +150,6 @@ def _allocate(descriptor: int, start: int) -> None:
     os.fsync(descriptor)
 
 
-# Connections that read the database. Those that are idle are used again.
-
-
-class ReaderPool(ForkAware):
-    """Connections to the database in `folder`, each with one reader at a time.
-
-    With `read_only`, a database that another user changes during a reading is an error.
-    """
-
-    def __init__(self, folder: Path, *, read_only: bool) -> None:
-        self._folder = folder
-        self._path = folder / DATABASE
-        self._read_only = read_only
-        self._lock = threading.Lock()
-        self._idle: list[sqlite3.Connection] = []
-        self._inherited: list[sqlite3.Connection] = []
-        self._file: object = None  # the file that the idle connections have open
-        self._closed = False
-        self.watch_forks()
-
-    @contextmanager
-    def reading(self) -> Iterator[sqlite3.Connection]:
-        """Yield a connection in a transaction, so that all it reads is of one moment."""
-        with typed_errors(self._folder):
-            connection = self._take()
-            try:
-                with self._unchanged():
-                    connection.execute("BEGIN")
-                    try:
-                        yield connection
-                    finally:
-                        if connection.in_transaction:  # some errors of SQLite end it
-                            connection.execute("ROLLBACK")
-            finally:
-                self._give_back(connection)
-
-    @contextmanager
-    def surveying(self, *, on_disk: bool) -> Iterator[sqlite3.Connection]:
-        """Yield a connection of its own, whose temporary tables may be large.
-
-        They are in a temporary file with `on_disk`, else in memory. The caller begins and ends the
-        transactions.
-        """
-        with typed_errors(self._folder), self._unchanged():
-            connection = self._connect()
-            try:
-                connection.execute(f"PRAGMA temp_store = {'FILE' if on_disk else 'MEMORY'}")
-                connection.execute("PRAGMA temp.journal_mode = OFF")
-                yield connection
-            finally:
-                connection.close()
-
-    def _unchanged(self) -> AbstractContextManager[None]:
-        """Raise an error if a read-only database is changed while the block runs."""
-        return unchanged(self._path) if self._read_only else nullcontext()
-
-    def _take(self) -> sqlite3.Connection:
-        with self._lock:
-            if self._closed:
-                raise closed_error()
-            file = self._current_file()
-            if file != self._file:  # a repair replaced it, or somebody removed it
-                self._close_idle()
-                self._file = file
-            if self._idle:
-                return self._idle.pop()
-        if file is None:
-            raise damaged(self._folder, f"{DATABASE} is missing")
-        return self._connect()
-
-    def _connect(self) -> sqlite3.Connection:
-        connection = connect(self._path, "ro" if self._read_only else "rw")
-        try:
-            check_tables(connection)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
-
-    def _give_back(self, connection: sqlite3.Connection) -> None:
-        with self._lock:
-            if self._closed:
-                connection.close()
-            else:
-                self._idle.append(connection)
-
-    def _current_file(self) -> object:
-        """Return a value that changes when open connections are out of date; None without a file.
-
-        A read-only database is opened as one that never changes, so its content counts too.
-        """
-        if not self._read_only:
-            return file_id(self._path)
-        state = state_of(self._path)
-        return state if state.file else None
-
-    def _close_idle(self) -> None:
-        while self._idle:
-            self._idle.pop().close()
-
-    def after_fork_in_child(self) -> None:
-        """Start again with no connection in a forked child.
-
-        SQLite forbids a child to use or to close the connections of its parent, so they are only
-        held.
-        """
-        self._inherited += self._idle
-        self._idle = []
-        self._lock = threading.Lock()
-
-    def close(self) -> None:
-        """Close the idle connections now, and each of the others when its reader is done."""
-        with self._lock:
-            self._closed = True
-            self._close_idle()
-
-
 SHRINK_FROM: Final = 256  # unused pages of 4 KiB: fewer stay for the next blocks
 SHRINK_PAGES: Final = 2000  # given back to the disk in one transaction
 SHRINK_PAGES_FULL: Final = 100  # the same on a full disk: its log fits into the reserve
@@ -288,14 +171,17 @@ class Database(ForkAware):
 
     def __init__(self, folder: Path, *, read_only: bool = False) -> None:
         self._folder = folder
+        self._path = folder / DATABASE
         self._read_only = read_only
         self._space = Space(folder)
-        self._readers = ReaderPool(folder, read_only=read_only)
         self._group = GroupCommit(self._commit_group)
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None  # the one that writes
+        self._files: list[tuple[int, ...] | None] = []  # those that were there when it was opened
+        self._idle_lock = threading.Lock()
+        self._idle: list[sqlite3.Connection] = []  # for the next readers
+        self._idle_file: object = None  # the file that they have open
         self._inherited: list[sqlite3.Connection] = []
-        self._files: list[tuple[int, int] | None] = []  # those that were there when it was opened
         self._closed = False
         self._paused = False
         self._fault: str | None = None  # why the store cannot be written, as opening it showed
@@ -305,16 +191,71 @@ class Database(ForkAware):
 
     # Reading
 
-    def reading(self) -> AbstractContextManager[sqlite3.Connection]:
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
         """Yield a connection in a transaction, so that all it reads is of one moment."""
-        return self._readers.reading()
+        with typed_errors(self._folder):
+            connection = self._take_idle()
+            try:
+                with self._unchanged():
+                    connection.execute("BEGIN")
+                    try:
+                        yield connection
+                    finally:
+                        if connection.in_transaction:  # some errors of SQLite end it
+                            connection.execute("ROLLBACK")
+            finally:
+                with self._idle_lock:
+                    connection.close() if self._closed else self._idle.append(connection)
 
-    def surveying(self, *, on_disk: bool) -> AbstractContextManager[sqlite3.Connection]:
-        """Yield a connection of its own with large temporary tables, in a file or in memory.
+    @contextmanager
+    def surveying(self, *, on_disk: bool) -> Iterator[sqlite3.Connection]:
+        """Yield a connection of its own, whose temporary tables may be large.
 
-        The caller begins and ends the transactions.
+        They are in a temporary file with `on_disk`, else in memory. The caller begins and ends the
+        transactions.
         """
-        return self._readers.surveying(on_disk=on_disk)
+        with (
+            typed_errors(self._folder),
+            self._unchanged(),
+            closing(self._connect()) as connection,
+        ):
+            connection.execute(f"PRAGMA temp_store = {'FILE' if on_disk else 'MEMORY'}")
+            connection.execute("PRAGMA temp.journal_mode = OFF")
+            yield connection
+
+    def _unchanged(self) -> AbstractContextManager[None]:
+        """Raise an error if another user changes a read-only database while the block runs."""
+        return unchanged(self._path) if self._read_only else nullcontext()
+
+    def _take_idle(self) -> sqlite3.Connection:
+        with self._idle_lock:
+            if self._closed:
+                raise closed_error()
+            # A read-only database is opened as one that never changes, so its content counts too.
+            file = file_state(self._path, content=self._read_only)
+            file = (*file, has_log(self._path)) if file and self._read_only else file
+            if file != self._idle_file:  # a repair replaced it, or somebody removed it
+                self._close_idle()
+                self._idle_file = file
+            if self._idle:
+                return self._idle.pop()
+        if file is None:
+            raise damaged(self._folder, f"{DATABASE} is missing")
+        return self._connect()
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = connect(self._path, "ro" if self._read_only else "rw")
+        try:
+            check_tables(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _close_idle(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
 
     @contextmanager
     def frozen(self) -> Iterator[sqlite3.Connection]:
@@ -445,8 +386,8 @@ class Database(ForkAware):
         self._files = self._current_files()
         self._space.fill()
 
-    def _current_files(self) -> list[tuple[int, int] | None]:
-        return [file_id(self._folder / name) for name in (DATABASE, ID_FILE)]
+    def _current_files(self) -> list[tuple[int, ...] | None]:
+        return [file_state(self._folder / name) for name in (DATABASE, ID_FILE)]
 
     # Space
 
@@ -530,18 +471,20 @@ class Database(ForkAware):
             self._lock.release()
 
     def after_fork_in_child(self) -> None:
-        """Start again without a connection in a forked child.
+        """Start again with no connection in a forked child.
 
-        SQLite forbids a child to use or to close the connection of its parent, so it is only held.
+        SQLite forbids a child to use or to close the connections of its parent, so they are only
+        held.
         """
+        self._inherited += self._idle
         self._inherited += [] if self._connection is None else [self._connection]
-        self._connection, self._paused = None, False
-        self._lock = threading.Lock()
+        self._idle, self._connection, self._paused = [], None, False
+        self._lock, self._idle_lock = threading.Lock(), threading.Lock()
 
     def close(self) -> None:
         """Close all connections; one that is in use, when its user is done."""
-        with self._lock:
+        with self._lock, self._idle_lock:
             if not self._closed and self._connection is not None:
                 self._connection.close()
             self._closed = True
-        self._readers.close()
+            self._close_idle()

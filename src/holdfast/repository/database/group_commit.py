@@ -99,25 +99,27 @@ class GroupCommit(ForkAware):
         group: list[_Caller] = []
         try:
             group = self._take_group()
-            changes = [change for each in group for change in each.changes]
+            changes = [change for member in group for change in member.changes]
             try:
                 self._commit(changes)
             except Exception as error:  # noqa: BLE001 - each thread raises it
                 for change in changes:
                     change.error = error
-            for each in group:
-                each.is_done = True
+            for member in group:
+                member.is_done = True
         finally:
             with self._lock:
                 # After an interrupt, the changes of the other threads are still to be done.
-                others = [each for each in group if each is not caller]
-                self._waiting.extendleft(each for each in reversed(others) if not each.is_done)
+                others = [member for member in group if member is not caller]
+                self._waiting.extendleft(
+                    member for member in reversed(others) if not member.is_done
+                )
                 if caller in self._waiting:
                     self._waiting.remove(caller)
                 self._choose_leader()
-            for each in others:
-                if each.is_done:
-                    _wake(each)
+            for member in others:
+                if member.is_done:
+                    _wake(member)
 
     def _take_group(self) -> list[_Caller]:
         """Remove the threads whose changes are committed next from those that wait."""

@@ -7,12 +7,12 @@ missing, the database may not list the blocks in the folder. Then nothing is wri
 import os
 import re
 import sqlite3
-import stat
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from holdfast.disk.atomic import PendingFile
-from holdfast.errors import VerificationError
+from holdfast.disk.folders import Folder
+from holdfast.errors import ConfigError, VerificationError
 from holdfast.hints import advise
 from holdfast.repository.rows import is_key
 
@@ -20,6 +20,7 @@ DATABASE: Final = "holdfast.sqlite3"
 ID_FILE: Final = "holdfast.id"
 FOLDER: Final = "blocks"
 REMEDY: Final = "stop what uses the store, then run `holdfast repair`"
+ID_SIZE: Final = 100  # bytes of its file that are read
 ID: Final = re.compile("[0-9a-f]{32}")
 MAX_CHANGES: Final = 1 << 53  # more transactions than any store has
 
@@ -62,21 +63,12 @@ def mark_of(connection: sqlite3.Connection) -> Mark:
 
 def read_id(folder: Path) -> str | None:
     """Return the id in the file of the folder; None without a file, "" if it holds no id."""
-    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
-        descriptor = os.open(folder / ID_FILE, flags)
-    except FileNotFoundError:
-        return None
-    except OSError:
+        data = Folder(folder).read(ID_FILE, ID_SIZE)
+    except (OSError, ConfigError):  # a link, for example
         return ""
-    try:
-        regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
-        text = os.read(descriptor, 100).decode("ascii", "replace").strip() if regular else ""
-    except OSError:
-        return ""
-    finally:
-        os.close(descriptor)
-    return text if ID.fullmatch(text) else ""
+    text = None if data is None else data.decode("ascii", "replace").strip()
+    return text if text is None or ID.fullmatch(text) else ""
 
 
 def write_id(folder: Path, store_id: str) -> None:

@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, NamedTuple, ParamSpec, TypeVar
+from typing import Final, ParamSpec, TypeVar
 
 from holdfast.errors import ConfigError, ProviderError
 from holdfast.repository.database import schema
@@ -39,13 +39,6 @@ HAS_EFFECTIVE_IDS: Final = os.access in os.supports_effective_ids
 WRITTEN_PATHS: Final = ("", DATABASE, FOLDER)
 
 
-class DatabaseState(NamedTuple):
-    """A database file at one moment. It changed if its state did."""
-
-    file: tuple[int, int, int, int] | None
-    has_log: bool
-
-
 def is_read_only(folder: Path) -> bool:
     """Return whether there is a store in `folder` that this user cannot write to."""
     if not os.path.lexists(folder / DATABASE):
@@ -53,20 +46,23 @@ def is_read_only(folder: Path) -> bool:
     for name in WRITTEN_PATHS:
         path = folder / name
         if path.exists():
-            wanted = os.W_OK | os.X_OK if path.is_dir() else os.W_OK
-            if not os.access(path, wanted, effective_ids=HAS_EFFECTIVE_IDS):
+            rights = os.W_OK | os.X_OK if path.is_dir() else os.W_OK
+            if not os.access(path, rights, effective_ids=HAS_EFFECTIVE_IDS):
                 return True
     return False
 
 
-def state_of(database: Path) -> DatabaseState:
-    """Return the state of `database` now."""
+def file_state(path: Path, *, content: bool = False) -> tuple[int, ...] | None:
+    """Return the device and the inode of the file that has the name `path` now, or None.
+
+    With `content`, return its size and the time of its last change too.
+    """
     try:
-        status = database.stat()
+        status = path.stat()
     except OSError:
-        return DatabaseState(None, has_log=False)
-    file = status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
-    return DatabaseState(file, has_log(database))
+        return None
+    file = status.st_dev, status.st_ino
+    return (*file, status.st_size, status.st_mtime_ns) if content else file
 
 
 def read_only_uri(database: Path) -> str:
@@ -78,33 +74,22 @@ def read_only_uri(database: Path) -> str:
 @contextmanager
 def unchanged(database: Path) -> Iterator[None]:
     """Raise `ProviderError` if `database` changes while the block runs."""
-    before = state_of(database)
+    is_logged, before = has_log(database), file_state(database, content=True)
     try:
         yield
-    except sqlite3.Error:
-        _compare(database, before)
-        raise
-    _compare(database, before)
-
-
-def _compare(database: Path, before: DatabaseState) -> None:
-    if not before.has_log and state_of(database).file != before.file:
-        raise ProviderError(
-            f"the store in {database.parent} was changed while it was read: try again"
-        ) from None
+    finally:
+        if not is_logged and file_state(database, content=True) != before:
+            raise ProviderError(
+                f"the store in {database.parent} was changed while it was read: try again"
+            ) from None
 
 
 def has_log(database: Path) -> bool:
     """Return whether a log may hold changes that are not in the database yet."""
-    log, index, journal = (Path(f"{database}{end}") for end in ("-wal", "-shm", "-journal"))
-    return _size(log) > 0 or (log.exists() and index.exists()) or _size(journal) > 0
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
+    log, index, journal = (
+        file_state(Path(f"{database}{end}"), content=True) for end in ("-wal", "-shm", "-journal")
+    )
+    return bool((log and (log[2] or index)) or (journal and journal[2]))
 
 
 Arguments = ParamSpec("Arguments")
@@ -146,8 +131,9 @@ def connect(path: Path, mode: str) -> sqlite3.Connection:
     """Open the database at `path`. The mode "rwc" may make it; "ro" writes nothing."""
     check_regular(path)
     is_new = not path.exists() or not path.stat().st_size
+    uri = read_only_uri(path) if mode == "ro" else f"{path.absolute().as_uri()}?mode={mode}"
     connection = sqlite3.connect(
-        _uri(path, mode),
+        uri,
         uri=True,
         timeout=BUSY_SECONDS,
         isolation_level=None,
@@ -284,19 +270,6 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
-
-
-def file_id(path: Path) -> tuple[int, int] | None:
-    """Return the device and the inode of the file that has the name `path` now, or None."""
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
-
-
-def _uri(path: Path, mode: str) -> str:
-    return read_only_uri(path) if mode == "ro" else f"{path.absolute().as_uri()}?mode={mode}"
 
 
 def _fold(text: str) -> str:

@@ -92,7 +92,7 @@ class LiveBlocks:
     removes blocks. The blocks of pins that are removed in between stay in the table.
 
     Attributes:
-        found: How many blocks are in the table, and their links were followed.
+        followed: How many blocks are in the table, and their links were followed.
         total: How many blocks the store had.
     """
 
@@ -100,7 +100,7 @@ class LiveBlocks:
         self._connection = connection
         self._last_pin = -1
         self._changes = 0  # the number of transactions that the store had
-        self.found: int = 0
+        self.followed: int = 0
         self.total = total
         for sql in TABLES:
             connection.execute(sql)
@@ -117,12 +117,12 @@ class LiveBlocks:
             "SELECT links.child, blocks.id, blocks.dying FROM links"
             " LEFT JOIN blocks ON blocks.key = links.child WHERE links.parent IN ({})"
         )
-        while rows := self._rows("SELECT n, id FROM live WHERE n > ?", self.found):
+        while rows := self._rows("SELECT n, id FROM live WHERE n > ?", self.followed):
             numbers = [number for _, number in rows]
             self._add(source.execute(sql.format(placeholders(numbers)), numbers))
-            self.found = rows[-1][0]
+            self.followed = rows[-1][0]
             if progress is not None:
-                progress(min(self.found, self.total), self.total)
+                progress(min(self.followed, self.total), self.total)
 
     def _check_order(self, source: sqlite3.Connection) -> None:
         changes = mark_of(source).changes
@@ -274,7 +274,7 @@ def collect(
             last = numbers[-1]
             handled += len(numbers)
             if progress is not None:
-                progress(min(live.found + handled, live.total), live.total)
+                progress(min(live.followed + handled, live.total), live.total)
             if database.is_short_of_space():
                 database.shrink()
     files.remove_leftovers()
