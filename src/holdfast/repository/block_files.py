@@ -338,8 +338,9 @@ class BlockFiles:
             # The lock of the owner decides. Where locks do not work, as between some virtual
             # machines, a file in use is young in most cases. If not, its add fails, and no data is
             # lost.
-            is_dead = match is not None and not self._owner.is_alive(match[1])
-            if is_dead and age(self._temporary.path / name) > LEFTOVER_SECONDS:
+            status = self._temporary.status(name)
+            is_old = status is not None and time.time() - status.st_mtime > LEFTOVER_SECONDS
+            if is_old and match is not None and not self._owner.is_alive(match[1]):
                 self._temporary.remove(name)
 
 
@@ -380,11 +381,3 @@ def _place(key: bytes) -> tuple[str, str]:
 def _is_block_name(folder: str, name: str) -> bool:
     """Return whether the file `name` in `folder` has the name and the place of a block."""
     return is_key(name) and _place(bytes.fromhex(name)) == (folder, name)
-
-
-def age(path: Path) -> float:
-    """Return how many seconds ago a file was written, if the clock is right."""
-    try:
-        return time.time() - path.lstat().st_mtime
-    except FileNotFoundError:
-        return 0.0

@@ -5,15 +5,14 @@ files carry the name of their owner. The operating system releases the lock when
 however it ends. So an owner is dead if another process can take its lock. No clock is needed.
 """
 
-import contextlib
 import os
 import re
 import secrets
-import stat
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -30,15 +29,17 @@ PAUSE: Final = 0.05
 
 
 class Owner(ForkAware):
-    """The file in `folder` on which this open repository holds a lock, until `close`.
+    """The file below `root` on which this open repository holds a lock, until `close`.
 
     A forked child makes its own file when it first needs one.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._folder = Folder(root, OWNERS)
         self._lock = threading.Lock()
-        self._file: _LockedFile | None = None
+        self._name: str | None = None
+        self._release: Callable[[], object] = lambda: None
         self.watch_forks()
 
     def claim(self) -> None:
@@ -47,155 +48,128 @@ class Owner(ForkAware):
         If it cannot be made, for example on a full disk, the next add raises the error; other calls
         need no owner. Raise `ConfigError` while the store is being repaired.
         """
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             _ = self.name
         # A repair takes its lock before it looks for owners, so one of the two sees the other.
-        if _is_repairing(self.folder):
+        if self._is_repairing():
             self.close()
-            raise ConfigError(f"the store in {self.folder.parent} is being repaired: wait for it")
+            raise ConfigError(f"the store in {self._root} is being repaired: wait for it")
         self.remove_dead()
 
     @property
     def name(self) -> str:
         """The name of the locked file, which is made when it is first needed."""
         with self._lock:
-            if self._file is None:
-                self._file = _make(self.folder)
-            return self._file.path.name
+            if self._name is None:
+                self._name, descriptor = self._make()
+                owned = self._folder, self._name, descriptor, os.getpid()
+                self._release = weakref.finalize(self, _release, *owned)
+            return self._name
+
+    def _make(self) -> tuple[str, int]:
+        self._folder.make(0o700)
+        while True:
+            name = secrets.token_hex(16)
+            descriptor = self._folder.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+            try:
+                locked = try_lock(descriptor)
+            except OSError:
+                locked = True  # no locks on this file system: see `is_alive`
+            # Before `try_lock` another process may have removed it as that of a dead owner.
+            if locked and self._folder.is_file(name):
+                return name, descriptor
+            self._folder.remove(name)
+            os.close(descriptor)
 
     def is_alive(self, name: str) -> bool:
         """Return whether the owner `name` has the store open, in any process.
 
         On a file system without locks, every owner counts as alive.
         """
-        path = self.folder / name
         try:
-            if not (NAME.fullmatch(name) and stat.S_ISREG(path.lstat().st_mode)):
+            if not (NAME.fullmatch(name) and self._folder.is_file(name)):
                 return False
-            with _opened(path) as descriptor:
+            with self._opened(name) as descriptor:
                 return not try_lock(descriptor)
         except FileNotFoundError:
             return False
         except OSError:
             return True
 
-    def others(self) -> list[str]:
-        """Return the other owners that are alive."""
-        mine = self.name
-        return [name for name in _names(self.folder) if name != mine and self.is_alive(name)]
-
     def remove_dead(self) -> None:
         """Remove the files of owners that are dead."""
-        for name in _names(self.folder):
+        for name in self._names():
             # Remove it under its lock: `_make` checks that its file exists after it has locked it.
-            with contextlib.suppress(OSError), _opened(self.folder / name) as descriptor:
+            with suppress(OSError), self._opened(name) as descriptor:
                 if try_lock(descriptor):
-                    _unlink(self.folder / name)
+                    self._folder.remove(name)
+
+    @contextmanager
+    def alone(self) -> Iterator[bool]:
+        """Keep others from opening the store; yield False if another owner has it open already."""
+        locked = False
+        self._folder.make(0o700)
+        with self._opened(REPAIR, os.O_RDWR | os.O_CREAT) as descriptor:
+            # Repeat: whoever asks whether an owner is alive, or a repair runs, holds that lock for
+            # a moment.
+            for _ in range(ATTEMPTS):
+                locked = locked or self._lock_for_repair(descriptor)
+                if locked and not self._others():
+                    yield True
+                    return
+                time.sleep(PAUSE)
+            yield False
+
+    def _lock_for_repair(self, descriptor: int) -> bool:
+        try:
+            return try_lock(descriptor)
+        except OSError as error:
+            raise ConfigError(
+                f"the file system of {self._folder.path} has no locks ({error.strerror}), so "
+                "Holdfast cannot tell whether the store is in use: copy the store to another disk, "
+                "and repair it there"
+            ) from None
+
+    def _is_repairing(self) -> bool:
+        try:
+            with self._opened(REPAIR) as descriptor:
+                # Shared: processes that look at the same time must not take each other for a
+                # repair.
+                return not try_lock(descriptor, shared=True)
+        except (OSError, ConfigError):
+            return False
+
+    def _others(self) -> list[str]:
+        """Return the other owners that are alive."""
+        mine = self.name
+        return [name for name in self._names() if name != mine and self.is_alive(name)]
+
+    def _names(self) -> list[str]:
+        files = self._folder.entries().files if self._folder.exists() else []
+        return [name for name in files if NAME.fullmatch(name)]
+
+    @contextmanager
+    def _opened(self, name: str, flags: int = os.O_RDWR) -> Iterator[int]:
+        descriptor = self._folder.open(name, flags, 0o600)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
 
     def after_fork_in_child(self) -> None:
         """Leave the file to the parent process."""
         self._lock = threading.Lock()
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        self.close()
 
     def close(self) -> None:
         """Remove the file. A second time does nothing."""
         with self._lock:
-            if self._file is not None:
-                self._file.close()
-                self._file = None
+            self._release()
+            self._name = None
 
 
-@contextlib.contextmanager
-def alone(owner: Owner) -> Iterator[bool]:
-    """Keep others from opening the store; yield False if another owner has it open already."""
-    locked = False
-    Folder(owner.folder.parent, OWNERS).make(0o700)
-    descriptor = Folder(owner.folder).open(REPAIR, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        # Repeat: whoever asks whether an owner is alive, or a repair runs, holds that lock for a
-        # moment.
-        for _ in range(ATTEMPTS):
-            locked = locked or _lock_for_repair(descriptor, owner.folder)
-            if locked and not owner.others():
-                yield True
-                return
-            time.sleep(PAUSE)
-        yield False
-    finally:
-        os.close(descriptor)
-
-
-def _lock_for_repair(descriptor: int, folder: Path) -> bool:
-    try:
-        return try_lock(descriptor)
-    except OSError as error:
-        raise ConfigError(
-            f"the file system of {folder} has no locks ({error.strerror}), so Holdfast cannot tell "
-            "whether the store is in use: copy the store to another disk, and repair it there"
-        ) from None
-
-
-def _is_repairing(folder: Path) -> bool:
-    """Return whether a repair is running."""
-    try:
-        with _opened(folder / REPAIR) as descriptor:
-            # Shared: processes that look at the same time must not take each other for a repair.
-            return not try_lock(descriptor, shared=True)
-    except OSError:
-        return False
-
-
-class _LockedFile:
-    """An open file with a lock. It is closed when this object goes away, or earlier."""
-
-    def __init__(self, path: Path, descriptor: int) -> None:
-        self.path = path
-        self.close = weakref.finalize(self, _release, path, descriptor, os.getpid())
-
-
-def _release(path: Path, descriptor: int, process: int) -> None:
+def _release(folder: Folder, name: str, descriptor: int, process: int) -> None:
     if os.getpid() == process:  # a forked child only closes its descriptor
-        _unlink(path)
+        with suppress(OSError, ConfigError):
+            folder.remove(name)
     os.close(descriptor)
-
-
-def _make(folder: Path) -> _LockedFile:
-    Folder(folder.parent, OWNERS).make(0o700)
-    while True:
-        path = folder / secrets.token_hex(16)
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
-        descriptor = os.open(path, flags, 0o600)
-        try:
-            locked = try_lock(descriptor)
-        except OSError:
-            locked = True  # no locks on this file system: see `is_alive`
-        # Between `open` and `try_lock` another process may have removed it as that of a dead owner.
-        if locked and path.exists():
-            return _LockedFile(path, descriptor)
-        _unlink(path)
-        os.close(descriptor)
-
-
-@contextlib.contextmanager
-def _opened(path: Path) -> Iterator[int]:
-    flags = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-    descriptor = os.open(path, flags)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-def _names(folder: Path) -> list[str]:
-    try:
-        return [path.name for path in folder.iterdir() if NAME.fullmatch(path.name)]
-    except FileNotFoundError:
-        return []
-
-
-def _unlink(path: Path) -> None:
-    with contextlib.suppress(OSError):
-        if stat.S_ISREG(path.lstat().st_mode):
-            path.unlink()

@@ -27,7 +27,7 @@ from holdfast.repository.database import Database, schema
 from holdfast.repository.database.errors import read_only_error
 from holdfast.repository.database.identity import mark_of
 from holdfast.repository.database.opening import check_version, is_read_only
-from holdfast.repository.owners import OWNERS, Owner
+from holdfast.repository.owners import Owner
 from holdfast.repository.pins import (
     ALL_PINS,
     PinQuery,
@@ -75,7 +75,7 @@ class Repository:
         self._root = root = self.path.absolute()  # the current folder may change
         Folder(root).make()
         check_version(root)
-        self._owner = Owner(root / OWNERS)
+        self._owner = Owner(root)
         self.read_only: bool = is_read_only(root)
         try:
             if not self.read_only:

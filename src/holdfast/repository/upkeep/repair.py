@@ -34,7 +34,7 @@ from holdfast.repository.database.identity import (
 )
 from holdfast.repository.database.opening import check_regular, connect, has_log, read_header
 from holdfast.repository.database.trust import SUFFIXES, check_table
-from holdfast.repository.owners import Owner, alone
+from holdfast.repository.owners import Owner
 from holdfast.repository.pins import pin_of
 from holdfast.repository.rows import (
     LARGEST_ID,
@@ -239,7 +239,7 @@ class Repaired(NamedTuple):
 
 def repair(folder: Path, files: BlockFiles, owner: Owner) -> Repaired:
     """Rebuild the database in `folder`. Raise `ProviderError` if anybody else has it open."""
-    with alone(owner) as is_alone, typed_errors(folder):
+    with owner.alone() as is_alone, typed_errors(folder):
         if not is_alone:
             raise ProviderError(
                 f"the store in {folder} is in use: stop the node and other programs that have it "
