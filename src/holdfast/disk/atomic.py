@@ -127,11 +127,7 @@ class PendingFile(WorkFile):
     """
 
     def __init__(
-        self,
-        target: str | os.PathLike[str],
-        *,
-        mode: int = 0o666,
-        place: SavedPlace | None = None,
+        self, target: str | os.PathLike[str], *, mode: int = 0o666, place: SavedPlace | None = None
     ) -> None:
         """Prepare the file, which `open` makes. The umask restricts its `mode`."""
         self.target: Path = Path(target)

@@ -234,11 +234,7 @@ class Folder:
         return False
 
     def take(
-        self,
-        origin: int,
-        names: Iterable[tuple[str, str]],
-        limit: int,
-        above: int | None = None,
+        self, origin: int, names: Iterable[tuple[str, str]], limit: int, above: int | None = None
     ) -> None:
         """Move files, of at most `limit` bytes, from the open folder `origin` into this one.
 

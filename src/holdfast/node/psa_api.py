@@ -163,11 +163,7 @@ def _listed(parameters: QueryParams, name: str) -> list[str]:
 
 # The objects of the specification that a client gets: ``PinStatus`` and ``Failure``.
 
-REASONS: Final[Mapping[int, str]] = {
-    400: "BAD_REQUEST",
-    401: "UNAUTHORIZED",
-    404: "NOT_FOUND",
-}
+REASONS: Final[Mapping[int, str]] = {400: "BAD_REQUEST", 401: "UNAUTHORIZED", 404: "NOT_FOUND"}
 
 
 def pin_status(request: PinRequest, delegates: list[str]) -> dict[str, Any]:
@@ -232,10 +228,7 @@ class PSACalls:
             ("DELETE", pin, self.remove, "unpin"),
         ]
         others = AuthorizedEndpoint(_lacking, error_reply=failure_reply)
-        return [
-            *self._calls.routes(calls, failure_reply),
-            Route(f"{PREFIX}/{{path:path}}", others),
-        ]
+        return [*self._calls.routes(calls, failure_reply), Route(f"{PREFIX}/{{path:path}}", others)]
 
     async def list(self, request: Request) -> Response:
         """List one page of the requests that match, the newest first."""

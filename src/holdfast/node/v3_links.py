@@ -37,13 +37,7 @@ from holdfast.node.gateway.serving import GatewayRoute
 from holdfast.node.http_server.refusals import Refusal, bad_request, store_refusal
 from holdfast.node.memory import Cache
 from holdfast.node.service import PRIVATE, Service
-from holdfast.node.v3_uploads import (
-    LATEST,
-    base_url,
-    data_reply,
-    read_network,
-    unwrapped,
-)
+from holdfast.node.v3_uploads import LATEST, base_url, data_reply, read_network, unwrapped
 
 # Signatures of the addresses that the node gives out, with a key that is in the store.
 

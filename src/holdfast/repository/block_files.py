@@ -236,11 +236,7 @@ class BlockFiles:
         return ids
 
     def _name_files(
-        self,
-        folder: Folder,
-        names: list[tuple[str, str]],
-        above: int,
-        origin: int,
+        self, folder: Folder, names: list[tuple[str, str]], above: int, origin: int
     ) -> None:
         """Move temporary files into one of the 256 folders, which is made if it is missing.
 

@@ -78,15 +78,12 @@ class Selection:
 
 
 def archive_reply(
-    request: Request,
-    repository: CachedRepository,
-    resolved: ResolvedPath,
-    requested: RequestedFormat,
+    request: Request, repository: CachedRepository, path: ResolvedPath, requested: RequestedFormat
 ) -> Response:
     """Return the archive as a stream. It breaks off where a block is missing."""
     selection = Selection.of(request.query_params)
     dups = "y" if requested.duplicates else "n"
-    etag = f'W/"{resolved.cid}.car.{selection.text}.{dups}{_path_mark(resolved)}"'
+    etag = f'W/"{path.cid}.car.{selection.text}.{dups}{_path_mark(path)}"'
     query = {"format": "car", "car-version": "1", "car-order": "dfs", "car-dups": dups}
     query |= {
         name: value
@@ -95,25 +92,23 @@ def archive_reply(
     }
     headers = content_headers(
         request,
-        resolved,
-        f"{resolved.cid}.car",
+        path,
+        f"{path.cid}.car",
         f"{CAR_TYPE}; version=1; order=dfs; dups={dups}",
         attach=True,
         query=urlencode(query, safe=":*"),
     )
     walk = ArchiveWalk(repository, duplicates=requested.duplicates)
-    cids = walk.selected(resolved.cid, selection)
-    pieces = ArchivePieces(
-        repository, resolved.cid, walk.to_send(chain(resolved.path_blocks, cids)), walk
-    )
+    cids = walk.selected(path.cid, selection)
+    pieces = ArchivePieces(repository, path.cid, walk.to_send(chain(path.path_blocks, cids)), walk)
     return stream_reply(request, pieces, etag, headers)
 
 
-def _path_mark(resolved: ResolvedPath) -> str:
+def _path_mark(path: ResolvedPath) -> str:
     """Return a part of the ETag that differs for each path to the same CID."""
-    if not resolved.path_blocks:
+    if not path.path_blocks:
         return ""
-    way = hashlib.sha256(b"".join(map(bytes, resolved.path_blocks)))
+    way = hashlib.sha256(b"".join(map(bytes, path.path_blocks)))
     return f".{way.hexdigest()[:16]}"
 
 

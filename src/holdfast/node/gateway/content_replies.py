@@ -243,7 +243,7 @@ def stream_reply(
 
 def content_headers(
     request: Request,
-    resolved: ResolvedPath,
+    path: ResolvedPath,
     name: str,
     media_type: str,
     *,
@@ -255,14 +255,14 @@ def content_headers(
     `query` is the one that names the format: a request without it is told the address with it.
     """
     headers = {
-        **resolved.headers(),
+        **path.headers(),
         **_disposition(request, name, attach=attach),
         "Content-Type": media_type,
         "Cache-Control": IMMUTABLE,
     }
     if query and "format" not in request.query_params:
-        slash = "/" * resolved.address.has_slash
-        headers["Content-Location"] = f"{resolved.address.here}{slash}?{query}"
+        slash = "/" * path.address.has_slash
+        headers["Content-Location"] = f"{path.address.here}{slash}?{query}"
     return headers
 
 

@@ -53,32 +53,30 @@ td + td {{ text-align: right; white-space: nowrap }}
 NOTE: Final = "<p>Only {shown} entries are shown; there are more.</p>"
 
 
-def directory_reply(
-    request: Request, repository: CachedRepository, resolved: ResolvedPath
-) -> Response:
+def directory_reply(request: Request, repository: CachedRepository, path: ResolvedPath) -> Response:
     """Return the index.html of a directory, or a generated page that lists it."""
-    if not resolved.address.has_slash:
+    if not path.address.has_slash:
         # The links on the page are relative to its address.
-        return redirect_to(request, resolved.address, f"{resolved.address.here}/")
-    index = _index(repository, resolved.cid)
+        return redirect_to(request, path.address, f"{path.address.here}/")
+    index = _index(repository, path.cid)
     if index is not None:
-        return file_reply(request, repository, resolved, index, INDEX)
+        return file_reply(request, repository, path, index, INDEX)
     headers = {
-        **resolved.headers(),
+        **path.headers(),
         "Content-Type": "text/html; charset=utf-8",
         "Cache-Control": LISTING_CACHED,
     }
-    etag = f'"DirIndex-{LISTING_VERSION}_CID-{resolved.cid}"'
-    return content_reply(request, _listing(repository, resolved), etag, headers)
+    etag = f'"DirIndex-{LISTING_VERSION}_CID-{path.cid}"'
+    return content_reply(request, _listing(repository, path), etag, headers)
 
 
-def _listing(repository: CachedRepository, resolved: ResolvedPath) -> Content:
+def _listing(repository: CachedRepository, path: ResolvedPath) -> Content:
     """Return the page that lists the directory, from the cache or made again."""
-    address = resolved.address
+    address = path.address
     key = ("listing", address.prefix, address.text, address.names, address.query, address.top)
 
     def page() -> bytes:
-        return repository.computed(key, lambda: _page(repository, resolved))
+        return repository.computed(key, lambda: _page(repository, path))
 
     return Content(
         len(page()),
@@ -100,9 +98,9 @@ def _index(repository: CachedRepository, cid: CID) -> CID | None:
     return index if is_file else None
 
 
-def _page(repository: CachedRepository, resolved: ResolvedPath) -> bytes:
-    entries, is_cut = listed(repository, resolved.cid)
-    address = resolved.address
+def _page(repository: CachedRepository, path: ResolvedPath) -> bytes:
+    entries, is_cut = listed(repository, path.cid)
+    address = path.address
     here, query = escape(address.here), escape(address.query)
     rows = []
     if len(address.names) > address.top:

@@ -111,51 +111,48 @@ def _is_text(head: bytes, *, whole: bool) -> bool:
 JSON_TYPE: Final = "application/json"
 
 
-def json_reply(request: Request, repository: CachedRepository, resolved: ResolvedPath) -> Response:
+def json_reply(request: Request, repository: CachedRepository, path: ResolvedPath) -> Response:
     """Return the file at the end of the path, or raise `Refusal` (406) if it is not JSON."""
-    if repository.kind(resolved.cid) not in {Kind.FILE, Kind.RAW}:
+    if repository.kind(path.cid) not in {Kind.FILE, Kind.RAW}:
         raise Refusal(
-            HTTPStatus.NOT_ACCEPTABLE, f"{resolved.cid} is not a file, so it cannot be read as JSON"
+            HTTPStatus.NOT_ACCEPTABLE, f"{path.cid} is not a file, so it cannot be read as JSON"
         )
-    content = file_content(repository, resolved.cid)
-    if not _is_json(repository, resolved, content):
+    content = file_content(repository, path.cid)
+    if not _is_json(repository, path, content):
         raise Refusal(
-            HTTPStatus.NOT_ACCEPTABLE,
-            f"{resolved.cid} does not hold JSON; read it without ?format=",
+            HTTPStatus.NOT_ACCEPTABLE, f"{path.cid} does not hold JSON; read it without ?format="
         )
-    headers = content_headers(request, resolved, f"{resolved.cid}.json", JSON_TYPE)
-    return content_reply(request, content, strong_etag(resolved.cid, ".json"), headers)
+    headers = content_headers(request, path, f"{path.cid}.json", JSON_TYPE)
+    return content_reply(request, content, strong_etag(path.cid, ".json"), headers)
 
 
-def _is_json(repository: CachedRepository, resolved: ResolvedPath, content: Content) -> bool:
+def _is_json(repository: CachedRepository, path: ResolvedPath, content: Content) -> bool:
     """Return whether a file holds JSON; for a large one, ask its name or its pin only."""
     if content.size <= JSON_LIMIT:
         return holds_json(content.size, lambda *ends: b"".join(content.read(*ends)))
-    return file_type(repository, resolved.cid, resolved.address.names[-1:], content) == JSON_TYPE
+    return file_type(repository, path.cid, path.address.names[-1:], content) == JSON_TYPE
 
 
 # Single blocks (application/vnd.ipld.raw): their bytes as they are, for the client to verify.
 
 
-def raw_block_reply(
-    request: Request, repository: CachedRepository, resolved: ResolvedPath
-) -> Response:
+def raw_block_reply(request: Request, repository: CachedRepository, path: ResolvedPath) -> Response:
     """Return the block at the end of the path.
 
     The specification of trustless gateways only has blocks of roots; paths are allowed here too.
     """
-    size = len(repository.block(resolved.cid))
-    name = f"{resolved.cid}.bin"
-    headers = content_headers(request, resolved, name, RAW_TYPE, attach=True, query="format=raw")
-    content = Content(size, partial(BlockPieces, repository, resolved.cid))
-    return content_reply(request, content, strong_etag(resolved.cid, ".raw"), headers)
+    size = len(repository.block(path.cid))
+    name = f"{path.cid}.bin"
+    headers = content_headers(request, path, name, RAW_TYPE, attach=True, query="format=raw")
+    content = Content(size, partial(BlockPieces, repository, path.cid))
+    return content_reply(request, content, strong_etag(path.cid, ".raw"), headers)
 
 
 SYMLINK_TYPE = "inode/symlink"  # as Kubo has it
 
 
 def file_reply(
-    request: Request, repository: CachedRepository, resolved: ResolvedPath, cid: CID, name: str
+    request: Request, repository: CachedRepository, path: ResolvedPath, cid: CID, name: str
 ) -> Response:
     """Return the file at `cid`, whose name is `name`, as a whole or in part.
 
@@ -165,8 +162,8 @@ def file_reply(
     content = file_content(repository, cid)
     names = (request.query_params.get("filename", ""), name)
     media_type = file_type(repository, cid, names, content)
-    headers = content_headers(request, resolved, name or str(cid), media_type)
-    return content_reply(request, content, strong_etag(resolved.cid), headers)
+    headers = content_headers(request, path, name or str(cid), media_type)
+    return content_reply(request, content, strong_etag(path.cid), headers)
 
 
 def file_content(repository: CachedRepository, cid: CID) -> Content:
@@ -192,12 +189,12 @@ def file_type(
         return OCTETS  # its first bytes are missing, but the range that was asked for may be here
 
 
-def symlink_reply(request: Request, resolved: ResolvedPath, block: bytes) -> Response:
+def symlink_reply(request: Request, path: ResolvedPath, block: bytes) -> Response:
     """Return the target of a symbolic link as text: the client decides whether to follow it."""
-    headers = content_headers(request, resolved, str(resolved.cid), SYMLINK_TYPE)
+    headers = content_headers(request, path, str(path.cid), SYMLINK_TYPE)
     target = symlink_target(block)
     content = Content(len(target), partial(BytesPieces, lambda: target, lambda: target))
-    return content_reply(request, content, strong_etag(resolved.cid), headers)
+    return content_reply(request, content, strong_etag(path.cid), headers)
 
 
 def symlink_target(block: bytes) -> bytes:

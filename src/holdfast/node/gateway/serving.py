@@ -118,36 +118,34 @@ class GatewayRoute(BaseRoute):
             if "only-if-cached" in request.headers.get("cache-control", "").lower():
                 raise Refusal(HTTPStatus.PRECONDITION_FAILED, f"{address.text} is not here")
             raise Refusal(HTTPStatus.NOT_FOUND, f"{address.text} is not here")
-        resolved = resolve_path(repository, address)
+        path = resolve_path(repository, address)
         match requested.format:
             case Format.RAW:
-                return raw_block_reply(request, repository, resolved)
+                return raw_block_reply(request, repository, path)
             case Format.CAR:
-                return archive_reply(request, repository, resolved, requested)
+                return archive_reply(request, repository, path, requested)
             case Format.TAR:
-                return tar_reply(request, repository, resolved)
+                return tar_reply(request, repository, path)
             case Format.JSON:
-                return json_reply(request, repository, resolved)
+                return json_reply(request, repository, path)
             case Format.DESERIALIZED:
-                return _deserialized(request, repository, resolved)
+                return _deserialized(request, repository, path)
 
 
-def _deserialized(
-    request: Request, repository: CachedRepository, resolved: ResolvedPath
-) -> Response:
-    block = repository.block(resolved.cid)
-    match repository.kind(resolved.cid):
+def _deserialized(request: Request, repository: CachedRepository, path: ResolvedPath) -> Response:
+    block = repository.block(path.cid)
+    match repository.kind(path.cid):
         case Kind.DIRECTORY | Kind.SHARD:
-            return directory_reply(request, repository, resolved)
-        case Kind.FILE | Kind.RAW if resolved.address.has_slash:
-            return redirect_to(request, resolved.address, resolved.address.here)
+            return directory_reply(request, repository, path)
+        case Kind.FILE | Kind.RAW if path.address.has_slash:
+            return redirect_to(request, path.address, path.address.here)
         case Kind.FILE | Kind.RAW:
-            name = resolved.address.names[-1] if resolved.address.names else ""
-            return file_reply(request, repository, resolved, resolved.cid, name)
+            name = path.address.names[-1] if path.address.names else ""
+            return file_reply(request, repository, path, path.cid, name)
         case Kind.SYMLINK:
-            return symlink_reply(request, resolved, block)
+            return symlink_reply(request, path, block)
         case _:
             raise Refusal(
                 HTTPStatus.NOT_ACCEPTABLE,
-                f"{resolved.cid} is not a file or directory; read its block with ?format=raw",
+                f"{path.cid} is not a file or directory; read its block with ?format=raw",
             )

@@ -53,14 +53,14 @@ class _Place(NamedTuple):
         return f"{self.parent}/{self.name}" if self.parent else self.name
 
 
-def tar_reply(request: Request, repository: CachedRepository, resolved: ResolvedPath) -> Response:
+def tar_reply(request: Request, repository: CachedRepository, path: ResolvedPath) -> Response:
     """Return the archive as a stream. It breaks off at an error."""
-    if repository.kind(resolved.cid) not in _KINDS:
-        raise _not_possible(f"{resolved.cid} is not a file, directory or symbolic link")
-    name = f"{resolved.cid}.tar"
-    headers = content_headers(request, resolved, name, TAR_TYPE, attach=True, query="format=tar")
-    pieces = TarPieces(repository, resolved.cid)
-    return stream_reply(request, pieces, f'W/"{resolved.cid}.x-tar"', headers)
+    if repository.kind(path.cid) not in _KINDS:
+        raise _not_possible(f"{path.cid} is not a file, directory or symbolic link")
+    name = f"{path.cid}.tar"
+    headers = content_headers(request, path, name, TAR_TYPE, attach=True, query="format=tar")
+    pieces = TarPieces(repository, path.cid)
+    return stream_reply(request, pieces, f'W/"{path.cid}.x-tar"', headers)
 
 
 class TarPieces(Pieces):

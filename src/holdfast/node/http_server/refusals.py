@@ -88,10 +88,7 @@ def bad_request(details: str) -> Refusal:
 
 # All content has the same origin as the node and its page, so browsers must neither run scripts in
 # it nor treat it as another type.
-SAFETY_HEADERS: Final = {
-    "X-Content-Type-Options": "nosniff",
-    "Content-Security-Policy": "sandbox",
-}
+SAFETY_HEADERS: Final = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "sandbox"}
 
 
 class DefaultHeaders:

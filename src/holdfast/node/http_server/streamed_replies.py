@@ -77,10 +77,7 @@ class PieceResponse(StreamingResponse):
     """
 
     def __init__(
-        self,
-        pieces: Pieces | None,
-        status: int = 200,
-        headers: Mapping[str, str] | None = None,
+        self, pieces: Pieces | None, status: int = 200, headers: Mapping[str, str] | None = None
     ) -> None:
         super().__init__(iter(()), status, headers)
         self._pieces = Pieces() if pieces is None else pieces

@@ -215,11 +215,7 @@ class Database(ForkAware):
         They are in a temporary file with `on_disk`, else in memory. The caller begins and ends the
         transactions.
         """
-        with (
-            typed_errors(self._folder),
-            self._unchanged(),
-            closing(self._connect()) as connection,
-        ):
+        with typed_errors(self._folder), self._unchanged(), closing(self._connect()) as connection:
             connection.execute(f"PRAGMA temp_store = {'FILE' if on_disk else 'MEMORY'}")
             connection.execute("PRAGMA temp.journal_mode = OFF")
             yield connection

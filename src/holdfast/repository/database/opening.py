@@ -133,11 +133,7 @@ def connect(path: Path, mode: str) -> sqlite3.Connection:
     is_new = not path.exists() or not path.stat().st_size
     uri = read_only_uri(path) if mode == "ro" else f"{path.absolute().as_uri()}?mode={mode}"
     connection = sqlite3.connect(
-        uri,
-        uri=True,
-        timeout=BUSY_SECONDS,
-        isolation_level=None,
-        check_same_thread=False,
+        uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
     )
     try:
         connection.create_function("fold", 1, _fold, deterministic=True)
