@@ -285,7 +285,7 @@ class LendsItsFiles(MemoryProvider):
         blob = super().get_file(cid, to=to, progress=progress)
         path = Path(self.folder.name, cid)
         path.write_bytes(blob.read())
-        return Blob.of_file(path, size=blob.size, temporary=False)
+        return Blob.of_file(path, size=blob.size)
 
     def close(self):
         super().close()

@@ -19,7 +19,8 @@ from holdfast.content.profiles import KUBO_LEGACY_CIDV1, UNIXFS_V1_2025
 from holdfast.content.unixfs import data
 from holdfast.content.unixfs.files import Part
 from holdfast.node.gateway import directories
-from holdfast.node.gateway.content_replies import NotSatisfiableError, asked_range
+from holdfast.node.gateway.content_replies import asked_range
+from holdfast.node.http_server.refusals import Refusal
 from holdfast.node.memory import Cache
 from holdfast.repository import Repository
 from tests.content import DATA, MIB, Blocks, stream
@@ -241,12 +242,12 @@ def test_the_name_to_save_under(node, query, disposition):
         ("BYTES=0-0,0-0,0-0", (0, 1)),
         ("bytes=" + ",".join(["1-2"] * 5000), (1, 3)),
         # None of them is there.
-        ("bytes=33-", NotSatisfiableError),
-        ("bytes=50-60", NotSatisfiableError),
-        ("bytes=-0", NotSatisfiableError),
-        (f"bytes={10**50}-", NotSatisfiableError),
-        ("bytes=33-,900-901", NotSatisfiableError),
-        ("bytes=-0,-0", NotSatisfiableError),
+        ("bytes=33-", Refusal),
+        ("bytes=50-60", Refusal),
+        ("bytes=-0", Refusal),
+        (f"bytes={10**50}-", Refusal),
+        ("bytes=33-,900-901", Refusal),
+        ("bytes=-0,-0", Refusal),
         # One that is not valid gives the whole.
         ("bytes=5-2", None),
         ("bytes=-", None),
@@ -264,8 +265,8 @@ def test_the_name_to_save_under(node, query, disposition):
     ids=lambda value: str(value)[:20],
 )
 def test_the_range_of_a_header(header, expected):
-    if expected is NotSatisfiableError:
-        with pytest.raises(NotSatisfiableError):
+    if expected is Refusal:
+        with pytest.raises(Refusal):
             asked_range(header, 33)
     else:
         assert asked_range(header, 33) == expected

@@ -4,9 +4,7 @@ import copy
 import importlib
 import inspect
 import json
-import multiprocessing
 import pickle
-import sys
 from dataclasses import FrozenInstanceError
 from urllib.parse import urlsplit
 
@@ -129,16 +127,6 @@ def test_a_spooled_blob_outlives_its_sink_but_not_itself(tmp_path, monkeypatch):
     del blob
     assert list(tmp_path.iterdir()) == []
     assert again.size == 5_000_000
-
-
-def test_a_forked_child_leaves_the_temporary_file_alone(tmp_path):
-    path = tmp_path / "temporary"
-    path.write_bytes(b"hello")
-    blob = Blob.of_file(path, size=5, temporary=True)
-    code = multiprocessing.get_context("fork").Process(target=sys.exit)
-    code.start()
-    code.join()
-    assert blob.read() == b"hello"
 
 
 ERRORS = [each for _, each in inspect.getmembers(errors, inspect.isclass)]

@@ -10,7 +10,7 @@ import hashlib
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
@@ -26,7 +26,7 @@ from holdfast.content.hashes import SHA2_256
 from holdfast.content.profiles import PROFILES, Profile, candidates_for
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.layouts import Layouts
-from holdfast.disk.copy_journal import CopyJournal, JournalLine
+from holdfast.disk.copy_journal import CopyJournal
 from holdfast.errors import (
     ClientError,
     ConfigError,
@@ -99,13 +99,13 @@ class Copier:
             run_blocking(journal.add, line, copied)
         return copied
 
-    def _copy(self, pin: Pin, noted: JournalLine | None, progress: Progress) -> Copied:
+    def _copy(self, pin: Pin, noted: Copied | None, progress: Progress) -> Copied:
         """Copy the content of `pin`, unless the target has it now.
 
         `noted` is what a journal says. It is believed only if the target cannot be asked.
         """
         if noted is not None and not self._target.supports("find_pins"):
-            return Copied(cid=pin.cid, name=pin.name, earlier=True, checked=False, **asdict(noted))
+            return replace(noted, cid=pin.cid, name=pin.name, earlier=True, checked=False)
         found = find_pin(self._target, pin.cid)
         if found is not None and has_content(found):
             copied = self._renamed(pin, found)

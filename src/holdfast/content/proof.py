@@ -6,7 +6,7 @@ wrong.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Final
 
 from holdfast.content.blocks import check_provable
@@ -105,7 +105,7 @@ class HashProof(NoProof):
             raise wrong_bytes(self._reference)
 
 
-def joined(pieces: Sequence[Any]) -> Iterator[Any]:
+def joined(pieces: Iterable[Any]) -> Iterator[Any]:
     """Yield the bytes of `pieces`, the small ones joined: a file may come in millions of them."""
     small: list[Any] = []
     size = 0

@@ -9,17 +9,17 @@ import hashlib
 import os
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from holdfast.config.secret import Secret
 from holdfast.disk.journal import Journal
 from holdfast.errors import ConfigError
-from holdfast.records import Copied, CopyMethod
+from holdfast.records import Copied
 
 KIND: Final = "holdfast copy 1"
 ANY_TEXT: Final = ("utf-8", "surrogatepass")  # encodes whatever JSON had in it
+FIELDS: Final = ("how", "duplicate", "size", "dropped")  # of `Copied`, in a line
 ROUNDS: Final = 100_000  # of the hash that tells two tokens apart
 
 
@@ -51,19 +51,6 @@ class Place(NamedTuple):
         return digest[:3].hex()
 
 
-@dataclass(frozen=True, slots=True)
-class JournalLine:
-    """What a journal says about a pin, as in `Copied`. A line has these fields and no others."""
-
-    how: CopyMethod | None
-    duplicate: bool
-    size: int
-    dropped: tuple[str, ...]
-
-
-FIELDS: Final = tuple(field.name for field in fields(JournalLine))
-
-
 class CopyJournal:
     """A file that lists what is copied from one place to another. One process may use it.
 
@@ -77,7 +64,7 @@ class CopyJournal:
         >>> journal.open(Place("local 1f0e"), Place("local 92cd"))
         >>> journal.add("bafkqaaa", Copied(cid="bafkqaaa", how="archive", size=40))
         >>> journal.find("bafkqaaa")
-        JournalLine(how='archive', duplicate=False, size=40, dropped=())
+        Copied(cid='bafkqaaa', name='', how='archive', duplicate=False, size=40, dropped=(), ...
         >>> journal.close()
     """
 
@@ -104,7 +91,7 @@ class CopyJournal:
                 self._check_header(value, path)
                 continue
             try:
-                pin, _ = _read_line(value or {})
+                pin = _read_line(value or {}).cid
             except ValueError as error:
                 raise ConfigError(
                     f"line {number} of the journal {path} {error}: remove the file to "
@@ -130,12 +117,12 @@ class CopyJournal:
         tokens = [place.fingerprint(salt) for place in self._places.values()]
         return {"kind": KIND, **names, "salt": salt, "tokens": tokens}
 
-    def find(self, pin: str) -> JournalLine | None:
+    def find(self, pin: str) -> Copied | None:
         """Return what `add` noted for a pin; None if it is not in the journal."""
         start = self._starts.get(_key(pin))
         value = None if start is None else self._journal.read(start)
         try:
-            return None if value is None else _read_line(value)[1]
+            return None if value is None else _read_line(value)
         except ValueError:
             path = self._journal.path
             raise ConfigError(f"the journal {path} was changed by another program") from None
@@ -150,8 +137,8 @@ class CopyJournal:
         self._journal.close()
 
 
-def _read_line(value: Mapping[str, Any]) -> tuple[str, JournalLine]:
-    """Return what a line calls the pin, and what it says; raise ValueError if it is not as written.
+def _read_line(value: Mapping[str, Any]) -> Copied:
+    """Return what a line says, with what it calls the pin as the CID; raise ValueError if damaged.
 
     The error says what is wrong with the line.
     """
@@ -166,7 +153,7 @@ def _read_line(value: Mapping[str, Any]) -> tuple[str, JournalLine]:
             "size": int(size),
             "dropped": [*dropped],
         } if type(size) is int and all(isinstance(name, str) for name in dropped):
-            return pin, JournalLine(how, duplicate, size, tuple(dropped))
+            return Copied(cid=pin, how=how, duplicate=duplicate, size=size, dropped=tuple(dropped))
     raise ValueError("is damaged")
 
 

@@ -17,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 
 from holdfast.errors import ClientError
 from holdfast.node.client_values import parse_json, with_numbers
-from holdfast.node.http_server.refusals import Refusal, bad_request, store_refusal
+from holdfast.node.http_server.refusals import Refusal, bad_request, refusal_of
 from holdfast.node.http_server.request_bodies import RequestBody
 from holdfast.node.memory import HeldMemory, MemoryShare
 from holdfast.node.settings import NodeSettings, NodeToken
@@ -111,10 +111,8 @@ class AuthorizedEndpoint:
             if self._authorization is not None:
                 self._authorization.check(request, self._scope)
             reply = await self._endpoint(request)
-        except Refusal as refusal:
-            reply = self._error_reply(refusal)
-        except (ClientError, OSError) as error:
-            reply = self._error_reply(store_refusal(error))
+        except (Refusal, ClientError, OSError) as error:
+            reply = self._error_reply(refusal_of(error))
         await reply(scope, receive, send)
 
 

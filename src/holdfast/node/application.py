@@ -19,7 +19,7 @@ from holdfast.errors import ClientError
 from holdfast.node import gateway
 from holdfast.node.api_calls import ApiCalls, QueryRunner
 from holdfast.node.gateway.cached_repository import CachedRepository
-from holdfast.node.http_server.refusals import DefaultHeaders, Refusal, store_refusal
+from holdfast.node.http_server.refusals import DefaultHeaders, Refusal, refusal_of
 from holdfast.node.http_server.request_parser import MAX_HEAD, MAX_HEADERS
 from holdfast.node.http_server.streamed_replies import Resources, sending_in_pieces
 from holdfast.node.memory import Cache
@@ -70,10 +70,8 @@ def create_app(repository: Repository, settings: NodeSettings) -> "NodeApplicati
             *Page(reader).routes(),
         ],
         exception_handlers={
-            Refusal: _refused,
+            **dict.fromkeys((Refusal, OSError, ClientError), _refused),
             HTTPException: _not_found,
-            OSError: _store_error,
-            ClientError: _store_error,
         },
         lifespan=lifespan,
     )
@@ -146,17 +144,11 @@ def _refusal_of(scope: Scope) -> Refusal | None:
     return None
 
 
-async def _refused(_: Request, error: Exception) -> Response:
-    if isinstance(error, Refusal):
-        return error.json_reply()
-    raise error
-
-
 async def _not_found(_: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 404
     texts = {404: "There is nothing at this address", 405: "This address takes another method"}
     return JSONResponse({"error": texts.get(status, "The request cannot be served")}, status)
 
 
-async def _store_error(_: Request, error: Exception) -> Response:
-    return store_refusal(error).json_reply()
+async def _refused(_: Request, error: Exception) -> Response:
+    return refusal_of(error).json_reply()

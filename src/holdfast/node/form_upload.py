@@ -4,6 +4,7 @@ import asyncio
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from os.path import commonprefix
 from typing import IO, Final, Generic, Protocol, TypeAlias, TypeVar
 
 from anyio.to_thread import run_sync
@@ -11,7 +12,13 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
 try:
-    from multipart import MultipartError, MultipartSegment, ParserLimitReached, PushMultipartParser
+    from multipart import (
+        MultipartError,
+        MultipartSegment,
+        ParserLimitReached,
+        PushMultipartParser,
+        parse_options_header,
+    )
 except ImportError:
     raise ImportError(
         "the node needs the package multipart 2, and an old python-multipart replaces it: "
@@ -122,7 +129,7 @@ class UploadTree:
 
         for path in sorted(self._parts):
             *folders, name = path.split(b"\0")
-            depth = _common(opened, folders)
+            depth = len(commonprefix([opened, folders]))  # noqa: RUF071 - of lists
             close_down_to(depth)
             for folder in folders[depth:]:
                 self._open(levels, folder)
@@ -139,16 +146,6 @@ class UploadTree:
         if self._folders > MAX_FOLDERS:
             raise bad_request(f"An upload may have at most {MAX_FOLDERS} folders")
         levels.append([])
-
-
-def _common(one: list[bytes], other: list[bytes]) -> int:
-    """Return how many names two paths have in common at their start."""
-    count = 0
-    for mine, yours in zip(one, other, strict=False):
-        if mine != yours:
-            break
-        count += 1
-    return count
 
 
 # Parse a multipart form while it arrives, within limits, and add its files.
@@ -183,10 +180,9 @@ class FormUpload(ABC, Generic[T]):
     def __init__(
         self, service: Service, content_type: str, *, limit: int, network: Network | None
     ) -> None:
-        kind, _, parameters = content_type.partition(";")
-        boundary = _parameter(parameters, "boundary")
-        is_form = kind.strip().lower() == "multipart/form-data"
-        if not is_form or not 0 < len(boundary) <= MAX_BOUNDARY:
+        kind, options = parse_options_header(content_type)
+        boundary = options.get("boundary", "")
+        if kind != "multipart/form-data" or not 0 < len(boundary) <= MAX_BOUNDARY:
             raise bad_request("Invalid request format.")
         self._parser = PushMultipartParser(
             boundary,
@@ -346,14 +342,6 @@ class FormUpload(ABC, Generic[T]):
 def too_large(limit: int) -> Refusal:
     """Return the `Refusal` for an upload of more than `limit` bytes."""
     return Refusal(413, f"The file is larger than the {limit} bytes that are allowed")
-
-
-def _parameter(parameters: str, name: str) -> str:
-    for parameter in parameters.split(";"):
-        key, _, value = parameter.partition("=")
-        if key.strip().lower() == name:
-            return value.strip().strip('"')
-    return ""
 
 
 # Feed the body of a request on a worker thread.

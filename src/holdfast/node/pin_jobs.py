@@ -19,6 +19,7 @@ from holdfast.content.car import Block
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
 from holdfast.errors import ClientError, ProviderError
+from holdfast.node.client_values import read_cid
 from holdfast.node.http_server.refusals import Refusal
 from holdfast.protocol.gateway import Gateway
 from holdfast.protocol.peer_set import PeerSet
@@ -153,16 +154,18 @@ class PinJobs:
         with self._lock:
             return dict(self._jobs)
 
-    def find(self, *, status: str | None, cid: CID | None, newest_first: bool) -> list[PinJob]:
-        """Return the jobs that are under way or have failed, of one status or one CID if given."""
-        jobs = list(self.by_id().values())
-        if newest_first:
-            jobs.reverse()
-        return [
+    def find(self, *, status: str | None, cid: str | None, order: str | None) -> list[PinJob]:
+        """Return the jobs that are under way or have failed, of one status or one CID if given.
+
+        With the order "DESC", the newest is the first.
+        """
+        key = read_cid(cid).key if cid else None
+        jobs = [
             job
-            for job in jobs
-            if status in (None, job.status) and cid in (None, CID.parse(job.cid))
+            for job in self.by_id().values()
+            if (not status or job.status == status) and key in (None, CID.parse(job.cid).key)
         ]
+        return jobs[::-1] if (order or "").upper() == "DESC" else jobs
 
     def _run(self, job: PinJob, cid: CID) -> bool:
         """Pin `cid`; return whether it is pinned and the job was not cancelled."""

@@ -500,12 +500,8 @@ class PinningCalls:
     async def pin_jobs(self, request: Request) -> Response:
         """List the jobs that are under way or have failed."""
         query = request.query_params
-        cid = query.get("ipfs_pin_hash")
-        jobs = self._service.jobs.find(
-            status=query.get("status") or None,
-            cid=read_cid(cid) if cid else None,
-            newest_first=query.get("sort", "").upper() == "DESC",
-        )
+        status, cid, order = map(query.get, ("status", "ipfs_pin_hash", "sort"))
+        jobs = self._service.jobs.find(status=status, cid=cid, order=order)
         limit = page_size(query.get("limit", "5"), "limit")
         offset = whole_number(query.get("offset", "0"), "offset")
         rows = [job_row(job) for job in jobs[offset : offset + limit]]

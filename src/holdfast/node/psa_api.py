@@ -15,11 +15,11 @@ from starlette.routing import BaseRoute, Route
 
 from holdfast.content.cid import CID, DAG_PB
 from holdfast.content.hashes import SHA2_256
-from holdfast.errors import InvalidCIDError
 from holdfast.node.api_calls import ApiCalls, AuthorizedEndpoint
 from holdfast.node.client_values import (
     json_value,
     page_limit,
+    read_cid,
     read_name,
     read_parameter,
     write_json,
@@ -49,14 +49,6 @@ def read_pin(body: Mapping[str, Any]) -> tuple[CID, str, Mapping[str, str]]:
     name = read_name(body.get("name"), most=MAX_NAME)
     _check_origins(body.get("origins"))
     return cid, name or "", read_meta(body.get("meta"))
-
-
-def read_cid(value: Any) -> CID:
-    """Return a CID; raise a `Refusal` if it is invalid."""
-    try:
-        return CID.parse(value if isinstance(value, str) else "")
-    except InvalidCIDError as error:
-        raise bad_request(f"cid is not a valid CID: {error.reason}") from None
 
 
 def read_meta(value: Any) -> dict[str, str]:

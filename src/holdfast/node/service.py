@@ -51,19 +51,13 @@ class File:
     is_duplicate: bool = False
 
 
-@dataclass(frozen=True, slots=True)
 class Network:
     """One network: its store, and what is known of its files besides."""
 
-    name: str
-    repository: Repository
-    tables: Tables
-
-    @classmethod
-    def over(cls, repository: Repository, name: str) -> "Network":
-        """Return the network over a repository."""
-        path, read_only = repository.path.absolute(), repository.read_only
-        return cls(name, repository, Tables(path, read_only=read_only))
+    def __init__(self, repository: Repository, name: str) -> None:
+        self.repository = repository
+        self.name = name
+        self.tables: Tables = Tables(repository.path.absolute(), read_only=repository.read_only)
 
     # Adding
 
@@ -172,7 +166,7 @@ class Service:
     """
 
     def __init__(self, repository: Repository, settings: NodeSettings) -> None:
-        self.public: Network = Network.over(repository, PUBLIC)
+        self.public: Network = Network(repository, PUBLIC)
         self._private: Network | None = None
         self._lock = threading.Lock()
         self.stores: StoreQueue = StoreQueue(repository)
@@ -188,7 +182,7 @@ class Service:
             if self._private is None:
                 folder = Folder(self.public.repository.path.absolute(), FOLDER)
                 folder.make(0o700)  # refuses a symbolic link
-                self._private = Network.over(Repository(folder.path), PRIVATE)
+                self._private = Network(Repository(folder.path), PRIVATE)
             return self._private
 
     def network(self, name: str) -> Network:

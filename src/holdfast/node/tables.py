@@ -164,14 +164,13 @@ class Tables:
         """Return the details of files by their ids; files without any are left out."""
         sql = "SELECT uuid, group_id, expires FROM files WHERE uuid IN"
         with self._using() as connection:
-            rows = rows_of_keys(connection, sql, ids)
-        return {
-            text(id_): Details(
-                None if group is None else text(group),
-                None if expires is None else natural(expires),
-            )
-            for id_, group, expires in rows
-        }
+            return {
+                text(id_): Details(
+                    None if group is None else text(group),
+                    None if expires is None else natural(expires),
+                )
+                for id_, group, expires in rows_of_keys(connection, sql, ids)
+            }
 
     def put_details(self, id: str, cid: str, details: Details) -> None:
         """Set the details of a file; `Details()` removes them."""

@@ -143,9 +143,9 @@ class TusUpload:
         If all bytes have arrived, but the process ended before the file was pinned, pin it now.
         Raise a `Refusal` with status 410 if blocks are missing.
         """
-        done = read_object(self._folder, DONE) or self._find_done()
-        if done:
-            self.offset, self.cid = self.state.length, done["cid"]
+        self.cid = read_object(self._folder, DONE).get("cid") or self._find_done()
+        if self.cid is not None:
+            self.offset = self.state.length
             return
         self._lock = os.fdopen(self._folder.open(STATE), "rb")
         with suppress(OSError):  # a file system without locks
@@ -159,24 +159,27 @@ class TusUpload:
         if self.offset == self.state.length:
             self.finish()
 
-    def _find_done(self) -> dict[str, Any]:
-        """Return what a damaged ``done.json`` had: the pin with the id of the upload has it too."""
+    def _find_done(self) -> str | None:
+        """Return the CID of a damaged ``done.json``: the pin with the id of the upload has it."""
         if not self._folder.is_file(DONE):
-            return {}
+            return None
         pin = self._network.find(self.state.id)
         if pin is None:  # the content had a file before, with another id
             self._log_damage(DONE)
-            return {}
-        return {"cid": pin.cid, "id": pin.id}
+        return None if pin is None else pin.cid
 
     def _resume(self, adding: Adding, file: FileAdding) -> None:
         self._count, rest = self._read_progress()
-        digests = self._read_digests()
-        if len(digests) < self._count:
+        digests = self._folder.read(LEAVES, self._count * DIGEST_SIZE) or b""
+        if len(digests) < self._count * DIGEST_SIZE:
             self._log_damage(LEAVES)
-            self._count, rest, digests = 0, b"", []
+            self._count, rest = 0, b""
+        starts = range(0, self._count * DIGEST_SIZE, DIGEST_SIZE)
         chunk_size = self._profile.chunk_size
-        leaves = [leaf_part(self._profile, digest, chunk_size) for digest in digests]
+        leaves = [
+            leaf_part(self._profile, digests[start : start + DIGEST_SIZE], chunk_size)
+            for start in starts
+        ]
         if leaves and not adding.lease(leaf.cid for leaf in leaves):
             raise Refusal(410, "The upload is gone: its blocks were removed as garbage")
         file.resume(leaves, rest)
@@ -191,11 +194,6 @@ class TusUpload:
 
     def _log_damage(self, name: str) -> None:
         logger.warning("the upload %s starts again: %s is damaged", self.state.id, name)
-
-    def _read_digests(self) -> list[bytes]:
-        digests = self._folder.read(LEAVES, self._count * DIGEST_SIZE) or b""
-        ends = range(DIGEST_SIZE, len(digests) + 1, DIGEST_SIZE)
-        return [digests[end - DIGEST_SIZE : end] for end in ends]
 
     def _take_leaf(self, leaf: Part) -> None:
         self._fresh.append(leaf.cid.digest)
@@ -235,14 +233,8 @@ class TusUpload:
             return
         self.settle()
         part = self._file.finish()
-        file = pin_upload(
-            self._network,
-            self._adding,
-            part,
-            self.state.options,
-            id=self.state.id,
-            type=self.state.type,
-        )
+        state, options = self.state, self.state.options
+        file = pin_upload(self._network, self._adding, part, options, id=state.id, type=state.type)
         write_object(self._folder, DONE, {"cid": file.pin.cid, "id": file.pin.id})
         self.cid = file.pin.cid
         self._file = self._adding = None
@@ -266,12 +258,11 @@ class TusUpload:
 
     def discard(self) -> None:
         """Remove the upload and its blocks."""
-        if self._file is not None:
-            self._file.close()
-        if self._adding is not None:
-            with suppress(ClientError, OSError):  # else a collection of garbage removes them
-                self._adding.discard()
+        adding, self._adding = self._adding, None
         self.close()
+        if adding is not None:
+            with suppress(ClientError, OSError):  # else a collection of garbage removes them
+                adding.discard()
         remove_folder(self._folder)
 
 
@@ -325,7 +316,7 @@ class TusUploads:
     def __init__(self, service: Service, profile: Profile) -> None:
         self._service = service
         self._profile = profile
-        self._root = service.public.repository.path.absolute()
+        self._folder = Folder(service.public.repository.path.absolute(), FOLDER)
         self._lock = threading.Lock()
         self._open: dict[str, TusUpload] = {}
 
@@ -355,11 +346,11 @@ class TusUploads:
                     "or try again later",
                     {"Retry-After": "60"},
                 )
-            folder = Folder(self._root, FOLDER, state.id)
-            Folder(self._root, FOLDER).make(0o700)
+            folder = self._folder.below(state.id)
+            self._folder.make(0o700)
             folder.make(0o700)
             write_object(folder, STATE, asdict(state))
-            Folder(self._root, FOLDER).sync()
+            self._folder.sync()
             upload = TusUpload(folder, state, network)
             self._start(upload)
         return upload
@@ -383,12 +374,12 @@ class TusUploads:
         """Return the id of the file that an upload has become; None if it is not complete."""
         if not ID.fullmatch(id):
             return None
-        id_: str | None = read_object(Folder(self._root, FOLDER, id), DONE).get("id")
+        id_: str | None = read_object(self._folder.below(id), DONE).get("id")
         return id_
 
     def _read(self, id: str) -> TusUpload | None:
         """Return the upload in the folder `id`, which is not open yet; None if there is none."""
-        folder = Folder(self._root, FOLDER, id)
+        folder = self._folder.below(id)
         fields = read_object(folder, STATE) if ID.fullmatch(id) else {}
         if not fields or is_old(folder.path):
             return None
@@ -428,32 +419,30 @@ class TusUploads:
 
     def sweep(self) -> None:
         """Remove uploads to which nothing was added for `KEPT_SECONDS`."""
-        folder = Folder(self._root, FOLDER)
-        if not folder.exists():
-            return
         with self._lock:
-            for id_ in folder.entries().folders:
+            for id_, folder in self._folders():
                 upload = self._open.get(id_)
-                if not ID.fullmatch(id_) or not is_old(folder.path / id_):
+                if not is_old(folder.path):
                     continue
                 if upload is None:
-                    remove_folder(folder.below(id_))
+                    remove_folder(folder)
                 elif not upload.is_busy:
                     del self._open[id_]
                     upload.discard()
 
     def resume(self) -> None:
         """Open the unfinished uploads again, to keep their blocks from being removed."""
-        folder = Folder(self._root, FOLDER)
-        if not folder.exists():
-            return
         self.sweep()
-        for id_ in folder.entries().folders:
+        for id_, folder in self._folders():
             with self._lock, suppress(Refusal, ClientError, OSError):
-                if id_ not in self._open and not folder.below(id_).is_file(DONE):
+                if id_ not in self._open and not folder.is_file(DONE):
                     upload = self._read(id_)
                     if upload is not None:
                         self._start(upload)
+
+    def _folders(self) -> list[tuple[str, Folder]]:
+        names = self._folder.entries().folders if self._folder.exists() else []
+        return [(name, self._folder.below(name)) for name in names if ID.fullmatch(name)]
 
     def close(self) -> None:
         """Close all uploads. They stay in their folders."""

@@ -312,12 +312,9 @@ class V3Calls:
     async def list_jobs(self, request: Request) -> Response:
         """List one page of the jobs that are under way or have failed, the oldest first."""
         query = request.query_params
-        cid = query.get("cid")
-        jobs = self._service.jobs.find(
-            status=query.get("status") or None,
-            cid=read_cid(cid) if cid else None,
-            newest_first=(query.get("order") or query.get("sort") or "").upper() == "DESC",
-        )
+        order = query.get("order") or query.get("sort")
+        find = self._service.jobs.find
+        jobs = find(status=query.get("status"), cid=query.get("cid"), order=order)
         ids = [job.id for job in jobs]
         if query.get("pageToken") in ids:
             jobs = jobs[ids.index(query["pageToken"]) + 1 :]

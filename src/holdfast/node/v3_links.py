@@ -34,7 +34,7 @@ from holdfast.node.client_values import read_name
 from holdfast.node.gateway.addresses import Address, quoted
 from holdfast.node.gateway.cached_repository import CachedRepository
 from holdfast.node.gateway.serving import GatewayRoute
-from holdfast.node.http_server.refusals import Refusal, bad_request, store_refusal
+from holdfast.node.http_server.refusals import Refusal, bad_request, refusal_of
 from holdfast.node.memory import Cache
 from holdfast.node.service import PRIVATE, Service
 from holdfast.node.v3_uploads import LATEST, base_url, data_reply, read_network, unwrapped
@@ -138,7 +138,7 @@ class PrivateContent:
             repository = self._service.private.repository
             pin = repository.find_pin(address.cid)
         except ClientError as error:
-            raise store_refusal(error) from None
+            raise refusal_of(error) from None
         if pin is None:
             raise Refusal(HTTPStatus.NOT_FOUND, f"there is no private file {address.cid}")
         with self._lock:

@@ -14,7 +14,6 @@ from holdfast.content.cid import CID
 from holdfast.content.profiles import Profile
 from holdfast.content.proof import joined
 from holdfast.content.unixfs.directory_nodes import DirectoryEntry
-from holdfast.content.unixfs.file_nodes import file_node
 from holdfast.content.unixfs.walks import DagWalk, DirectoryWalk, FileWalk, Item, PathWalk, Walk
 from holdfast.disk.folders import Folder
 from holdfast.disk.seen_cids import SpilledCIDs
@@ -147,10 +146,6 @@ class Repository:
         if need is not None and not count:
             raise missing_block(need)
         return items
-
-    def file_size(self, cid: CID) -> int:
-        """Return the bytes of the file at `cid`, as its root declares; `read` gives as many."""
-        return file_node(cid, self.block(cid)).size
 
     def entries(self, cid: CID) -> Iterator[DirectoryEntry]:
         """Yield what is in the directory at `cid`."""

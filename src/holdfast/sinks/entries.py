@@ -4,6 +4,7 @@ A DAG of a few kilobytes can stand for any number of files, because links may be
 """
 
 import errno
+import json
 import os
 import tempfile
 from array import array
@@ -25,7 +26,6 @@ MAX_DEPTH: Final = 128  # folders in folders; each is opened on the way to a fil
 MAX_PATH: Final = 4095  # bytes of a path, beyond which programs on Linux cannot use it
 MAX_BYTES: Final = 16 << 40  # of all files: as much as one file on ext4
 IN_MEMORY: Final = 1 << 18  # bytes of waiting entries, for each directory on the way to the current
-LARGEST: Final = (1 << 64) - 1  # of declared sizes, which are not verified
 
 
 class Usage:
@@ -188,10 +188,9 @@ class EntrySpool:
 
     def add(self, entry: DirectoryEntry) -> None:
         """Add an entry at the end."""
-        name, cid = entry.name.encode("utf-8", "surrogateescape"), bytes(entry.cid)
-        head = b"".join(len(part).to_bytes(4, "big") for part in (name, cid))
+        line = json.dumps([entry.name, bytes(entry.cid).hex(), entry.size])
         with self._lock:
-            self._file.write(head + min(entry.size, LARGEST).to_bytes(8, "big") + name + cid)
+            self._file.write(line.encode() + b"\n")
             self.count += 1
             self.size += entry.size
 
@@ -203,13 +202,11 @@ class EntrySpool:
     def take(self) -> DirectoryEntry | None:
         """Return the next entry; None at the end."""
         with self._lock:
-            head = self._file.read(16)
-            if not head:
-                return None
-            sizes = [int.from_bytes(head[at : at + 4], "big") for at in (0, 4)]
-            name, cid = (self._file.read(size) for size in sizes)
-        size = int.from_bytes(head[8:], "big")
-        return DirectoryEntry(name.decode("utf-8", "surrogateescape"), CID.read(cid)[0], size)
+            line = self._file.readline()
+        if not line:
+            return None
+        name, cid, size = json.loads(line)
+        return DirectoryEntry(name, CID.read(bytes.fromhex(cid))[0], size)
 
     def close(self) -> None:
         """Remove the entries."""

@@ -415,9 +415,7 @@ class TargetSink(Sink):
     def blob(self, *, type: str, name: str | None) -> Blob:
         """Return the blob of what was committed."""
         path = self._file.target
-        return Blob.of_file(
-            path, size=self.size, type=type, name=name or path.name, temporary=False
-        )
+        return Blob.of_file(path, size=self.size, type=type, name=name or path.name)
 
     def discard(self) -> None:
         """Remove what was written, apart from verified bytes that are worth saving.

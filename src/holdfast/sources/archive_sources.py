@@ -1,17 +1,15 @@
 """Archives (CAR) to upload: made from content while it is sent, or made elsewhere."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
-from typing import Final
 
 from holdfast.content.car import Block, CarReader, check_only_root, write_car
 from holdfast.content.cid import CID
 from holdfast.content.profiles import Profile
+from holdfast.content.proof import joined
 from holdfast.sources.folder_source import FolderSource
 from holdfast.sources.importing import ContentImporter
 from holdfast.sources.sources import Source, WrappingSource, changed_while_read
-
-JOINED: Final = 1 << 16  # bytes of small blocks that are sent together
 
 
 class BuiltArchive:
@@ -58,18 +56,6 @@ class BuiltArchive:
                 yield from blocks
                 blocks.clear()
                 self.done = importer.done
-
-
-def joined(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the same bytes in fewer pieces."""
-    pending = bytearray()
-    for piece in pieces:
-        pending += piece
-        if len(pending) >= JOINED:
-            yield bytes(pending)
-            pending.clear()
-    if pending:
-        yield bytes(pending)
 
 
 class ArchiveSource(WrappingSource):

@@ -46,14 +46,10 @@ class Blob:
         self.name = name
 
     @classmethod
-    def of_file(
-        cls, path: Path, *, size: int, type: str = "", name: str | None = None, temporary: bool
-    ) -> Self:
-        """Return a blob of the file at `path`. A `temporary` file is removed with the blob."""
+    def of_file(cls, path: Path, *, size: int, type: str = "", name: str | None = None) -> Self:
+        """Return a blob of the file at `path`."""
         blob = cls(b"", type=type, name=name)
         blob._data, blob._path, blob.size = None, path, size
-        if temporary:
-            weakref.finalize(blob, _remove, path, os.getpid())
         return blob
 
     @classmethod
@@ -108,12 +104,6 @@ class Blob:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickle, (self.read(), self.type, self.name)
-
-
-def _remove(path: Path, owner: int) -> None:
-    """Remove a temporary file, but not in a forked child: it belongs to the parent."""
-    if os.getpid() == owner:
-        path.unlink(missing_ok=True)
 
 
 class _SharedFile(io.RawIOBase):

@@ -74,10 +74,6 @@ class FolderTree:
         """Add a file or link."""
         self._levels[entry.depth].append((os.fsencode(entry.name), part))
 
-    def add_link(self, entry: FolderEntry, target: bytes) -> None:
-        """Add a symbolic link to `target`."""
-        self.add(entry, build_symlink(target, self._profile, self._emit))
-
     def add_directory(self, entry: FolderEntry) -> None:
         """Add the directory that has everything that came below it."""
         self.add(entry, self._build(entry.depth + 1))
@@ -131,7 +127,8 @@ class ContentImporter:
             if entry.kind == "directory":
                 tree.add_directory(entry)
             elif entry.kind == "symlink":
-                tree.add_link(entry, content.link_target(entry))
+                target = content.link_target(entry)
+                tree.add(entry, build_symlink(target, self._profile, self._emit))
             else:
                 with content.open(entry) as source:
                     tree.add(entry, (yield from self._import_file(source)))

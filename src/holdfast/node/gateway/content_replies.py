@@ -7,10 +7,9 @@ take a part for the whole.
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from enum import Enum
+from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import quote
 
 from starlette.datastructures import QueryParams
@@ -47,39 +46,22 @@ _PARAMETER: Final = re.compile(r';\s*([\w-]+)\s*=\s*(?:"([^"]*)"|([^\s;,"]*))')
 _WEIGHT: Final = re.compile(r"0(\.[0-9]{0,3})?|1(\.0{0,3})?")
 
 
-class Format(Enum):
-    """The format of a reply."""
-
-    DESERIALIZED = ""
-    RAW = "raw"
-    CAR = "car"
-    TAR = "tar"
-    JSON = "json"
+FORMATS: Final = ("raw", "car", "tar", "json")
 
 
-FORMATS: Final = {member.value: member for member in Format if member.value}
+class RequestedFormat(NamedTuple):
+    """One of `FORMATS`, or "" for the content; whether an archive may have a block twice."""
 
-
-@dataclass(frozen=True, slots=True)
-class RequestedFormat:
-    """The chosen format; for an archive, whether it may have a block more than once."""
-
-    format: Format
+    format: str
     duplicates: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class MediaRange:
-    """An element of an Accept header."""
+class MediaRange(NamedTuple):
+    """An element of an Accept header; its weight ``q`` is from 0 to 1."""
 
     type: str
-    parameters: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def weight(self) -> float:
-        """The weight ``q``, from 0 to 1."""
-        text = self.parameters.get("q", "1")
-        return float(text) if _WEIGHT.fullmatch(text) else 1.0
+    parameters: Mapping[str, str] = {}
+    weight: float = 1.0
 
 
 def negotiate(request: Request) -> RequestedFormat:
@@ -93,8 +75,8 @@ def negotiate(request: Request) -> RequestedFormat:
                 HTTPStatus.NOT_ACCEPTABLE,
                 f"format {name[:40]!r} is not served; use {', '.join(FORMATS)}",
             )
-        if FORMATS[name] is not Format.CAR:
-            return RequestedFormat(FORMATS[name])
+        if name != "car":
+            return RequestedFormat(name)
         # An Accept header for the same format may set its parameters.
         accepted = [element for element in accepted if element.type == CAR_TYPE] or [
             MediaRange(CAR_TYPE)
@@ -117,24 +99,24 @@ def _media_ranges(header: str) -> Iterator[MediaRange]:
             name.lower(): in_quotes or bare
             for name, in_quotes, bare in _PARAMETER.findall(semicolon + rest)
         }
+        weight = parameters.get("q", "1")
         if media_type.strip():
-            yield MediaRange(media_type.strip().lower(), parameters)
+            number = float(weight) if _WEIGHT.fullmatch(weight) else 1.0
+            yield MediaRange(media_type.strip().lower(), parameters, number)
 
 
 def _served(asked: MediaRange, query: QueryParams) -> RequestedFormat | None:
-    if asked.type == RAW_TYPE:
-        return RequestedFormat(Format.RAW)
-    if asked.type == TAR_TYPE:
-        return RequestedFormat(Format.TAR)
+    if asked.type in {RAW_TYPE, TAR_TYPE}:
+        return RequestedFormat("raw" if asked.type == RAW_TYPE else "tar")
     if asked.type == CAR_TYPE:
         version, order, dups = (
             query.get(f"car-{name}") or asked.parameters.get(name, "")
             for name in ("version", "order", "dups")
         )
         if version in {"", "1"} and order in {"", "dfs", "unk"} and dups in {"", "y", "n"}:
-            return RequestedFormat(Format.CAR, duplicates=dups == "y")
+            return RequestedFormat("car", duplicates=dups == "y")
         return None
-    return None if asked.type in NOT_SERVED else RequestedFormat(Format.DESERIALIZED)
+    return None if asked.type in NOT_SERVED else RequestedFormat("")
 
 
 # Byte ranges: the Range header of a request, and the part of the content that it asks for.
@@ -144,10 +126,6 @@ _FIRST_TO_LAST: Final = re.compile(r"([0-9]{1,99})-([0-9]{0,99})")
 _SUFFIX: Final = re.compile(r"-([0-9]{1,99})")
 
 
-class NotSatisfiableError(ValueError):
-    """The content has none of the bytes that were asked for."""
-
-
 def asked_range(header: str, size: int) -> tuple[int, int] | None:
     """Return where the range to send begins and where it ends, the end not included.
 
@@ -155,7 +133,7 @@ def asked_range(header: str, size: int) -> tuple[int, int] | None:
     allows a reply with one part. Return None to send the whole content: for an empty header, a
     header that is not valid, and for empty content, of which no range can be named.
 
-    Raise `NotSatisfiableError` where the content has none of the ranges.
+    Raise a `Refusal` (416) where the content has none of the ranges.
 
     Example:
         >>> asked_range("bytes=6-16, 0-4", 31)
@@ -167,11 +145,14 @@ def asked_range(header: str, size: int) -> tuple[int, int] | None:
     ranges = [_parsed(element, size) for element in elements if element]
     if not ranges or None in ranges:
         return None
-    satisfiable = (span for span in ranges if span is not None and span[0] < size)
-    chosen = next(satisfiable, None)
-    if chosen is None:
-        raise NotSatisfiableError
-    return chosen
+    for span in ranges:
+        if span is not None and span[0] < size:
+            return span
+    raise Refusal(
+        HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE,
+        f"the content has {size} bytes, and the range begins after them",
+        {"Content-Range": f"bytes */{size}"},
+    )
 
 
 def _parsed(element: str, size: int) -> tuple[int, int] | None:
@@ -218,7 +199,10 @@ def content_reply(
     if _is_known(request, etag):
         return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
     start, stop, status = 0, content.size, HTTPStatus.OK
-    if (asked := _asked_range(request, etag, content.size)) is not None:
+    # RFC 9110 defines ranges for GET alone.
+    has_range = request.method == "GET" and request.headers.get("if-range", etag) == etag
+    header = request.headers.get("range", "").strip() if has_range else ""
+    if (asked := asked_range(header, content.size)) is not None:
         start, stop = asked
         status = HTTPStatus.PARTIAL_CONTENT
         headers["Content-Range"] = f"bytes {start}-{stop - 1}/{content.size}"
@@ -270,21 +254,6 @@ def _is_known(request: Request, etag: str) -> bool:
     """Return whether the client has the content: If-None-Match, compared weakly (RFC 9110)."""
     etags = ",".join(request.headers.getlist("if-none-match"))
     return etags.strip() == "*" or etag.removeprefix("W/") in _ETAG.findall(etags)
-
-
-def _asked_range(request: Request, etag: str, size: int) -> tuple[int, int] | None:
-    """Return the range of a request, or None for the whole content."""
-    # RFC 9110 defines ranges for GET alone.
-    if request.method != "GET" or request.headers.get("if-range", etag) != etag:
-        return None
-    try:
-        return asked_range(request.headers.get("range", "").strip(), size)
-    except NotSatisfiableError:
-        raise Refusal(
-            HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE,
-            f"the content has {size} bytes, and the range begins after them",
-            {"Content-Range": f"bytes */{size}"},
-        ) from None
 
 
 def _disposition(request: Request, name: str, *, attach: bool) -> dict[str, str]:

@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
-from starlette.datastructures import QueryParams, URLPath
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Match, NoMatchFound
+from starlette.routing import BaseRoute, Match
 from starlette.types import Receive, Scope, Send
 
 from holdfast.content.unixfs.data import Kind
@@ -16,7 +16,7 @@ from holdfast.errors import ClientError
 from holdfast.node.gateway.addresses import PUBLIC, Address, ResolvedPath, resolve_path, root_of
 from holdfast.node.gateway.archives import archive_reply
 from holdfast.node.gateway.cached_repository import CachedRepository
-from holdfast.node.gateway.content_replies import Format, negotiate, refusal_for
+from holdfast.node.gateway.content_replies import negotiate, refusal_for
 from holdfast.node.gateway.directories import directory_reply
 from holdfast.node.gateway.files import (
     file_reply,
@@ -76,10 +76,6 @@ class GatewayRoute(BaseRoute):
         is_ours = path == self._place or path.startswith(f"{self._place}/")
         return (Match.FULL, {"endpoint": self}) if is_ours else (Match.NONE, {})
 
-    def url_path_for(self, name: str, /, **path_params: Any) -> URLPath:
-        """Raise `NoMatchFound`: the route has no name."""
-        raise NoMatchFound(name, path_params)
-
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         await self._app(scope, receive, send)
@@ -120,15 +116,15 @@ class GatewayRoute(BaseRoute):
             raise Refusal(HTTPStatus.NOT_FOUND, f"{address.text} is not here")
         path = resolve_path(repository, address)
         match requested.format:
-            case Format.RAW:
+            case "raw":
                 return raw_block_reply(request, repository, path)
-            case Format.CAR:
+            case "car":
                 return archive_reply(request, repository, path, requested)
-            case Format.TAR:
+            case "tar":
                 return tar_reply(request, repository, path)
-            case Format.JSON:
+            case "json":
                 return json_reply(request, repository, path)
-            case Format.DESERIALIZED:
+            case _:
                 return _deserialized(request, repository, path)
 
 

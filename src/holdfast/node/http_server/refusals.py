@@ -61,11 +61,13 @@ class Refusal(Exception):  # noqa: N818 - it becomes a reply, not a traceback
         return PlainTextResponse(text, self.status, headers)
 
 
-def store_refusal(error: Exception) -> Refusal:
-    """Return a `Refusal` for an error of the store or its disk, without its details.
+def refusal_of(error: Exception) -> Refusal:
+    """Return `error` if it is a `Refusal`; of an error of the store, one without its details.
 
-    Log it, unless the disk is full or read-only. Raise an error of another kind again.
+    Log that error, unless the disk is full or read-only. Raise an error of another kind again.
     """
+    if isinstance(error, Refusal):
+        return error
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:
         return Refusal(507, "The disk of the node is full")
     if isinstance(error, OSError) and error.errno == errno.EROFS:
