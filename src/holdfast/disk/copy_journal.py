@@ -63,8 +63,8 @@ class CopyJournal:
         >>> journal = CopyJournal(path)
         >>> journal.open(Place("local 1f0e"), Place("local 92cd"))
         >>> journal.add("bafkqaaa", Copied(cid="bafkqaaa", how="archive", size=40))
-        >>> journal.find("bafkqaaa")
-        Copied(cid='bafkqaaa', name='', how='archive', duplicate=False, size=40, dropped=(), ...
+        >>> journal.find("bafkqaaa").how
+        'archive'
         >>> journal.close()
     """
 

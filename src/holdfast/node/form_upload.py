@@ -5,7 +5,7 @@ import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from os.path import commonprefix
-from typing import IO, Final, Generic, Protocol, TypeAlias, TypeVar
+from typing import IO, Final, Protocol, TypeAlias
 
 from anyio.to_thread import run_sync
 from starlette.concurrency import run_in_threadpool
@@ -33,7 +33,7 @@ from holdfast.content.unixfs.files import Part
 from holdfast.node.api_calls import ApiCalls
 from holdfast.node.http_server.refusals import Refusal, bad_request
 from holdfast.node.http_server.request_bodies import RequestBody
-from holdfast.node.service import Network, Service
+from holdfast.node.service import File, Network, Service
 from holdfast.repository.adding import Adding, FileAdding
 
 # The files of an upload by path, and the directories that the paths form.
@@ -160,10 +160,8 @@ SPOOLED: Final = 512 << 10  # bytes of a file that wait in memory; more wait in 
 PIECE: Final = 256 << 10
 WAITING: Final = Part(CID.of_raw(b""), 0, 0)  # stands for the spooled file in the tree
 
-T = TypeVar("T")
 
-
-class FormUpload(ABC, Generic[T]):
+class FormUpload(ABC):
     """Parses the pieces of a form, and adds its files. A subclass reads the other fields.
 
     A file may come before the fields that set its network and its layout. If its network is not
@@ -192,7 +190,7 @@ class FormUpload(ABC, Generic[T]):
         )
         self._segment: MultipartSegment | None = None
         self._field = bytearray()
-        self._service = service
+        self.service = service
         self._limit = limit
         self.network: Network | None = network
         self.tree: UploadTree = UploadTree()
@@ -242,7 +240,7 @@ class FormUpload(ABC, Generic[T]):
         self.path = self.tree.check(segment.filename)
         self.type = segment.content_type or ""
         if self.network is None:
-            folder = str(self._service.public.repository.path)
+            folder = str(self.service.public.repository.path)
             self._spool = tempfile.SpooledTemporaryFile(SPOOLED, dir=folder)  # noqa: SIM115
         else:
             self._file = FileAdding(self.adding(self.network), self.layout())
@@ -286,14 +284,14 @@ class FormUpload(ABC, Generic[T]):
     def take_field(self, name: str, text: bytes) -> None:
         """Take a field that is not a file."""
 
-    def begin_file(self, filename: str) -> None:
+    def begin_file(self, filename: str) -> None:  # noqa: B027 - most take all
         """Raise a `Refusal` unless the form may have the file."""
 
     @abstractmethod
     def layout(self) -> Profile:
         """Return the layout of files, as far as it is known."""
 
-    def finish(self) -> T:
+    def finish(self) -> File:
         """Pin what was uploaded."""
         try:
             self._parser.close()
@@ -302,7 +300,7 @@ class FormUpload(ABC, Generic[T]):
         return self.pin(self.tree.count)
 
     @abstractmethod
-    def pin(self, files: int) -> T:
+    def pin(self, files: int) -> File:
         """Pin what was uploaded, a number of files; all fields are known."""
 
     def build(self, network: Network, profile: Profile) -> tuple[bytes, Part]:
@@ -388,7 +386,7 @@ async def feed_all(fed: Fed, body: RequestBody, calls: ApiCalls) -> None:
             await feeding
 
 
-async def receive_form(form: FormUpload[T], request: Request, calls: ApiCalls, *, limit: int) -> T:
+async def receive_form(form: FormUpload, request: Request, calls: ApiCalls, *, limit: int) -> File:
     """Feed the body of a request to `form`, and return what it makes of it; close it at the end."""
     with calls.bodies.reading(request, limit) as body:
         try:

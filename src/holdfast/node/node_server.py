@@ -9,6 +9,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeAlias
 from urllib.parse import quote
@@ -42,8 +43,6 @@ class LimitedServer(uvicorn.Server):
     announce: Callable[[], None] | None = None
     before_shutdown: Callable[[], None] | None = None
     _acceptor: Acceptor | None = None
-    _buffer: memoryview | None = None
-    _unread: set[NodeProtocol]
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start to accept connections of the one socket."""
@@ -51,16 +50,11 @@ class LimitedServer(uvicorn.Server):
         await super().startup([])  # without sockets: uvicorn would accept any number of connections
         if self.started:
             limits = ConnectionLimits().within_descriptors()
-            self._buffer = memoryview(bytearray(BODY_SIZE))
-            self._unread = set()
-            self._acceptor = Acceptor(listener, self._make_protocol, limits)
+            shared = memoryview(bytearray(BODY_SIZE)), set[NodeProtocol]()
+            state = self.config, self.server_state, self.lifespan.state
+            self._acceptor = Acceptor(listener, partial(NodeProtocol, *state, *shared), limits)
             if self.announce is not None:
                 self.announce()
-
-    def _make_protocol(self) -> NodeProtocol:
-        protocol = NodeProtocol(self.config, self.server_state, self.lifespan.state)
-        protocol.buffer, protocol.unread = self._buffer, self._unread
-        return protocol
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop accepting, and wait for the requests that are under way."""

@@ -131,12 +131,11 @@ def read_content(body: Any) -> tuple[bytes, PinOptions, dict[str, Any]]:
     return write_json(content).encode(), options, {**metadata, "type": "application/json"}
 
 
-class PinningForm(FormUpload[File]):
+class PinningForm(FormUpload):
     """The form of ``pinFileToIPFS``: a file or a directory, its metadata and its options."""
 
     def __init__(self, service: Service, content_type: str, *, limit: int) -> None:
         super().__init__(service, content_type, limit=limit, network=service.public)
-        self._public = service.public
         self._metadata = read_metadata(None)
         self._options = PinOptions()
 
@@ -161,13 +160,13 @@ class PinningForm(FormUpload[File]):
         """Pin the file or the directory."""
         if not files:
             raise bad_request("Invalid request format.")
-        options, adding = self._options, self.adding(self._public)
-        name, part = self.build(self._public, options.profile)
+        options, adding = self._options, self.adding(self.service.public)
+        name, part = self.build(self.service.public, options.profile)
         if options.wrap:
             part = build_directory([(name, part)], options.profile, adding.put)
         pin_name = self._metadata["name"] or name.decode()
         is_file = b"\0" not in self.path and not options.wrap
-        return self._public.pin(
+        return self.service.public.pin(
             adding.pin,
             part.cid,
             Details(options.group_id),

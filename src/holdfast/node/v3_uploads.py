@@ -217,7 +217,7 @@ def _pin_archive(
             adding.discard()
 
 
-class V3Form(FormUpload[File]):
+class V3Form(FormUpload):
     """An upload in one form.
 
     Args:
@@ -227,8 +227,6 @@ class V3Form(FormUpload[File]):
         grant: What a signed address allows; None for a request with a token.
         limit: The most bytes of the file.
     """
-
-    network: Network | None
 
     def __init__(
         self,
@@ -241,7 +239,6 @@ class V3Form(FormUpload[File]):
     ) -> None:
         network = None if grant is None else service.network(grant["network"])
         super().__init__(service, content_type, limit=limit, network=network)
-        self._networks = service.network
         self._profile = profile
         self._grant = grant
         self._fields: dict[str, str] = {}
@@ -258,7 +255,7 @@ class V3Form(FormUpload[File]):
         except UnicodeDecodeError:
             raise bad_request(f"The field {name} is not UTF-8 text") from None
         if name == "network" and self.network is None:
-            self.network = self._networks(read_network(self._fields[name]))
+            self.network = self.service.network(read_network(self._fields[name]))
 
     def begin_file(self, filename: str) -> None:
         """Refuse a folder and a second file, unless a signed address takes the upload."""
@@ -281,7 +278,7 @@ class V3Form(FormUpload[File]):
         options = replace(options, name=options.name or top.decode())
         media_type = "directory" if below else told_type(self.type, top.decode())
         check_type(self._grant, media_type)
-        network = self._networks(options.network)
+        network = self.service.network(options.network)
         network.check_group(options.group_id)
         _, part = self.build(network, options.profile(self._profile))
         return pin_upload(

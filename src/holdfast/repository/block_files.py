@@ -272,13 +272,15 @@ class BlockFiles:
         row = connection.execute(
             "SELECT data FROM blocks WHERE key = ? AND NOT dying", (cid.key,)
         ).fetchone()
-        if row is None:
-            return None
-        if row[0] is None:
-            return self.read_file(cid.key)
-        if not isinstance(row[0], bytes):
+        return None if row is None else self.block_of(cid.key, row[0])
+
+    def block_of(self, key: bytes, data: object) -> bytes | None:
+        """Return the block with this `data` in its row; None if that is None and it has no file."""
+        if data is None:
+            return self.read_file(key)
+        if not isinstance(data, bytes):
             raise BadRowError("the bytes of a block in it are of another type")
-        return row[0]
+        return data
 
     def read_file(self, key: bytes) -> bytes | None:
         """Return the file of a block without verifying it; None if there is none.

@@ -250,8 +250,7 @@ class SpoolSink(Sink):
 
     def __init__(self, max_bytes: int | None = None) -> None:
         super().__init__(max_bytes)
-        self._memory = bytearray()
-        self._file: BinaryIO | None = None
+        self._file: BinaryIO = io.BytesIO()
 
     @cached_property
     def _space(self) -> DiskSpace:
@@ -266,54 +265,47 @@ class SpoolSink(Sink):
     def write(self, data: bytes) -> None:
         """Append `data`."""
         self.check_limit(self.size + len(data))
-        if self._file is None and self.size + len(data) > SPOOL_SIZE:
+        if self.is_in_memory and self.size + len(data) > SPOOL_SIZE:
             # It has no name from the start.
             file = tempfile.TemporaryFile(prefix="holdfast-")  # noqa: SIM115 - the blob closes it
-            self._file = cast("BinaryIO", file)
-            self.is_in_memory: bool = False
-            self._file.write(self._memory)
-            self._memory.clear()
-        if self._file is None:
-            self._memory += data
-        else:
+            file.write(self._bytes())
+            self._file, self.is_in_memory = cast("BinaryIO", file), False
+        if not self.is_in_memory:
             self._space.spend(len(data))
-            self._file.write(data)
+        self._file.write(data)
         self.size += len(data)
+
+    def _bytes(self) -> bytes:
+        """Return the bytes in memory."""
+        return cast("io.BytesIO", self._file).getvalue()
 
     def truncate(self, size: int) -> None:
         """Remove what was written, apart from the first `size` bytes."""
-        if self._file is not None:
-            self._file.seek(size)
-            self._file.truncate()
-        else:
-            del self._memory[size:]
+        self._file.seek(size)
+        self._file.truncate()
         self.size: int = size
 
     def commit(self) -> None:
         """End the download. All bytes are verified."""
-        if self._file is not None:
+        if not self.is_in_memory:
             self._file.flush()
             check_size(self._file, self.size)
 
     def blob(self, *, type: str, name: str | None) -> Blob:
         """Return the blob of what was committed."""
-        if self._file is None:
-            return Blob(self._memory, type=type, name=name)
-        file, self._file = self._file, None
+        if self.is_in_memory:
+            return Blob(self._bytes(), type=type, name=name)
+        file, self._file = self._file, io.BytesIO()
         return Blob.of_temporary(file, size=self.size, type=type, name=name)
 
     def discard(self) -> None:
         """Remove what was written, unless a blob has it."""
         super().discard()
-        if self._file is not None:
-            with contextlib.suppress(OSError):  # a full disk, for example: its bytes are not needed
-                self._file.close()
-            self._file = None
+        with contextlib.suppress(OSError):  # a full disk, for example: its bytes are not needed
+            self._file.close()
 
     def read_all(self) -> BytesReader:
         """Return all bytes that were written."""
-        if self._file is None:
-            return io.BytesIO(self._memory)
         self.commit()
         self._file.seek(0)
         return self._file

@@ -500,24 +500,32 @@ BAD_REQUEST: Final = (
 class NodeProtocol(asyncio.BufferedProtocol):
     """HTTP/1.1 with time limits for heads and replies, and a memory limit for bytes read ahead.
 
-    uvicorn makes it, and calls `shutdown`.
+    uvicorn calls `shutdown`.
 
-    Attributes:
-        on_lost: Called when the connection has ended.
-        buffer: Where bytes are received, `BODY_SIZE` of them; connections of one event loop can
+    Args:
+        config: The configuration of uvicorn, which is loaded.
+        server_state: What the connections of its server share.
+        app_state: The state of the application.
+        buffer: Where bytes are received, `BODY_SIZE` of them; all connections of one event loop
             share it.
         unread: The connections with many bytes that the application has not taken yet; shared in
             the same way. Many clients may send at the same moment.
+
+    Attributes:
+        on_lost: Called when the connection has ended.
     """
 
     transport: StallLimit
     flow: FlowControl
 
     def __init__(
-        self, config: Config, server_state: ServerState, app_state: dict[str, Any]
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        buffer: memoryview,
+        unread: "set[NodeProtocol]",
     ) -> None:
-        if not config.loaded:
-            config.load()
         self._app = config.loaded_app
         self._app_state = app_state
         self._loop = asyncio.get_running_loop()
@@ -528,15 +536,15 @@ class NodeProtocol(asyncio.BufferedProtocol):
         self._timer: asyncio.TimerHandle | None = None
         self._idle_since = 0.0
         self.server_state = server_state
-        self.on_lost: Callable[[], None] | None = None
-        self.buffer: memoryview | None = None
-        self.unread: set[NodeProtocol] = set()
+        self.on_lost: Callable[[], None] = lambda: None
+        self._buffer = buffer
+        self._unread = unread
 
     def connection_made(self, transport: Any) -> None:
         """Start to wait for a request."""
         # Low is 0, because `DirectSender` needs an empty buffer.
         transport.set_write_buffer_limits(high=WRITE_BUFFER, low=0)
-        self.transport = StallLimit(transport, self._loop, partial(self.unread.discard, self))
+        self.transport = StallLimit(transport, self._loop, partial(self._unread.discard, self))
         self.flow = FlowControl(self.transport)  # type: ignore[arg-type]
         self._fixed_scope = {
             "type": "http",
@@ -556,24 +564,20 @@ class NodeProtocol(asyncio.BufferedProtocol):
 
         asyncio fills it and calls `buffer_updated` at once, so all connections can use the same.
         """
-        if self.buffer is None:
-            self.buffer = memoryview(bytearray(BODY_SIZE))
         size = RECEIVE_SIZE
         left = self._reader.left
         # Reading is paused after the first bytes, until the application asks for more.
         is_read = self._has_request() and self._taken >= RECEIVE_SIZE
-        if is_read and left > RECEIVE_SIZE and len(self.unread) < MAX_UNREAD:
+        if is_read and left > RECEIVE_SIZE and len(self._unread) < MAX_UNREAD:
             size = min(BODY_SIZE, left)
-        return self.buffer[:size]
+        return self._buffer[:size]
 
     def buffer_updated(self, nbytes: int) -> None:
         """Process the bytes in the buffer."""
-        if self.buffer is None:
-            return
-        data = self.buffer[:nbytes]
+        data = self._buffer[:nbytes]
         if nbytes > RECEIVE_SIZE:  # all of it belongs to the body
             self._read(data)
-            self.unread.add(self)
+            self._unread.add(self)
             return
         self._ahead = self._ahead + data if self._ahead else bytes(data)
         self._read_ahead()
@@ -670,9 +674,6 @@ class NodeProtocol(asyncio.BufferedProtocol):
         """Let the application send again."""
         self.flow.resume_writing()
 
-    def eof_received(self) -> None:
-        """Close the connection, as asyncio does."""
-
     def shutdown(self) -> None:
         """End the connection, after the reply that is being sent."""
         if self._cycle is None or self._cycle.is_complete:
@@ -683,7 +684,7 @@ class NodeProtocol(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         """Stop the timer, and call `on_lost`."""
         self.server_state.connections.discard(self)
-        self.unread.discard(self)
+        self._unread.discard(self)
         self._ahead = b""
         self._reader.close()
         if self._timer is not None:
@@ -691,8 +692,7 @@ class NodeProtocol(asyncio.BufferedProtocol):
         if self._cycle is not None:
             self._cycle.disconnect()
         self.flow.resume_writing()
-        if self.on_lost is not None:
-            self.on_lost()
+        self.on_lost()
 
     def _has_request(self) -> bool:
         return self._cycle is not None and not self._cycle.is_complete

@@ -8,12 +8,12 @@ from typing import Final, NamedTuple, TypeAlias
 
 from holdfast.content.blocks import check_block
 from holdfast.content.cid import CID
-from holdfast.content.codecs import has_links, links_of
+from holdfast.content.codecs import links_of
 from holdfast.errors import ClientError, ConfigError, VerificationError
 from holdfast.repository.block_files import BlockFiles
 from holdfast.repository.database import Database, schema
 from holdfast.repository.database.identity import DATABASE
-from holdfast.repository.rows import SMALLEST_ID, BadRowError, cid_of, is_sound_raw
+from holdfast.repository.rows import SMALLEST_ID, BadRowError, cid_of
 from holdfast.repository.upkeep.garbage import BATCH, find_live
 from holdfast.sources.sources import Progress
 
@@ -87,9 +87,11 @@ def _damaged(database: Database, files: BlockFiles, report: Report) -> Iterator[
     while True:
         with database.reading() as connection:
             numbers, suspects = _verify_some(connection, files, last)
-        for number, key in suspects:
+        for suspect in suspects:
+            sql = "SELECT id, key, data FROM blocks WHERE id = ? AND key IS ? AND NOT dying"
             with database.frozen() as connection:
-                damage = _find_damage(connection, files, number, key)
+                row = connection.execute(sql, suspect).fetchone()
+                damage = None if row is None else _find_damage(connection, files, *row)
             if damage is not None:
                 yield damage
         if not numbers:
@@ -140,63 +142,36 @@ def _verify_some(
 
     The blocks are read one after the other, because somebody may have written large ones.
     """
-    sql = "SELECT id FROM blocks WHERE id > ? AND NOT dying ORDER BY id LIMIT ?"
-    numbers = [number for (number,) in connection.execute(sql, (last, BATCH))]
-    if not numbers:
-        return [], []
-    span = numbers[0], numbers[-1]
-    sql = "SELECT DISTINCT parent FROM links WHERE parent BETWEEN ? AND ?"
-    parents = {number for (number,) in connection.execute(sql, span)}
-    sql = "SELECT id, key, data FROM blocks WHERE id BETWEEN ? AND ? AND NOT dying"
-    suspects = [
-        (number, key)
-        for number, key, data in connection.execute(sql, span)
-        if (number in parents or not _is_sound_leaf(files, key, data))
-        and _find_damage(connection, files, number, key)
-    ]
+    sql = "SELECT id, key, data FROM blocks WHERE id > ? AND NOT dying ORDER BY id LIMIT ?"
+    numbers, suspects = [], []
+    for number, key, data in connection.execute(sql, (last, BATCH)):
+        numbers.append(number)
+        if _find_damage(connection, files, number, key, data) is not None:
+            suspects.append((number, key))
     return numbers, suspects
 
 
-def _is_sound_leaf(files: BlockFiles, key: object, data: object) -> bool:
-    """Return whether a block has no links and is verified: the fast way for most blocks."""
-    if is_sound_raw(key, data):
-        return True
-    try:
-        cid = cid_of(key)
-        if data is None:
-            data = files.read_file(bytes(cid))
-        if has_links(cid) or not isinstance(data, bytes):
-            return False
-        check_block(cid, data)
-    except (VerificationError, ConfigError, BadRowError, OSError):
-        return False
-    return True
-
-
 def _find_damage(
-    connection: sqlite3.Connection, files: BlockFiles, number: int, key: object
+    connection: sqlite3.Connection, files: BlockFiles, number: int, key: object, data: object
 ) -> Damage | None:
-    """Return the damage of a block; None if it is sound, or no longer in the store."""
-    sql = "SELECT 1 FROM blocks WHERE id = ? AND key IS ? AND NOT dying"
-    if connection.execute(sql, (number, key)).fetchone() is None:
-        return None
+    """Return the damage of a block with this row; None if it is sound."""
     try:
         cid = cid_of(key)
     except BadRowError as error:
         return Damage("", f"block {number} of the database: {error}")
-    what = _what_is_wrong(connection, files, number, cid)
+    what = _what_is_wrong(connection, files, number, cid, data)
     return None if what is None else Damage(str(cid), what)
 
 
 def _what_is_wrong(
-    connection: sqlite3.Connection, files: BlockFiles, number: int, cid: CID
+    connection: sqlite3.Connection, files: BlockFiles, number: int, cid: CID, data: object
 ) -> str | None:
     try:
-        data = files.read(connection, cid)
-        if data is None:
+        block = files.block_of(cid.key, data)
+        if block is None:
             return "its file is gone"
-        check_block(cid, data)
-        children = {link.cid.key for link in links_of(cid, data)}
+        check_block(cid, block)
+        children = {link.cid.key for link in links_of(cid, block)}
     except VerificationError as error:
         return f"it is damaged: {error}"
     except (ConfigError, BadRowError) as error:
