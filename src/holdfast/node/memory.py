@@ -30,22 +30,19 @@ class MemoryShare:
     """The bytes that one request holds. A context manager that releases them at its end.
 
     Attributes:
+        memory: What all requests hold.
         is_ended: Whether the request must end, because other requests need the memory.
         on_end: Called when the request must end.
     """
 
     def __init__(self, memory: "HeldMemory", on_end: Callable[[], None] | None = None) -> None:
-        self._memory = memory
+        self.memory = memory
         self.is_ended: bool = False
         self.on_end = on_end
 
     def hold(self, size: int, *, progress: bool = True) -> None:
         """Set the bytes held to `size`; `progress` says whether the client sent or read some."""
-        self._memory.set(self, size, progress=progress)
-
-    async def wait_for_room(self) -> None:
-        """Wait until the requests that must end have freed most of their memory."""
-        await self._memory.has_room.wait()
+        self.memory.set(self, size, progress=progress)
 
     def end(self) -> None:
         """Tell the request to end."""
@@ -57,7 +54,7 @@ class MemoryShare:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._memory.release(self)
+        self.memory.release(self)
 
 
 class HeldMemory:

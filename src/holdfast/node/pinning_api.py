@@ -275,33 +275,14 @@ def like(pattern: Any, *, ignore_case: bool = False) -> Callable[[str], bool]:
         raise bad_request(
             f"A pattern in metadata[keyvalues] may have at most {MAX_PATTERN} characters"
         )
-    flags = re.DOTALL | (re.IGNORECASE if ignore_case else 0)
-    parts = [
-        re.compile(
-            "".join("." if character == "_" else re.escape(character) for character in part), flags
-        )
+    first, *others = (
+        "".join("." if character == "_" else re.escape(character) for character in part)
         for part in text.split("%")
-    ]
-    first, *middle = parts
-    if not middle:
-        return lambda subject: len(subject) <= MAX_SUBJECT and first.fullmatch(subject) is not None
-    last = middle.pop()
-    last_size = len(text.rpartition("%")[2])
-
-    def matches(subject: str) -> bool:
-        start = first.match(subject) if len(subject) <= MAX_SUBJECT else None
-        if start is None:
-            return False
-        position = start.end()
-        for part in middle:
-            place = part.search(subject, position)
-            if place is None:
-                return False
-            position = place.end()
-        end = len(subject) - last_size
-        return end >= position and last.match(subject, end) is not None
-
-    return matches
+    )
+    middle = "".join(f"(?>.*?{part})" for part in others[:-1])  # atomic: not searched for again
+    end = f".*{others[-1]}" if others else ""
+    expression = re.compile(first + middle + end, re.DOTALL | (re.IGNORECASE if ignore_case else 0))
+    return lambda subject: len(subject) <= MAX_SUBJECT and expression.fullmatch(subject) is not None
 
 
 # The query parameters of `pinList`. The service does not have ``search``, ``sortBy`` and

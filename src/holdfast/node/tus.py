@@ -24,7 +24,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast.content.profiles import Profile, profile_named
-from holdfast.content.unixfs.files import Part, leaf_part
+from holdfast.content.unixfs.files import leaf_part
 from holdfast.disk.atomic import PendingFile
 from holdfast.disk.folders import Folder
 from holdfast.disk.locks import try_lock
@@ -153,7 +153,9 @@ class TusUpload:
                 raise Refusal(423, "Another node has the upload open", {"Retry-After": "1"})
         self._adding = self._network.repository.adding()
         self._adding.max_small_bytes = MAX_SMALL
-        self._file = FileAdding(self._adding, self._profile, self._take_leaf)
+        self._file = FileAdding(
+            self._adding, self._profile, lambda leaf: self._fresh.append(leaf.cid.digest)
+        )
         self._fresh = []
         self._resume(self._adding, self._file)
         if self.offset == self.state.length:
@@ -194,9 +196,6 @@ class TusUpload:
 
     def _log_damage(self, name: str) -> None:
         logger.warning("the upload %s starts again: %s is damaged", self.state.id, name)
-
-    def _take_leaf(self, leaf: Part) -> None:
-        self._fresh.append(leaf.cid.digest)
 
     def feed(self, piece: bytes) -> None:
         """Add the next bytes."""
@@ -532,6 +531,8 @@ class TusEndpoints:
     async def serve(self, request: Request) -> Response:
         """Serve a request to the address of an upload."""
         method = request.method
+        if method == "OPTIONS":
+            return await self.options(request)
         if method == "POST":
             method = request.headers.get("x-http-method-override", "POST").upper()
         try:
@@ -546,22 +547,16 @@ class TusEndpoints:
                 await _interrupt(upload)
                 upload = await run_in_threadpool(self._uploads.find, *parts)
             if method == "HEAD":
-                return self._head(upload)
+                headers = {"Upload-Length": str(upload.state.length), **_progress(upload)}
+                if upload.state.metadata:
+                    headers["Upload-Metadata"] = upload.state.metadata
+                return Response(status_code=200, headers=headers)
             if method == "DELETE":
-                return await self._remove(upload)
+                await run_in_threadpool(self._uploads.remove, upload)
+                return Response(status_code=204, headers=ALWAYS)
         except Refusal as refusal:
             return error_reply(refusal, ALWAYS)
         return error_reply(Refusal(405, "An upload takes HEAD, PATCH and DELETE"), ALWAYS)
-
-    def _head(self, upload: TusUpload) -> Response:
-        headers = {"Upload-Length": str(upload.state.length), **_progress(upload)}
-        if upload.state.metadata:
-            headers["Upload-Metadata"] = upload.state.metadata
-        return Response(status_code=200, headers=headers)
-
-    async def _remove(self, upload: TusUpload) -> Response:
-        await run_in_threadpool(self._uploads.remove, upload)
-        return Response(status_code=204, headers=ALWAYS)
 
     async def _add(self, request: Request, upload: TusUpload) -> Response:
         """Add the bytes of a PATCH. What arrived before an interruption counts."""

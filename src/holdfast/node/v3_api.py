@@ -95,11 +95,6 @@ def read_query(parameters: QueryParams, network: Network) -> PinQuery:
     return query
 
 
-def page_token(pin: Pin) -> str:
-    """Return the token of the page after `pin`."""
-    return base64.urlsafe_b64encode(f"{pin.created}.{pin.id}".encode()).decode()
-
-
 def _parse_token(token: str, what: str) -> tuple[int, str]:
     try:
         created, _, id_ = base64.urlsafe_b64decode(token).decode().partition(".")
@@ -248,7 +243,7 @@ class V3Calls:
             Route("/v3/files", _open(self._tus.options), methods=["OPTIONS"]),
             Route("/v3/files/signed/{token}", _for_pages(self.upload_signed)),
             *self._calls.routes(calls, error_reply),
-            Route("/v3/files/{id}/{secret}", _for_pages(self.serve_upload)),
+            Route("/v3/files/{id}/{secret}", _for_pages(self._tus.serve)),
             PrivateContent(self._service, self._signer).route(),
             Route("/v3/{path:path}", _open(_lacking)),
         ]
@@ -262,27 +257,18 @@ class V3Calls:
 
     # Uploads
 
-    async def upload(self, request: Request) -> Response:
-        """Store a file from a form, or begin a resumable upload."""
-        return await self._upload(request, None)
-
     async def upload_signed(self, request: Request) -> Response:
-        """Do the same at a signed address, without a token."""
+        """Do the same as `upload` at a signed address, without a token."""
         if request.method == "OPTIONS":
             return await self._tus.options(request)
         if request.method != "POST":
             raise Refusal(405, "A signed address takes POST")
         token = request.path_params["token"]
         grant = await run_in_threadpool(open_grant, self._signer, token)
-        return await self._upload(request, grant)
+        return await self.upload(request, grant)
 
-    async def serve_upload(self, request: Request) -> Response:
-        """Serve a request to a resumable upload."""
-        if request.method == "OPTIONS":
-            return await self._tus.options(request)
-        return await self._tus.serve(request)
-
-    async def _upload(self, request: Request, grant: Mapping[str, Any] | None) -> Response:
+    async def upload(self, request: Request, grant: Mapping[str, Any] | None = None) -> Response:
+        """Store a file from a form, or begin a resumable upload."""
         if "upload-length" in request.headers or "tus-resumable" in request.headers:
             return await self._tus.create(request, grant)
         limit = size_limit(grant, self._limit)
@@ -340,7 +326,8 @@ class V3Calls:
             query = read_query(request.query_params, network)
             pins, _ = network.list(query, stopped)
             limit = (query.limit or 1) - 1
-            token = page_token(pins[limit - 1]) if len(pins) > limit else None
+            last = pins[limit - 1] if len(pins) > limit else None
+            token = last and base64.urlsafe_b64encode(f"{last.created}.{last.id}".encode()).decode()
             records = [file_record(file) for file in network.files(pins[:limit])]
             return {"files": records, "next_page_token": token}
 

@@ -16,6 +16,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import cached_property
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
@@ -124,8 +125,10 @@ class PrivateContent:
     def __init__(self, service: Service, signer: Signer) -> None:
         self._service = service
         self._signer = signer
-        self._lock = threading.Lock()
-        self._cached: CachedRepository | None = None
+
+    @cached_property
+    def _cached(self) -> CachedRepository:
+        return CachedRepository(self._service.private.repository, Cache(CACHE))
 
     def route(self) -> GatewayRoute:
         """Return the route of ``/files/…``."""
@@ -135,16 +138,12 @@ class PrivateContent:
         """Raise a `Refusal` unless the link is valid for `address`, and its root is pinned."""
         try:
             address = check_link(self._signer, address, query)
-            repository = self._service.private.repository
-            pin = repository.find_pin(address.cid)
+            pin = self._cached.repository.find_pin(address.cid)
         except ClientError as error:
             raise refusal_of(error) from None
         if pin is None:
             raise Refusal(HTTPStatus.NOT_FOUND, f"there is no private file {address.cid}")
-        with self._lock:
-            if self._cached is None:
-                self._cached = CachedRepository(repository, Cache(CACHE))
-            return self._cached, address
+        return self._cached, address
 
 
 PLACE: Final = "/files"  # of private content, below the root path of the node

@@ -54,16 +54,13 @@ def add_pins(
             continue
         pin = Pin(cid=str(cid), **{"id": str(uuid.uuid4()), "created": now_ms(), **fields})
         existing[key] = pin
-        new.append((key, *_row_of(pin)))
+        keyvalues = _json(pin.keyvalues)
+        row = pin.id, pin.cid, pin.name, keyvalues, pin.size, pin.files, pin.type, pin.created
+        new.append((key, *row))
         added.append((pin, False))
     into = "pins (key, uuid, cid, name, keyvalues, size, files, type, created)"
     insert_rows(connection, into, new)
     return added
-
-
-def _row_of(pin: Pin) -> tuple[object, ...]:
-    keyvalues = _json(pin.keyvalues)
-    return pin.id, pin.cid, pin.name, keyvalues, pin.size, pin.files, pin.type, pin.created
 
 
 def remove_pin(connection: sqlite3.Connection, cid: CID) -> bool:

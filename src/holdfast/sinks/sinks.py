@@ -268,8 +268,9 @@ class SpoolSink(Sink):
         if self.is_in_memory and self.size + len(data) > SPOOL_SIZE:
             # It has no name from the start.
             file = tempfile.TemporaryFile(prefix="holdfast-")  # noqa: SIM115 - the blob closes it
-            file.write(self._bytes())
+            beginning = self._bytes()
             self._file, self.is_in_memory = cast("BinaryIO", file), False
+            self._file.write(beginning)
         if not self.is_in_memory:
             self._space.spend(len(data))
         self._file.write(data)

@@ -3,6 +3,7 @@
 import io
 import os
 import weakref
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Self, cast
 
@@ -103,7 +104,7 @@ class Blob:
         return f"<Blob: {self.size} bytes, type={self.type!r}{name}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickle, (self.read(), self.type, self.name)
+        return partial(Blob, self.read(), type=self.type, name=self.name), ()
 
 
 class _SharedFile(io.RawIOBase):
@@ -139,7 +140,3 @@ class _SharedFile(io.RawIOBase):
         buffer[: len(data)] = data
         self._position += len(data)
         return len(data)
-
-
-def _unpickle(data: bytes, type: str, name: str | None) -> Blob:
-    return Blob(data, type=type, name=name)

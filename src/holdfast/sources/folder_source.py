@@ -62,15 +62,14 @@ def open_source_folder(root: Path, path: str) -> Iterator[int]:
     if len(path) > LONGEST:  # other programs could not open it
         raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), str(root / path))
     names = filter(None, path.split("/"))
-    descriptor = open_below(os.open(root, DIRECTORY), root, names, _replaced)
+    top = os.open(root, DIRECTORY)
+    descriptor = open_below(
+        top, root, names, lambda path: changed_while_read(str(path), "was replaced")
+    )
     try:
         yield descriptor
     finally:
         os.close(descriptor)
-
-
-def _replaced(path: Path) -> OSError:
-    return changed_while_read(str(path), "was replaced")
 
 
 class FolderEntry(NamedTuple):

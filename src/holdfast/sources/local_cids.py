@@ -86,7 +86,9 @@ def verify(
             _verify_inline(content, reference, progress)
         else:
             check_provable(reference.cid)
-            _verify_tree(content, reference, progress)
+            roots = _roots(content, candidates_for(reference.cid), progress)
+            if reference.cid not in roots:
+                raise no_layout_fits(reference.cid)
     return True
 
 
@@ -134,15 +136,6 @@ def _verify_inline(
         if proof.need is not None:
             raise missing_block(proof.need)
     proof.finish()
-
-
-def _verify_tree(
-    content: Source | FolderSource, reference: Reference, progress: Progress | None
-) -> None:
-    """Raise `UnprovenError` unless a known layout gives the CID."""
-    layouts = candidates_for(reference.cid)
-    if not any(root == reference.cid for root in _roots(content, layouts, progress)):
-        raise no_layout_fits(reference.cid)
 
 
 def _roots(

@@ -60,11 +60,6 @@ _BINARY: Final = re.compile(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f]")  # WHATWG's b
 _MEDIA_TYPE: Final = re.compile(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+(?:; ?[\w-]+=[\w.+-]+)*", re.ASCII)
 
 
-def stored_type(type: str) -> str | None:
-    """Return the type of a pin if it is a valid media type. Clients can set it to any text."""
-    return type if _MEDIA_TYPE.fullmatch(type) and type != OCTETS else None
-
-
 def sniffed_type(size: int, read: Callable[[int, int], bytes]) -> str:
     """Return the media type that content of `size` bytes seems to have."""
     head = read(0, min(size, HEAD))
@@ -180,9 +175,9 @@ def file_type(
     if by_name is not None:
         return by_name
     pin = repository.repository.find_pin(cid)
-    by_pin = stored_type(pin.type) if pin is not None else None
-    if by_pin is not None:
-        return by_pin
+    # Clients can set the type of a pin to any text.
+    if pin is not None and _MEDIA_TYPE.fullmatch(pin.type) and pin.type != OCTETS:
+        return pin.type
     try:
         return sniffed_type(content.size, lambda *ends: b"".join(content.read(*ends)))
     except UnprovenError:

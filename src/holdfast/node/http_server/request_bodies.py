@@ -73,7 +73,7 @@ class RequestBody:
             try:
                 async with asyncio.timeout_at(deadline) as timer:
                     self._share.on_end = partial(timer.reschedule, 0)
-                    await self._share.wait_for_room()
+                    await self._share.memory.has_room.wait()
                     chunk, has_more = await self._receive()
             except TimeoutError:
                 if not self._share.is_ended:

@@ -56,11 +56,6 @@ def code_of(error: Exception) -> int:
     return int(getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF
 
 
-def is_damage(error: sqlite3.Error) -> bool:
-    """Return whether SQLite reports that a file is damaged or is not a database."""
-    return code_of(error) in DAMAGED
-
-
 def is_of_content(error: sqlite3.Error) -> bool:
     """Return whether the content of the database is at fault, not the disk or another process."""
     other = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_INTERRUPT}

@@ -12,7 +12,7 @@ from typing import Final, ParamSpec, TypeVar
 
 from holdfast.errors import ConfigError, ProviderError
 from holdfast.repository.database import schema
-from holdfast.repository.database.errors import code_of, is_damage, is_of_content, typed_error
+from holdfast.repository.database.errors import DAMAGED, code_of, is_of_content, typed_error
 from holdfast.repository.database.identity import (
     DATABASE,
     FOLDER,
@@ -209,7 +209,7 @@ def open_database(folder: Path) -> sqlite3.Connection:
     try:
         return _open(folder)
     except sqlite3.Error as error:
-        if is_damage(error) and has_traces(folder):
+        if code_of(error) in DAMAGED and has_traces(folder):
             raise UnsoundError(f"{DATABASE} cannot be read: {error}") from None
         if not is_of_content(error):
             raise typed_error(error, folder) from None

@@ -110,7 +110,10 @@ class LiveBlocks:
 
         Raise `UnsoundError` if somebody replaced the database by an older one.
         """
-        self._check_order(source)
+        changes = mark_of(source).changes
+        if changes < self._changes:
+            raise UnsoundError("its database was replaced by an older one")
+        self._changes = changes
         self._add_found(source)
         self._add_pins(source)
         sql = (
@@ -123,12 +126,6 @@ class LiveBlocks:
             self.followed = rows[-1][0]
             if progress is not None:
                 progress(min(self.followed, self.total), self.total)
-
-    def _check_order(self, source: sqlite3.Connection) -> None:
-        changes = mark_of(source).changes
-        if changes < self._changes:
-            raise UnsoundError("its database was replaced by an older one")
-        self._changes = changes
 
     def _add_pins(self, source: sqlite3.Connection) -> None:
         """Add the blocks of new pins. No row of a pin is ever deleted, so their ids increase."""
@@ -205,24 +202,21 @@ def find_live(database: Database, progress: Progress | None = None) -> Iterator[
         (total,) = connection.execute("SELECT count(*) FROM blocks").fetchone()
     on_disk = not database.is_short_of_space(BYTES_PER_BLOCK * total)
     with ExitStack() as stack:
+
+        def survey(*, on_disk: bool) -> LiveBlocks:
+            connection = stack.enter_context(database.surveying(on_disk=on_disk))
+            live = LiveBlocks(connection, total)
+            connection.execute("BEGIN")
+            live.update(connection, progress)
+            connection.execute("COMMIT")
+            return live
+
         try:
-            live = stack.enter_context(_find_live(database, total, progress, on_disk=on_disk))
+            live = survey(on_disk=on_disk)
         except (OSError, ProviderError):  # the folder for temporary files may be on another disk
             if not on_disk:
                 raise
-            live = stack.enter_context(_find_live(database, total, progress, on_disk=False))
-        yield live
-
-
-@contextmanager
-def _find_live(
-    database: Database, total: int, progress: Progress | None, *, on_disk: bool
-) -> Iterator[LiveBlocks]:
-    with database.surveying(on_disk=on_disk) as connection:
-        live = LiveBlocks(connection, total)
-        connection.execute("BEGIN")
-        live.update(connection, progress)
-        connection.execute("COMMIT")
+            live = survey(on_disk=False)
         yield live
 
 
