@@ -99,7 +99,7 @@ CALLS = (
     lambda store, cid: b"".join(store.read(cid)),
     lambda store, cid: store.block(cid),
     lambda store, cid: store.has(cid),
-    lambda store, cid: store.pins(PinQuery(held=None)),
+    lambda store, cid: store.pins(PinQuery(pinned=None)),
     lambda store, cid: store.pins(PinQuery(sort="name", name_contains="n")),
     lambda store, cid: store.count_pins(PinQuery(matches=lambda _: True)),
     lambda store, cid: store.find_pin(cid),

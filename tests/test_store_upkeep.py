@@ -116,7 +116,7 @@ def assert_no_scan(connection, statements):
 
 
 QUERIES = [
-    PinQuery(held=state, **fields)
+    PinQuery(pinned=state, **fields)
     for state in (True, False, None)
     for fields in (
         {},
@@ -139,8 +139,8 @@ def test_no_list_scans_or_sorts_all_pins(tmp_path, query):
         if query.cid is not None:
             assert any("pins_by_key (key=?" in step for step in steps), steps
             steps = [step for step in steps if step != "USE TEMP B-TREE FOR ORDER BY"]
-        elif query.held is not None:
-            index = "pins_pinned" if query.held else "pins_unpinned"
+        elif query.pinned is not None:
+            index = "pins_pinned" if query.pinned else "pins_unpinned"
             assert any(index in step for step in steps), steps
     assert not [step for step in steps if is_scan(step)]
 
@@ -226,7 +226,7 @@ def test_the_numbers_of_pins_follow_all_that_is_done(tmp_path):
         add(repository, b"x" * 30)
         assert counted(repository) == (3, 1, 60)
         assert repository.totals() == (3, 60)
-        numbers = [repository.count_pins(PinQuery(held=state)) for state in (True, False, None)]
+        numbers = [repository.count_pins(PinQuery(pinned=state)) for state in (True, False, None)]
         assert numbers == [3, 1, 4]
         repository.collect_garbage()
         repository.repair()
