@@ -143,7 +143,7 @@ def status(
         if error is not None:
             run.note(f"hint: {value['error']['remedy']}")
     if error is not None:
-        raise typer.Exit(exit_codes.family_of(error).code)
+        raise typer.Exit(value["error"]["exitCode"])
 
 
 def _connect(settings: dict[str, Setting], folder: Path, seconds: float) -> bool | None:

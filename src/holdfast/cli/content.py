@@ -12,8 +12,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final
 
-import typer
-
 from holdfast.cli import output
 from holdfast.cli.exit_codes import UsageError
 from holdfast.cli.options import (
@@ -25,8 +23,8 @@ from holdfast.cli.options import (
     OUTPUT,
     PATH_ARGUMENT,
     argument,
+    file_argument,
     flag,
-    not_empty,
     one_target,
     option,
     parse_keyvalues,
@@ -135,9 +133,7 @@ def _piped(run: Run) -> bytes:
 @command(commands, *CONNECTED)
 def upload(
     run: Run,
-    files: Annotated[
-        list[str], argument("FILE", 'The files and folders to store, or "-".', callback=not_empty)
-    ],
+    files: Annotated[list[str], file_argument('The files and folders to store, or "-".')],
     name: Annotated[
         str | None, option("NAME", "The name of the pin, for one FILE; else its own name.")
     ] = None,
@@ -162,8 +158,6 @@ def upload(
         report = _Uploads(run, files, include_hidden=include_hidden)
         with run.client() as client, report.shown("upload"):
             report.upload(client, keyvalues)
-        if report.code:
-            raise typer.Exit(report.code)
 
 
 def _upload_one(
@@ -305,10 +299,8 @@ def download(
     cid: PATH_ARGUMENT,
     to: Annotated[
         str | None,
-        argument(
-            "TO",
-            'The new file or folder, a folder to put it in, or "-". Default: the name in CID.',
-            callback=not_empty,
+        file_argument(
+            'The new file or folder, a folder to put it in, or "-". Default: the name in CID.', "TO"
         ),
     ] = None,
     *,

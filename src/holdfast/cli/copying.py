@@ -20,6 +20,7 @@ from holdfast.cli.options import (
     OUTPUT,
     cid_argument,
     connection_names,
+    file_argument,
     flag,
     not_empty,
     option,
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from holdfast.cli.backup_file import BackupProvider, BackupWriter
 
 commands: Final = group()
-FILE = typer.Argument(metavar="FILE", callback=not_empty, help='The file, or "-".')
+FILE = file_argument('The file, or "-".')
 NOT_A_BACKUP = "take another copy of it; `holdfast car import` reads archives that are not backups"
 
 
@@ -69,10 +70,9 @@ def copy(
     ] = False,
     pin_by_cid: Annotated[
         bool | None,
-        typer.Option(
+        flag(
+            "Let the target fetch by its CID what it cannot be sent; or never do that.",
             "--pin-by-cid/--no-pin-by-cid",
-            show_default=False,
-            help="Let the target fetch by its CID what it cannot be sent; or never do that.",
         ),
     ] = None,
     wait: Annotated[
@@ -113,8 +113,6 @@ def copy(
             else:
                 options |= {"progress": report.progress, **filters}
                 report.take_all(client.copy_pins(to=target, **options))
-    if report.code:
-        raise typer.Exit(report.code)
 
 
 def _same_place(source: str, to: str) -> UsageError:
@@ -282,10 +280,7 @@ def restore(run: Run, file: Annotated[str, FILE]) -> None:
         source = holdfast.Client(provider)
         with report.shown("restore"):
             report.take_all(source.copy_pins(to=client, progress=report.progress))
-        if provider.damage:
-            run.note(provider.damage)
-    if report.code:
-        raise typer.Exit(report.code)
+            report.remark = provider.damage
 
 
 def _open(run: Run, file: str) -> "BackupProvider":

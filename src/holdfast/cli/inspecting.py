@@ -16,9 +16,9 @@ from holdfast.cli.options import (
     PATH_ARGUMENT,
     argument,
     cid_argument,
+    file_argument,
     flag,
     layout_options,
-    not_empty,
 )
 from holdfast.cli.output import Column, write_table
 from holdfast.cli.pins import list_pins
@@ -180,7 +180,7 @@ def _pin_text(at: str, pin: "Pin") -> str:
     return "  ".join(facts)
 
 
-Source = Annotated[str, argument("FILE", 'A file, a directory, or "-".', callback=not_empty)]
+Source = Annotated[str, file_argument('A file, a directory, or "-".')]
 
 
 @command(commands, layout_options)

@@ -10,11 +10,10 @@ from holdfast.cli import output
 from holdfast.cli.exit_codes import UsageError
 from holdfast.cli.options import (
     OUTPUT,
-    argument,
     cache_options,
     cid_argument,
+    file_argument,
     flag,
-    not_empty,
     required_target,
     store_options,
 )
@@ -46,9 +45,7 @@ def car(_: Run) -> None:
 def export_car(
     run: Run,
     cid: Annotated[str, cid_argument("The root to export.")],
-    to: Annotated[
-        str | None, argument("FILE", 'The archive to write, or "-".', callback=not_empty)
-    ] = None,
+    to: Annotated[str | None, file_argument('The archive to write, or "-".')] = None,
     *,
     output_file: OUTPUT = None,
 ) -> None:
@@ -77,7 +74,7 @@ def export_car(
 @command(car_commands, store_options, name="import")
 def import_car(
     run: Run,
-    file: Annotated[str, argument("FILE", 'The archive to import, or "-".', callback=not_empty)],
+    file: Annotated[str, file_argument('The archive to import, or "-".')],
 ) -> None:
     """Import an archive and pin its roots; write their CIDs."""
     from holdfast.sources.sources import open_source

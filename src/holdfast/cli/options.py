@@ -124,6 +124,11 @@ def argument(metavar: str, text: str, **more: Any) -> Any:
     return typer.Argument(metavar=metavar, help=text, **more)
 
 
+def file_argument(text: str, metavar: str = "FILE") -> Any:
+    """Return the declaration of an argument for a path, or several."""
+    return argument(metavar, text, callback=not_empty)
+
+
 def not_empty(value: Any) -> Any:
     """Refuse an empty path, which the system would take for the current folder."""
     if value == "" or (isinstance(value, list | tuple) and "" in value):
@@ -186,7 +191,7 @@ OUTPUT = Annotated[
 ]
 KEYVALUES = Annotated[
     list[str] | None,
-    option("KEY=VALUE", "A key-value of the pin. Repeatable.", "--keyvalue", show_default=False),
+    option("KEY=VALUE", "A key-value of the pin. Repeatable.", "--keyvalue"),
 ]
 NAME_FILTER = Annotated[
     str | None,

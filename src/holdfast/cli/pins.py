@@ -7,8 +7,6 @@ from dataclasses import asdict
 from datetime import date, datetime, time, timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import typer
-
 from holdfast.cli import output
 from holdfast.cli.exit_codes import UsageError
 from holdfast.cli.options import (
@@ -62,9 +60,7 @@ def update(
     cid: CID_ARGUMENT,
     name: NAME = None,
     keyvalue: KEYVALUES = None,
-    remove: Annotated[
-        list[str] | None, option("KEY", "A key to remove. Repeatable.", show_default=False)
-    ] = None,
+    remove: Annotated[list[str] | None, option("KEY", "A key to remove. Repeatable.")] = None,
 ) -> None:
     """Change the name or the key-values of a pin. Other key-values stay."""
     changes = {**(parse_keyvalues(keyvalue) or {}), **dict.fromkeys(remove or ())}
@@ -86,10 +82,7 @@ def list_pins(
     keyvalue: Annotated[
         list[str] | None,
         option(
-            "KEY=VALUE",
-            "Only pins with this key-value. Repeatable: all must match.",
-            "--keyvalue",
-            show_default=False,
+            "KEY=VALUE", "Only pins with this key-value. Repeatable: all must match.", "--keyvalue"
         ),
     ] = None,
     since: Annotated[
@@ -199,8 +192,6 @@ def revoke(
             return
         with report.shown("revoke", hidden=True):
             report.work(client.revoke, cids)
-    if report.code:
-        raise typer.Exit(report.code)
 
 
 class _Revocations(BatchReport):

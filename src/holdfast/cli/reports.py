@@ -7,6 +7,8 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+import typer
+
 from holdfast.cli import exit_codes, output
 from holdfast.cli.run import Run
 from holdfast.errors import AuthenticationError, PermissionDeniedError
@@ -31,6 +33,7 @@ class BatchReport:
         counts: How many items have ended, by what became of them: "failed", or a `state_of`.
         is_over: Whether all were tried.
         code: The exit code of the first that failed, or 0.
+        remark: What to write after the summary; "" for nothing.
     """
 
     has_late_results = True
@@ -46,6 +49,7 @@ class BatchReport:
         self.counts: Counter[str] = Counter()
         self.is_over: bool = False
         self.code: int = 0
+        self.remark: str = ""
 
     def write_result(self, item: Any, result: Any) -> None:
         """Write the line of an item that succeeded."""
@@ -69,7 +73,10 @@ class BatchReport:
 
     @contextmanager
     def shown(self, label: str, *, hidden: bool = False) -> Iterator[None]:
-        """Show a bar, unless `hidden`; then write what is left to say, also after an interrupt."""
+        """Show a bar, unless `hidden`; then write what is left to say, also after an interrupt.
+
+        If an item failed, the command ends with its exit code.
+        """
         try:
             with self._run.progress_bar(label, hidden=hidden) as self._bar:
                 yield
@@ -79,8 +86,10 @@ class BatchReport:
                 self._succeed(item, result)
             for write in self._waiting:
                 write()
-            if summary := self.summary():
-                self._run.note(summary)
+            for text in filter(None, (self.summary(), self.remark)):
+                self._run.note(text)
+        if self.code:
+            raise typer.Exit(self.code)
 
     def progress(self, done: int, _: int | None) -> None:
         """Show how many bytes of all items were sent."""
@@ -114,10 +123,10 @@ class BatchReport:
         self.is_over = True
 
     def _fail(self, item: Any, error: Exception) -> None:
-        self.code = self.code or exit_codes.family_of(error).code
+        report = exit_codes.describe(error)
+        self.code = self.code or report["exitCode"]
         self.counts["failed"] += 1
-        name = getattr(item, "cid", item)
-        write = partial(self._run.write_failure, self._kind, name, exit_codes.describe(error))
+        write = partial(self._run.write_failure, self._kind, getattr(item, "cid", item), report)
         if self._bar is None:
             write()
         else:

@@ -89,12 +89,7 @@ def upload_link(
     ] = None,
     types: Annotated[
         list[str] | None,
-        option(
-            "TYPE",
-            "A media type that it takes, such as 'image/*'. Repeatable.",
-            "--type",
-            show_default=False,
-        ),
+        option("TYPE", "A media type that it takes, such as 'image/*'. Repeatable.", "--type"),
     ] = None,
 ) -> None:
     """Write a link for uploads by others.

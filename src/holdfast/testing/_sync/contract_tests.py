@@ -38,41 +38,15 @@ from holdfast.errors import (
 from holdfast.records import Added, Pin, PinFilter, PinInfo
 from holdfast.sinks.sinks import MemorySink
 from holdfast.sources.sources import CHUNK_SIZE, Progress, Source, Uploadable, open_source
+from holdfast.testing import provider_cases as cases
 from holdfast.testing._sync.parallel import in_parallel
-from holdfast.testing.provider_cases import (
-    NO_CIDS,
-    NO_JSON,
-    NOWHERE,
-    SIZES,
-    SPOOLED,
-    VALUES,
-    Contract,
-    Interrupted,
-    bytes_of,
-    check_blob,
-    check_bytes,
-    check_cid,
-    check_json,
-    check_methods,
-    check_pins,
-    check_progress,
-    form_of,
-    interrupt,
-    interrupted,
-    memory_below,
-    names_in,
-    possible_cids,
-    require,
-    supported,
-    unique_json,
-)
 
 METHODS = ("put_json", "put_file", "get_json", "get_file", "delete", "test_authentication")
 ODD: Final = replace(UNIXFS_V1_2025, name="odd", chunk_size=100_000, width=5)
 """A layout that no provider gives an upload."""
 
 
-class ContractTests(Contract):
+class ContractTests(cases.Contract):
     """The tests that both colours have."""
 
     def put(
@@ -94,11 +68,11 @@ class ContractTests(Contract):
         """
         with open_source(file) as source:
             cid = provider.put_file(source, name=name, progress=progress)
-        return check_cid(cid, "put_file")
+        return cases.check_cid(cid, "put_file")
 
     def stored(self, provider: StorageProvider, cid: str, data: bytes) -> bytes:
         """Return the bytes that `cid` names: `data`, unless the provider changes content."""
-        if not form_of(provider):
+        if not cases.form_of(provider):
             return data
         sink = MemorySink()
         adapted = as_provider(provider)
@@ -111,13 +85,13 @@ class ContractTests(Contract):
 
         They must, unless the provider changes content: an encrypted file is another one each time.
         """
-        assert again == cid or form_of(provider), "the same bytes have another CID"
+        assert again == cid or cases.form_of(provider), "the same bytes have another CID"
         return again == cid
 
     def call(self, provider: StorageProvider, method: str, cid: str) -> Any:
         """Call `method`, with `cid` if it takes one."""
         if method == "put_json":
-            return provider.put_json(unique_json(), name="x")
+            return provider.put_json(cases.unique_json(), name="x")
         if method == "put_file":
             return self.put(provider, b"[1]")
         if method == "test_authentication":
@@ -127,24 +101,24 @@ class ContractTests(Contract):
     # Content is read back unchanged, under a CID that verifies it
 
     def test_it_has_the_methods_of_a_provider(self, provider: StorageProvider) -> None:
-        check_methods(provider, StorageProvider)
+        cases.check_methods(provider, StorageProvider)
 
-    @pytest.mark.parametrize("value", VALUES, ids=lambda value: json.dumps(value)[:20])
+    @pytest.mark.parametrize("value", cases.VALUES, ids=lambda value: json.dumps(value)[:20])
     def test_json_comes_back(self, provider: StorageProvider, value: Any) -> None:
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-        cid = check_cid(provider.put_json(text, name="Zoë's 🌊 value"), "put_json")
-        check_json(provider.get_json(cid), value)
-        stored = bytes_of(provider.get_file(cid))
+        cid = cases.check_cid(provider.put_json(text, name="Zoë's 🌊 value"), "put_json")
+        cases.check_json(provider.get_json(cid), value)
+        stored = cases.bytes_of(provider.get_file(cid))
         assert json.loads(stored) == value
         assert verify(self.stored(provider, cid, stored), cid)
 
-    @pytest.mark.parametrize("size", SIZES)
+    @pytest.mark.parametrize("size", cases.SIZES)
     def test_files_come_back(self, provider: StorageProvider, size: int) -> None:
         data = os.urandom(size)
         cid = self.put(provider, data)
-        check_blob(provider.get_file(cid), data)
+        cases.check_blob(provider.get_file(cid), data)
 
-    @pytest.mark.parametrize("size", SIZES)
+    @pytest.mark.parametrize("size", cases.SIZES)
     def test_the_cid_proves_the_file(self, provider: StorageProvider, size: int) -> None:
         data = os.urandom(size)
         cid = self.put(provider, data)
@@ -154,23 +128,23 @@ class ContractTests(Contract):
         cid = self.put(provider, b"the same bytes", name="a.txt")
         again = self.put(provider, b"the same bytes", name="b.txt")
         self.is_known(provider, cid, again)
-        check_blob(provider.get_file(again), b"the same bytes")
+        cases.check_blob(provider.get_file(again), b"the same bytes")
         cid = provider.put_json('["the same"]', name="a")
         again = provider.put_json('["the same"]', name="b")
         self.is_known(provider, cid, again)
-        check_json(provider.get_json(again), ["the same"])
+        cases.check_json(provider.get_json(again), ["the same"])
 
     def test_names_may_be_in_any_language(self, provider: StorageProvider) -> None:
         for name in ('ünï "cøde" 🌊.txt', "a b;c=d%20.txt", "名前"):
             cid = self.put(provider, name.encode(), name=name)
-            check_blob(provider.get_file(cid), name.encode())
+            cases.check_blob(provider.get_file(cid), name.encode())
 
     def test_the_size_need_not_be_known(self, provider: StorageProvider) -> None:
         pieces = [os.urandom(700_000) for _ in range(3)]
         cid = self.put(provider, iter(pieces))
-        check_blob(provider.get_file(cid), b"".join(pieces))
+        cases.check_blob(provider.get_file(cid), b"".join(pieces))
 
-    @pytest.mark.parametrize("data", NO_JSON)
+    @pytest.mark.parametrize("data", cases.NO_JSON)
     def test_files_are_no_json(self, provider: StorageProvider, data: bytes) -> None:
         cid = self.put(provider, data)
         with pytest.raises(SerializationError):
@@ -183,12 +157,12 @@ class ContractTests(Contract):
         with large.open("wb") as file:
             for _ in range(self.large_size >> 20):
                 file.write(os.urandom(1 << 20))
-        with memory_below(self.memory_limit):
+        with cases.memory_below(self.memory_limit):
             cid = self.put(provider, large)
-        with memory_below(self.memory_limit):
+        with cases.memory_below(self.memory_limit):
             provider.get_file(cid, to=copy)
         assert filecmp.cmp(large, copy, shallow=False)
-        with memory_below(self.memory_limit):
+        with cases.memory_below(self.memory_limit):
             blob = provider.get_file(cid)
         assert blob.size == self.large_size
 
@@ -199,7 +173,7 @@ class ContractTests(Contract):
                 stored = provider.put_json(f'{{"number":{number}}}', name=f"n{number}")
                 cid = self.put(provider, data)
                 assert provider.get_json(stored) == {"number": number}
-                check_blob(provider.get_file(cid), data)
+                cases.check_blob(provider.get_file(cid), data)
 
             return call
 
@@ -210,20 +184,20 @@ class ContractTests(Contract):
         cids = in_parallel([lambda: self.put(provider, data)] * 8)
         for cid in cids:
             self.is_known(provider, cids[0], cid)
-        check_blob(provider.get_file(cids[-1]), data)
+        cases.check_blob(provider.get_file(cids[-1]), data)
 
-    @pytest.mark.parametrize("size", [5, SPOOLED])
+    @pytest.mark.parametrize("size", [5, cases.SPOOLED])
     def test_a_blob_outlives_its_provider(self, provider: StorageProvider, size: int) -> None:
         data = os.urandom(size)
         cid = self.put(provider, data)
         blob = provider.get_file(cid)
         provider.delete(cid)
-        check_blob(blob, data)
+        cases.check_blob(blob, data)
         provider.close()
-        check_blob(blob, data)
+        cases.check_blob(blob, data)
 
     def test_a_client_can_use_it(self, provider: StorageProvider) -> None:
-        value = {"a": [1, "ü"], **json.loads(unique_json())}
+        value = {"a": [1, "ü"], **json.loads(cases.unique_json())}
         with Client(provider) as client:
             assert client.test_connection() is True
             record = client.store(value)
@@ -242,32 +216,32 @@ class ContractTests(Contract):
             calls.append((done, total))
 
         cid = self.put(provider, os.urandom(size), progress=note)
-        check_progress(calls, size, "put_file")
+        cases.check_progress(calls, size, "put_file")
         calls.clear()
         provider.get_file(cid, progress=note)
-        check_progress(calls, size, "get_file")
+        cases.check_progress(calls, size, "get_file")
         calls.clear()
         provider.get_file(cid, to=tmp_path / "copy", progress=note)
-        check_progress(calls, size, "get_file with to=")
+        cases.check_progress(calls, size, "get_file with to=")
 
     def test_what_progress_raises_ends_the_call(self, provider: StorageProvider) -> None:
         data = os.urandom(3_000_000)
-        with interrupted("put_file"):
-            self.put(provider, data, progress=interrupt)
+        with cases.interrupted("put_file"):
+            self.put(provider, data, progress=cases.interrupt)
         cid = self.put(provider, data)
-        with interrupted("get_file"):
-            provider.get_file(cid, progress=interrupt)
-        check_blob(provider.get_file(cid), data)
+        with cases.interrupted("get_file"):
+            provider.get_file(cid, progress=cases.interrupt)
+        cases.check_blob(provider.get_file(cid), data)
 
     def test_half_a_file_is_not_kept(self, provider: StorageProvider) -> None:
         half = os.urandom(CHUNK_SIZE)
-        with pytest.raises(Interrupted):
+        with pytest.raises(cases.Interrupted):
             self.put(provider, half_of_a_file(half))
-        for cid in possible_cids(half):
+        for cid in cases.possible_cids(half):
             with pytest.raises(ProviderError):
                 provider.delete(cid)
         cid = self.put(provider, b"afterwards")
-        check_blob(provider.get_file(cid), b"afterwards")
+        cases.check_blob(provider.get_file(cid), b"afterwards")
 
     @pytest.mark.parametrize("kind", [Path, str])
     def test_a_download_may_go_to_a_file(
@@ -280,9 +254,9 @@ class ContractTests(Contract):
             cid = self.put(provider, data)
             target = tmp_path / "cöpy.bin"  # replaced each time
             blob = provider.get_file(cid, to=kind(target))
-            check_blob(blob, data)
-            check_bytes(target.read_bytes(), data, "get_file wrote")
-            assert names_in(tmp_path) == [target.name]
+            cases.check_blob(blob, data)
+            cases.check_bytes(target.read_bytes(), data, "get_file wrote")
+            assert cases.names_in(tmp_path) == [target.name]
 
     @pytest.mark.parametrize("before", [None, b"old"])
     def test_a_failed_download_leaves_what_was_there(
@@ -292,11 +266,11 @@ class ContractTests(Contract):
         if before is not None:
             target.write_bytes(before)
         cid = self.put(provider, os.urandom(3_000_000))
-        with interrupted("get_file with to="):
-            provider.get_file(cid, to=target, progress=interrupt)
+        with cases.interrupted("get_file with to="):
+            provider.get_file(cid, to=target, progress=cases.interrupt)
         with pytest.raises(ClientError):
-            provider.get_file(NOWHERE, to=target)
-        assert names_in(tmp_path) == ([] if before is None else [target.name])
+            provider.get_file(cases.NOWHERE, to=target)
+        assert cases.names_in(tmp_path) == ([] if before is None else [target.name])
         assert before is None or target.read_bytes() == before
 
     def test_a_folder_that_is_not_there_is_an_os_error(
@@ -310,40 +284,40 @@ class ContractTests(Contract):
 
     def test_what_was_deleted_cannot_be_deleted_again(self, provider: StorageProvider) -> None:
         data = os.urandom(20)
-        first = provider.put_json(unique_json(), name="first")
+        first = provider.put_json(cases.unique_json(), name="first")
         second = self.put(provider, data)
         provider.delete(first)
         with pytest.raises(NotFoundError):
             provider.delete(first)
-        check_blob(provider.get_file(second), data)
+        cases.check_blob(provider.get_file(second), data)
         provider.delete(second)
 
     def test_what_was_deleted_can_be_kept_again(self, provider: StorageProvider) -> None:
-        text = unique_json()
+        text = cases.unique_json()
         cid = provider.put_json(text, name="first")
         provider.delete(cid)
         again = provider.put_json(text, name="second")
         self.is_known(provider, cid, again)
-        check_blob(provider.get_file(again), text.encode())
+        cases.check_blob(provider.get_file(again), text.encode())
         provider.delete(again)
 
     def test_a_path_cannot_be_deleted(self, provider: StorageProvider) -> None:
-        text = unique_json()
+        text = cases.unique_json()
         cid = provider.put_json(text, name="x")
         with pytest.raises(InvalidCIDError):
             provider.delete(f"{cid}/x")
-        check_blob(provider.get_file(cid), text.encode())
+        cases.check_blob(provider.get_file(cid), text.encode())
         provider.delete(cid)
 
     def test_what_is_not_there_is_an_error(self, provider: StorageProvider) -> None:
         with pytest.raises(NotFoundError):
-            provider.delete(NOWHERE)
+            provider.delete(cases.NOWHERE)
         with pytest.raises(ClientError):
-            provider.get_json(NOWHERE)
+            provider.get_json(cases.NOWHERE)
         with pytest.raises(ClientError):
-            provider.get_file(NOWHERE)
+            provider.get_file(cases.NOWHERE)
 
-    @pytest.mark.parametrize("text", NO_CIDS)
+    @pytest.mark.parametrize("text", cases.NO_CIDS)
     def test_what_is_no_cid_is_refused(
         self, provider: StorageProvider, text: str, tmp_path: Path
     ) -> None:
@@ -352,7 +326,7 @@ class ContractTests(Contract):
                 self.call(provider, method, text)
         with pytest.raises(InvalidCIDError):
             provider.get_file(text, to=tmp_path / "copy")
-        assert names_in(tmp_path) == []
+        assert cases.names_in(tmp_path) == []
 
     # Directories, if the provider has any
 
@@ -365,7 +339,7 @@ class ContractTests(Contract):
             provider.get_file(directory_cid, to=tmp_path / "copy")
         with pytest.raises(NotAFileError):
             provider.get_json(directory_cid)
-        assert names_in(tmp_path) == []
+        assert cases.names_in(tmp_path) == []
 
     def test_a_path_leads_to_a_file(
         self,
@@ -376,9 +350,9 @@ class ContractTests(Contract):
     ) -> None:
         path, data = directory_file
         target = tmp_path / "copy"
-        check_blob(provider.get_file(f"{directory_cid}/{path}"), data)
+        cases.check_blob(provider.get_file(f"{directory_cid}/{path}"), data)
         provider.get_file(f"{directory_cid}/{path}", to=target)
-        check_bytes(target.read_bytes(), data, "get_file wrote")
+        cases.check_bytes(target.read_bytes(), data, "get_file wrote")
 
     def test_a_path_that_leads_nowhere_is_an_error(
         self, provider: StorageProvider, directory_cid: str
@@ -392,7 +366,7 @@ class ContractTests(Contract):
     @pytest.mark.parametrize("method", METHODS)
     def test_nothing_works_after_closing(self, provider: StorageProvider, method: str) -> None:
         cid = self.put(provider, b"[1]")
-        check_json(provider.get_json(cid), [1])
+        cases.check_json(provider.get_json(cid), [1])
         provider.close()
         provider.close()  # which does nothing
         with pytest.raises(ClientClosedError):
@@ -401,53 +375,53 @@ class ContractTests(Contract):
     # Pins that are listed, found, changed, and made by a CID
 
     def test_pins_are_found_by_name_and_cid(self, provider: Any) -> None:
-        require(as_provider(provider), "list_pins")
+        cases.require(as_provider(provider), "list_pins")
         salt = secrets.token_hex(8)
-        cids = [provider.put_json(unique_json(), name=f"{salt} {n}") for n in range(2)]
+        cids = [provider.put_json(cases.unique_json(), name=f"{salt} {n}") for n in range(2)]
         searches = [provider.list_pins]
         if as_provider(provider).supports("find_pins"):
             searches.append(partial(find, provider))
-            check_pins(find(provider, cid=cids[0]), cids[:1], "by CID")
+            cases.check_pins(find(provider, cid=cids[0]), cids[:1], "by CID")
         for search in searches:
-            check_pins(search(name=salt), cids, "by a part of the name")
-            check_pins(search(name=f"{salt} 1"), cids[1:], "by the name")
+            cases.check_pins(search(name=salt), cids, "by a part of the name")
+            cases.check_pins(search(name=f"{salt} 1"), cids[1:], "by the name")
             assert len(search(name=salt, limit=1)) == 1, "a limit of 1 was not kept"
         for cid in cids:
             provider.delete(cid)
         for search in searches:
-            check_pins(search(name=salt), [], "after they were deleted")
+            cases.check_pins(search(name=salt), [], "after they were deleted")
 
     def test_pins_are_found_by_key_values(self, provider: Any) -> None:
-        require(as_provider(provider), "add", "find_pins")
+        cases.require(as_provider(provider), "add", "find_pins")
         salt = secrets.token_hex(8)
         cids = []
         for number in "12":
             info = PinInfo(name=salt, keyvalues={"salt": salt, "number": number})
-            with supported():
-                cids.append((add_json(provider, unique_json(), info)).cid)
-        check_pins(find(provider, keyvalues={"salt": salt}), cids, "by a key-value")
+            with cases.supported():
+                cids.append((add_json(provider, cases.unique_json(), info)).cid)
+        cases.check_pins(find(provider, keyvalues={"salt": salt}), cids, "by a key-value")
         both = {"salt": salt, "number": "2"}
-        check_pins(find(provider, keyvalues=both), cids[1:], "by two key-values")
+        cases.check_pins(find(provider, keyvalues=both), cids[1:], "by two key-values")
         for cid in cids:
             provider.delete(cid)
 
     def test_pins_are_found_by_time(self, provider: Any) -> None:
-        require(as_provider(provider), "find_pins")
+        cases.require(as_provider(provider), "find_pins")
         salt = secrets.token_hex(8)
-        cids = [provider.put_json(unique_json(), name=f"{salt} {n}") for n in range(2)]
+        cids = [provider.put_json(cases.unique_json(), name=f"{salt} {n}") for n in range(2)]
         times = [pin.created or 0 for pin in find(provider, name=salt)]
         first, last = min(times), max(times)
-        with supported():
-            check_pins(find(provider, name=salt, since=first), cids, "since the first")
-        check_pins(find(provider, name=salt, until=last), cids, "until the last")
-        check_pins(find(provider, name=salt, since=last + 1), [], "since later")
-        check_pins(find(provider, name=salt, until=first - 1), [], "until earlier")
+        with cases.supported():
+            cases.check_pins(find(provider, name=salt, since=first), cids, "since the first")
+        cases.check_pins(find(provider, name=salt, until=last), cids, "until the last")
+        cases.check_pins(find(provider, name=salt, since=last + 1), [], "since later")
+        cases.check_pins(find(provider, name=salt, until=first - 1), [], "until earlier")
         for cid in cids:
             provider.delete(cid)
 
     def test_known_content_gets_the_name_that_is_given(self, provider: Any) -> None:
-        require(as_provider(provider), "add", "find_pins")
-        text = unique_json()
+        cases.require(as_provider(provider), "add", "find_pins")
+        text = cases.unique_json()
         cid = (add_json(provider, text, PinInfo(name="first"))).cid
         added = add_json(provider, text, PinInfo(name="second"))
         if not self.is_known(provider, cid, added.cid):
@@ -463,9 +437,9 @@ class ContractTests(Contract):
         provider.delete(cid)
 
     def test_known_content_gets_the_key_values_that_are_given(self, provider: Any) -> None:
-        require(as_provider(provider), "add", "find_pins")
-        text = unique_json()
-        with supported():
+        cases.require(as_provider(provider), "add", "find_pins")
+        text = cases.unique_json()
+        with cases.supported():
             cid = (add_json(provider, text, PinInfo(name="x", keyvalues={"a": "1"}))).cid
         added = add_json(provider, text, PinInfo(name="y"))
         (pin,) = find(provider, cid=cid)
@@ -478,20 +452,20 @@ class ContractTests(Contract):
         provider.delete(cid)
 
     def test_the_name_of_a_pin_can_be_changed(self, provider: Any) -> None:
-        require(as_provider(provider), "find_pins", "update_pin")
-        cid = provider.put_json(unique_json(), name="first")
+        cases.require(as_provider(provider), "find_pins", "update_pin")
+        cid = provider.put_json(cases.unique_json(), name="first")
         pin = provider.update_pin(cid, name="second", keyvalues=None)
         (listed,) = find(provider, cid=cid)
         assert (pin.name, listed.name) == ("second", "second")
         provider.delete(cid)
         with pytest.raises(NotFoundError):
-            provider.update_pin(NOWHERE, name="x", keyvalues=None)
+            provider.update_pin(cases.NOWHERE, name="x", keyvalues=None)
 
     def test_the_key_values_of_a_pin_can_be_changed(self, provider: Any) -> None:
-        require(as_provider(provider), "add", "find_pins", "update_pin")
+        cases.require(as_provider(provider), "add", "find_pins", "update_pin")
         info = PinInfo(name="first", keyvalues={"a": "1", "b": "2"}, given=True)
-        with supported():
-            cid = (add_json(provider, unique_json(), info)).cid
+        with cases.supported():
+            cid = (add_json(provider, cases.unique_json(), info)).cid
         pin = provider.update_pin(cid, name=None, keyvalues={"a": None, "c": "3"})
         assert (pin.name, pin.keyvalues) == ("first", {"b": "2", "c": "3"})
         (listed,) = find(provider, cid=cid)
@@ -499,21 +473,21 @@ class ContractTests(Contract):
         provider.delete(cid)
 
     def test_what_is_there_can_be_pinned_by_its_cid(self, provider: Any) -> None:
-        require(as_provider(provider), "pin")
-        cid = provider.put_json(unique_json(), name="x")
+        cases.require(as_provider(provider), "pin")
+        cid = provider.put_json(cases.unique_json(), name="x")
         pin = provider.pin(cid, PinInfo(name="y", given=True))
         end = now() + self.patience
         while pin.state != "pinned":
             assert now() < end, f"the pin is still {pin.state}"
             sleep(0.1)
             pin = provider.check_pin(pin)
-        check_pins([pin], [cid], "by its CID")
+        cases.check_pins([pin], [cid], "by its CID")
         provider.delete(cid)
 
     # Content as archives (CAR), to and from other providers, whole or not at all
 
     def test_an_exported_archive_has_each_block_once(self, provider: Any) -> None:
-        require(as_provider(provider), "export_archive")
+        cases.require(as_provider(provider), "export_archive")
         part = os.urandom(1 << 20)
         cid = self.put(provider, part * 3)
         reader = CarReader()
@@ -526,18 +500,18 @@ class ContractTests(Contract):
         assert CID.parse(cid) in dict(blocks), "the root is missing"
 
     def test_an_archive_of_unknown_content_is_an_error(self, provider: Any) -> None:
-        require(as_provider(provider), "export_archive")
+        cases.require(as_provider(provider), "export_archive")
         with pytest.raises(ClientError):
-            _ = [piece for piece in provider.export_archive(NOWHERE)]
+            _ = [piece for piece in provider.export_archive(cases.NOWHERE)]
 
     def test_an_imported_archive_keeps_its_cid_and_name(self, provider: Any) -> None:
-        require(as_provider(provider), "import_archive")
+        cases.require(as_provider(provider), "import_archive")
         data = os.urandom(1_500_000)
         root, blocks = odd_blocks(data)
         info = PinInfo(name="odd", given=True)
         added = provider.import_archive(str(root), pieces(root, blocks), info)
         assert CID.parse(added.cid) == root
-        check_blob(provider.get_file(str(root)), data)
+        cases.check_blob(provider.get_file(str(root)), data)
         if as_provider(provider).supports("find_pins"):
             (pin,) = find(provider, cid=str(root))
             assert pin.name == "odd"
@@ -546,7 +520,7 @@ class ContractTests(Contract):
         provider.delete(str(root))
 
     def test_an_archive_that_lacks_a_block_is_not_pinned(self, provider: Any) -> None:
-        require(as_provider(provider), "import_archive")
+        cases.require(as_provider(provider), "import_archive")
         root, blocks = odd_blocks(os.urandom(300_000))
         with pytest.raises(ClientError):
             provider.import_archive(str(root), pieces(root, blocks[1:]), PinInfo())
@@ -554,7 +528,7 @@ class ContractTests(Contract):
             provider.delete(str(root))
 
     def test_an_archive_of_something_else_is_refused(self, provider: Any) -> None:
-        require(as_provider(provider), "import_archive")
+        cases.require(as_provider(provider), "import_archive")
         root, blocks = odd_blocks(os.urandom(300_000))
         other, _ = odd_blocks(b"other")
         with pytest.raises(ClientError):
@@ -567,7 +541,7 @@ class ContractTests(Contract):
 def half_of_a_file(half: bytes) -> Iterator[bytes]:
     """Yield `half`, then raise `Interrupted`."""
     yield half
-    raise Interrupted
+    raise cases.Interrupted
 
 
 def add_json(provider: Any, text: str, info: PinInfo) -> Added:
