@@ -35,9 +35,9 @@ def sendable(name: str) -> str:
     return name.encode(errors="replace").decode()
 
 
-def file_name(given: str | None, own: str | None) -> str:
+def file_name(chosen: str | None, own: str | None) -> str:
     """Return the name to send with a file. With a slash, the service would pin a directory."""
-    name = given if given is not None else own if own is not None else DEFAULT_FILE_NAME
+    name = chosen if chosen is not None else own if own is not None else DEFAULT_FILE_NAME
     check_text("name", name)
     if name in {"", ".", ".."} or "/" in name or "\0" in name:
         raise ValueError("name must be a file name: not empty, without slashes, not '.' or '..'")
@@ -60,18 +60,18 @@ def pin_info(name: str | None, keyvalues: Mapping[str, Any] | None) -> PinInfo:
     )
 
 
-def file_info(given: str | None, own: str | None, keyvalues: Mapping[str, Any] | None) -> PinInfo:
+def file_info(name: str | None, own: str | None, keyvalues: Mapping[str, Any] | None) -> PinInfo:
     """Return what to store with a file."""
     return PinInfo(
-        name=file_name(given, own),
+        name=file_name(name, own),
         keyvalues=checked_keyvalues(keyvalues),
-        given=given is not None,
+        given=name is not None,
     )
 
 
-def folder_info(given: str | None, own: str | None, keyvalues: Mapping[str, Any] | None) -> PinInfo:
+def folder_info(name: str | None, own: str | None, keyvalues: Mapping[str, Any] | None) -> PinInfo:
     """Return what to store with a folder."""
-    return file_info(given, own or DEFAULT_FOLDER_NAME, keyvalues)
+    return file_info(name, own or DEFAULT_FOLDER_NAME, keyvalues)
 
 
 def checked_keyvalues(
@@ -186,17 +186,17 @@ def media_types(types: Any) -> tuple[str, ...]:
         return ()
     if isinstance(types, str | bytes):
         raise TypeError(f"types must be a list of media types, not {type(types).__name__}")
-    found = tuple(types)
-    for each in found:
-        check_text("a media type of types", each)
-        if "/" not in each and each != FOLDERS:
+    names = tuple(types)
+    for name in names:
+        check_text("a media type of types", name)
+        if "/" not in name and name != FOLDERS:
             raise ValueError(
                 "a media type of types must be one such as image/png or image/*, or "
-                f"{FOLDERS} for folders, not {each!r}"
+                f"{FOLDERS} for folders, not {name!r}"
             )
-    if not found:
+    if not names:
         raise ValueError("types has no media type; leave it out to allow all")
-    return found
+    return names
 
 
 def check_progress(progress: Any) -> None:

@@ -29,8 +29,8 @@ _watching: "weakref.WeakSet[ForkAware]" = weakref.WeakSet()
 
 
 def _call(method: str) -> None:
-    for each in list(_watching):
-        getattr(each, method)()
+    for watcher in list(_watching):
+        getattr(watcher, method)()
 
 
 if hasattr(os, "register_at_fork"):

@@ -39,9 +39,9 @@ def hint_of(error: BaseException) -> Hint | None:
 
 
 def did_you_mean(
-    given: str, known: Iterable[str], meant: Mapping[str, tuple[str, ...]] | None = None
+    word: str, names: Iterable[str], meant: Mapping[str, tuple[str, ...]] | None = None
 ) -> str:
-    """Return a question with the names in `known` that `given` may stand for, or "".
+    """Return a question with the `names` that `word` may stand for, or "".
 
     `meant` holds other words for the names, in lower case without underscores and hyphens.
 
@@ -53,7 +53,7 @@ def did_you_mean(
     """
     from difflib import get_close_matches  # noqa: PLC0415 - only for errors
 
-    lower = given.lower()
+    lower = word.lower()
     bare = lower.replace("_", "").replace("-", "")
-    names = (meant or {}).get(bare) or get_close_matches(lower, list(known), n=1, cutoff=0.6)
-    return f"did you mean {' or '.join(map(repr, names))}?" if names else ""
+    likely = (meant or {}).get(bare) or get_close_matches(lower, list(names), n=1, cutoff=0.6)
+    return f"did you mean {' or '.join(map(repr, likely))}?" if likely else ""

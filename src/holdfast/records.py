@@ -131,10 +131,10 @@ class StoreOptions:
             raise TypeError(
                 f"options must be StoreOptions or a mapping, not {type(options).__name__}"
             )
-        known = [field.name for field in fields(cls)]
-        unknown = [str(key) for key in options if key not in known]
+        names = [field.name for field in fields(cls)]
+        unknown = [str(key) for key in options if key not in names]
         if unknown:
-            raise TypeError(f"unknown option {unknown[0]!r}; known are {' and '.join(known)}")
+            raise TypeError(f"unknown option {unknown[0]!r}; known are {' and '.join(names)}")
         return cls(**options)
 
 
@@ -146,8 +146,8 @@ def _member(value: Any, key: str, kind: type[T]) -> T:
         raise SerializationError(f"the JSON object has no {key!r}")
     member = value[key]
     if not isinstance(member, kind) or isinstance(member, bool):
-        wanted = "a string" if kind is str else "a whole number"
-        raise SerializationError(f"{key!r} must be {wanted}, got {_json_type(member)}")
+        expected = "a string" if kind is str else "a whole number"
+        raise SerializationError(f"{key!r} must be {expected}, got {_json_type(member)}")
     return member
 
 

@@ -141,10 +141,10 @@ def gateways(name: str, value: Any) -> tuple[str, ...] | None:
     """Check one gateway or several, and give each a path."""
     if value is None:
         return None
-    each = value if isinstance(value, list | tuple) else (value,)
-    if not each:
+    urls = value if isinstance(value, list | tuple) else (value,)
+    if not urls:
         raise ConfigError(f"{name} names no gateway: leave it out to use the default gateways")
-    return tuple(_gateway(name, url) for url in each)
+    return tuple(_gateway(name, url) for url in urls)
 
 
 def _gateway(name: str, value: Any) -> str:
@@ -187,19 +187,19 @@ def token(name: str, value: Any) -> Secret | None:
 
 def proxy(name: str, value: Any) -> Secret | None:
     """Check the URL of a proxy. It is wrapped like a token, because it may hold a password."""
-    given = token(name, value)
-    if given is None:
+    checked = token(name, value)
+    if checked is None:
         return None
     # A single word may be a mistake; in the environment, it is the usual form for some.
-    address = given if given.reveal().isalnum() else proxy_address(given)
+    address = checked if checked.reveal().isalnum() else proxy_address(checked)
     if expected := address_error(address.reveal()):
         raise ConfigError(f"{name} must be {expected}")
     return address
 
 
-def proxy_address(given: Secret) -> Secret:
+def proxy_address(proxy: Secret) -> Secret:
     """Return the address of a proxy with its scheme, which people leave out."""
-    return given if "://" in given.reveal() else given.prefixed("http://")
+    return proxy if "://" in proxy.reveal() else proxy.prefixed("http://")
 
 
 def provider(name: str, value: Any) -> str:
@@ -308,9 +308,9 @@ def ssl_context(name: str, value: Any) -> "ssl.SSLContext | None":
 
 def options(name: str, value: Any) -> Mapping[str, Any]:
     """Check a mapping and copy it. It may be wrapped as a secret."""
-    given = value.reveal() if isinstance(value, Secret) else value
-    kind = type(given).__name__
-    if isinstance(given, Mapping):
-        return dict(given)
-    del given
+    mapping = value.reveal() if isinstance(value, Secret) else value
+    kind = type(mapping).__name__
+    if isinstance(mapping, Mapping):
+        return dict(mapping)
+    del mapping
     raise ConfigError(f"{name} must be a mapping, not {kind}")

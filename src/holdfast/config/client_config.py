@@ -92,16 +92,16 @@ class ClientConfig:
 
     @takes_secrets
     def __init__(self, **values: Unpack[ConfigFields]) -> None:
-        given: Mapping[str, Any] = values
-        for name in given:
+        arguments: Mapping[str, Any] = values
+        for name in arguments:
             if name not in FIELDS:
                 raise ConfigError(unknown_field(name))
-        for each in fields(self):
-            if each.name in given:  # no variable for the value: a traceback would show it
-                check = FIELDS[each.name].check
-                object.__setattr__(self, each.name, check(each.name, given[each.name]))
-            elif each.default_factory is not MISSING:
-                object.__setattr__(self, each.name, each.default_factory())
+        for row in fields(self):
+            if row.name in arguments:  # no variable for the value: a traceback would show it
+                check = FIELDS[row.name].check
+                object.__setattr__(self, row.name, check(row.name, arguments[row.name]))
+            elif row.default_factory is not MISSING:
+                object.__setattr__(self, row.name, row.default_factory())
         _check_together(self)
 
     @classmethod
@@ -157,8 +157,8 @@ class ClientConfig:
             >>> ClientConfig(provider="cluster").api_urls
             ('http://127.0.0.1:9094',)
         """
-        given = self.pin_api_url or registry.row_of(self.provider).usual_api_url
-        return (given,) if isinstance(given, str) else given
+        urls = self.pin_api_url or registry.row_of(self.provider).usual_api_url
+        return (urls,) if isinstance(urls, str) else urls
 
     @property
     def gateway_urls(self) -> tuple[str, ...]:
@@ -174,7 +174,7 @@ class ClientConfig:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields by name, secrets still wrapped."""
-        return {each.name: getattr(self, each.name) for each in fields(self)}
+        return {row.name: getattr(self, row.name) for row in fields(self)}
 
 
 def _describe_fields() -> str:

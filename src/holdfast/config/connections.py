@@ -168,39 +168,41 @@ class TokenPlace(NamedTuple):
     name: Secret
 
 
-def resolve(sources: Sources, given: Layer, fields: Collection[str] | None = None) -> Layer:
+def resolve(sources: Sources, direct: Layer, fields: Collection[str] | None = None) -> Layer:
     """Return the settings that any source has, for these `fields` or for all.
 
-    `given` are the settings by arguments or flags. The connection in use is returned as ``use``. A
+    `direct` are the settings by arguments or flags. The connection in use is returned as ``use``. A
     token that is still to be read is a `TokenPlace`.
     """
     own, environment, theirs, user_file, project_file = sources
     tables, project = connection_tables(own), str(project_file)
-    own = {name: each for name, each in own.items() if name != CONNECTIONS or each.error}
+    own = {name: setting for name, setting in own.items() if name != CONNECTIONS or setting.error}
     their_use = theirs.get(USE)  # always an error
-    theirs = {name: each for name, each in theirs.items() if name != USE}
-    use = _choose((given, environment, theirs, own), tables, user_file)
+    theirs = {name: setting for name, setting in theirs.items() if name != USE}
+    use = _choose((direct, environment, theirs, own), tables, user_file)
     named: Layer = {}
     if use is not None and not use.error:
-        overridden = {*given, *(token for token, url in ADDRESSES.items() if url in given)}
+        overridden = {*direct, *(token for token, url in ADDRESSES.items() if url in direct)}
         names = {*(FIELDS if fields is None else fields)} - overridden
         named = _connection_layer(use, tables, names, user_file)
     # Where the user chose a folder, a project's choice has no effect. Elsewhere it is an error, so
     # that nobody believes that the project's folder is used.
-    folders = FOLDER_FIELDS & {*own, *environment, *named, *given}
-    theirs = {name: each for name, each in theirs.items() if name not in folders}
+    folders = FOLDER_FIELDS & {*own, *environment, *named, *direct}
+    theirs = {name: setting for name, setting in theirs.items() if name not in folders}
     settings = merge(own, theirs, environment)
     if use is not None:
         settings = {
-            name: each
-            for name, each in settings.items()
-            if not _is_endpoint(name) or (each.error and each.source == project)
+            name: setting
+            for name, setting in settings.items()
+            if not _is_endpoint(name) or (setting.error and setting.source == project)
         }
     settings.pop(USE, None)
-    settings = merge(settings, named, {name: given[name] for name in given if name != USE})
+    settings = merge(settings, named, {name: direct[name] for name in direct if name != USE})
     if fields is not None:
         settings = {
-            name: each for name, each in settings.items() if name in fields or each.source == name
+            name: setting
+            for name, setting in settings.items()
+            if name in fields or setting.source == name
         }
     _refuse_destinations(settings, own, project, user_file)
     _warn_of_another_provider(settings.get("provider"), own, project)
@@ -214,12 +216,12 @@ def resolve(sources: Sources, given: Layer, fields: Collection[str] | None = Non
 
 def fields_of(settings: Mapping[str, Setting]) -> dict[str, Any]:
     """Return the fields of the configuration, or raise one error for all errors of `settings`."""
-    if messages := [each.error for each in settings.values() if each.error]:
+    if messages := [setting.error for setting in settings.values() if setting.error]:
         error = ConfigError(messages[0])
         for message in messages[1:]:
             error.add_note(message)
         raise error
-    fields = {name: each.value for name, each in settings.items() if name != USE}
+    fields = {name: setting.value for name, setting in settings.items() if name != USE}
     source = settings["provider_token"].source if "provider_token" in settings else "-"
     is_given = source.startswith("-") or source == "provider_token"  # by a flag or an argument
     if not is_given and USE not in settings and row_of(fields.get("provider", "")).on_this_machine:
@@ -266,13 +268,13 @@ def two_choices(use: str, provider: str) -> str:
 
 def unknown_connection(name: str, defined: Iterable[str], user_file: Path | None) -> str:
     """Return the error for a name that is neither a connection nor a provider."""
-    known = sorted({*defined, *providers_without_token()})
-    question = did_you_mean(name, known)
+    names = sorted({*defined, *providers_without_token()})
+    question = did_you_mean(name, names)
     question += " " if question else ""
     more = f"and you can add [{CONNECTIONS}.{name}] to {user_file}"
     if user_file is None:
         more = "and this user has no home directory for others"
-    return f"unknown connection {name!r}: {question}there are {', '.join(known)}, {more}"
+    return f"unknown connection {name!r}: {question}there are {', '.join(names)}, {more}"
 
 
 def _connection_layer(

@@ -115,7 +115,7 @@ def read_secret(_: str, value: str) -> Secret:
 
 def read_list(_: str, value: str) -> tuple[str, ...]:
     """Split a list at its commas."""
-    return tuple(each.strip() for each in value.split(",") if each.strip())
+    return tuple(part.strip() for part in value.split(",") if part.strip())
 
 
 def read_flag(variable: str, value: str) -> bool:
@@ -142,7 +142,7 @@ def read_number(variable: str, value: str) -> float:
 
 def read_numbers(variable: str, value: str) -> dict[str, float]:
     """Read numbers by name, such as ``attempts=6, cap=5``."""
-    pairs = [each.partition("=") for each in value.split(",") if each.strip()]
+    pairs = [pair.partition("=") for pair in value.split(",") if pair.strip()]
     try:
         return {
             name.strip(): int(number) if number.strip().isdecimal() else float(number)
@@ -288,8 +288,8 @@ def fields_bound_to(resource: Resource) -> tuple[str, ...]:
 
 def unknown_field(name: str, others: Iterable[str] = ()) -> str:
     """Return the error message for a name that is neither a field nor one of `others`."""
-    known = (*FIELDS, *others)
-    hint = did_you_mean(name, known, _MEANT) or f"the fields are {', '.join(known)}"
+    names = (*FIELDS, *others)
+    hint = did_you_mean(name, names, _MEANT) or f"the fields are {', '.join(names)}"
     return f"unknown field {name!r}: {hint}"
 
 
@@ -329,7 +329,7 @@ def wrap_secret(name: str, value: Any) -> Any:
     if field is None or field.secret:
         return Secret(value)
     if field.is_url and isinstance(value, list | tuple):
-        return tuple(wrap_secret(name, each) for each in value)
+        return tuple(wrap_secret(name, url) for url in value)
     if field.is_url:
         is_safe = not (isinstance(value, str) and ("@" in value or "?" in value))
     else:

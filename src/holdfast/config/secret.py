@@ -126,16 +126,16 @@ class Scrubber:
         A value that holds a credential is masked. A header whose name holds one is left out. Upper
         and lower case count as equal, because the host of an address is later put in lower case.
         """
-        found: dict[str, str] = {}
+        headers: dict[str, str] = {}
         for name, value in fields:
             lower = name.lower()
-            found[lower] = f"{found[lower]}, {value}" if lower in found else value
-        head = _bytes("\n".join((*found, *found.values())))
+            headers[lower] = f"{headers[lower]}, {value}" if lower in headers else value
+        head = _bytes("\n".join((*headers, *headers.values())))
         if len(head) <= MAX_QUOTED and not self._is_in_quoted(head):  # almost always
-            return found
+            return headers
         return {
             name: MASK if self._is_in_quoted(_bytes(value)) else value
-            for name, value in found.items()
+            for name, value in headers.items()
             if not self._is_in_quoted(_bytes(name))
         }
 

@@ -74,14 +74,14 @@ def connection_fields(name: Any, changes: Mapping[str, Any]) -> dict[str, Any]:
     The rules are those of ``--use`` on the command line, without the file of any project.
     """
     name = connection_name("name", name if isinstance(name, Secret) else Secret(name))
-    given = {USE: Setting(name, "connect")}
+    direct = {USE: Setting(name, "connect")}
     for field in changes:
         if field not in FIELDS:
             raise ConfigError(unknown_field(field))
         check = FIELDS[field].check  # no variable for the value: a traceback would show it
-        given[field] = Setting(wrap_secret(field, check(field, changes[field])), field)
+        direct[field] = Setting(wrap_secret(field, check(field, changes[field])), field)
     sources = Sources(user_layer(), _environment_layer(), {}, user_file(), None)
-    settings = _read_tokens(resolve(sources, given))
+    settings = _read_tokens(resolve(sources, direct))
     fields = fields_of(settings)
     provider = fields.get("provider", "")
     if USE in settings and row_of(provider).needs_token and "provider_token" not in fields:
@@ -100,13 +100,13 @@ def gather(
     `flags` holds the value of each field that a flag sets, and the flag. A file that cannot be read
     is returned under its path, with the error. The connection in use is returned as ``use``.
     """
-    given = {
+    direct = {
         name: checked(name, wrap_secret(name, value), flag) for name, (value, flag) in flags.items()
     }
     user, project = user_file(), project_file()
     theirs = {} if project is None else project_layer(_read_layer(project), project, user)
     sources = Sources(user_layer(), _environment_layer(), theirs, user, project)
-    return _read_tokens(resolve(sources, given, fields))
+    return _read_tokens(resolve(sources, direct, fields))
 
 
 def user_file() -> Path | None:

@@ -216,7 +216,7 @@ class FaultQueue:
             await app(scope, receive, send)
             return
         # The whole reply goes through `send`.
-        extensions = {key: each for key, each in scope["extensions"].items() if key != DIRECT}
+        extensions = {key: value for key, value in scope["extensions"].items() if key != DIRECT}
         faulty = _FaultySend(self, fault, scope, send)
         await app({**scope, "extensions": extensions}, receive, faulty)
         if faulty.is_cut:
@@ -232,10 +232,8 @@ class FaultQueue:
         target = scope["raw_path"].decode("latin-1") + (f"?{query}" if query else "")
         with self._lock:
             self._requests.append(f"{scope['method']} {target}")
-            matching = (
-                each for each in self._queue if each.matches(scope["method"], scope["path"])
-            )
-            fault = next(matching, None)
+            method, path = scope["method"], scope["path"]
+            fault = next((fault for fault in self._queue if fault.matches(method, path)), None)
             if fault is not None and not isinstance(fault, BodyFault):
                 self._queue.remove(fault)
             return fault
@@ -306,7 +304,7 @@ class _FaultySend:
         if message.get("more_body"):
             return
         fields = {name.lower(): value for name, value in self._start["headers"]}
-        fields |= {name.lower().encode(): each.encode() for name, each in fault.headers.items()}
+        fields |= {name.lower().encode(): text.encode() for name, text in fault.headers.items()}
         if fault.change is not None and self._body:
             self._body = fault.change(self._body)
             fields[b"content-length"] = str(len(self._body)).encode()

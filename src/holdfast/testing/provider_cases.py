@@ -127,13 +127,14 @@ def supported() -> Iterator[None]:
         pytest.skip(str(error))
 
 
-def check_pins(found: Sequence[Pin], wanted: Sequence[str], how: str) -> None:
-    """Assert that the pins have the CIDs `wanted`, in any order."""
+def check_pins(pins: Sequence[Pin], expected_cids: Sequence[str], how: str) -> None:
+    """Assert that the pins have these CIDs, in any order."""
     __tracebackhide__ = True
-    for pin in found:
+    for pin in pins:
         assert isinstance(pin, Pin), f"a pin is a {type(pin).__name__}, not a Pin"
-    cids = sorted(str(CID.parse(pin.cid)) for pin in found)
-    assert cids == sorted(str(CID.parse(cid)) for cid in wanted), f"wrong pins were found {how}"
+    cids = sorted(str(CID.parse(pin.cid)) for pin in pins)
+    expected = sorted(str(CID.parse(cid)) for cid in expected_cids)
+    assert cids == expected, f"wrong pins were found {how}"
 
 
 def names_in(folder: str | os.PathLike[str]) -> list[str]:
@@ -164,10 +165,10 @@ def check_cid(result: object, method: str) -> str:
     pytest.fail(f"{method} returned {result!r}, not a CID as str")
 
 
-def check_json(found: Any, value: Any) -> None:
-    """Assert that `found` equals `value`, with the same types of numbers and order of keys."""
+def check_json(result: Any, value: Any) -> None:
+    """Assert that `result` equals `value`, with the same types of numbers and order of keys."""
     __tracebackhide__ = True
-    assert json.dumps(found) == json.dumps(value), "get_json returned another value"
+    assert json.dumps(result) == json.dumps(value), "get_json returned another value"
 
 
 def bytes_of(blob: object) -> bytes:
@@ -185,22 +186,22 @@ def check_blob(blob: object, data: bytes) -> None:
     check_bytes(bytes_of(blob), data, "get_file returned")
 
 
-def check_bytes(found: bytes, data: bytes, what: str) -> None:
+def check_bytes(result: bytes, data: bytes, what: str) -> None:
     """Fail the test if the bytes differ. pytest takes minutes to compare large bytes itself."""
     __tracebackhide__ = True
-    if found == data:
+    if result == data:
         return
-    pairs = enumerate(zip(found, data, strict=False))
+    pairs = enumerate(zip(result, data, strict=False))
     place = next((place for place, (one, other) in pairs if one != other), None)
     if place is None:
-        place = min(len(found), len(data))
-    pytest.fail(f"{what} {len(found)} bytes that differ from the {len(data)} expected at {place}")
+        place = min(len(result), len(data))
+    pytest.fail(f"{what} {len(result)} bytes that differ from the {len(data)} expected at {place}")
 
 
 def check_progress(calls: Sequence[tuple[int, int | None]], size: int, call: str) -> None:
     """Assert that `calls` of a progress function report a whole file of `size` bytes."""
     __tracebackhide__ = True
-    done = [each for each, _ in calls]
+    done = [count for count, _ in calls]
     assert done, f"{call} reported no progress"
     assert done == sorted(done), f"the progress of {call} went backwards"
     assert done[-1] == size, f"the progress of {call} did not end with the file's size"

@@ -74,15 +74,15 @@ class Scripted:
         if self.raw is not None:
             return self.raw[: self.cut], b""
         headers = dict(self.headers)
-        given = {name.lower() for name in headers}
+        names = {name.lower() for name in headers}
         body = self.body
         if not isinstance(body, bytes):
             body = json.dumps(body).encode()
-            if "content-type" not in given:
+            if "content-type" not in names:
                 headers["Content-Type"] = "application/json"
         if self.chunked:
             headers["Transfer-Encoding"] = "chunked"
-        elif self.framed and "content-length" not in given:
+        elif self.framed and "content-length" not in names:
             headers["Content-Length"] = str(len(body))
         lines = [f"HTTP/1.1 {self.status} {REASONS.get(self.status, 'Status')}"]
         lines += [f"{name}: {value}" for name, value in headers.items()]
@@ -441,11 +441,11 @@ def forward_to(url: str) -> Script:
             connection.request(request.method, request.target, request.body or None, headers)
             with connection.getresponse() as reply:
                 # In a reply to HEAD, Content-Length is not the length of the body that is read.
-                kept = {"content-length"} if request.method == "HEAD" else frozenset()
+                forwarded = {"content-length"} if request.method == "HEAD" else frozenset()
                 fields = {
                     name: value
                     for name, value in reply.getheaders()
-                    if name.lower() not in HOP_BY_HOP - kept
+                    if name.lower() not in HOP_BY_HOP - forwarded
                 }
                 return Scripted(status=reply.status, headers=fields, body=reply.read())
         finally:
