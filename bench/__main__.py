@@ -69,12 +69,14 @@ def main() -> None:
         large_file = write_large(folder, mebibytes)
         server = start_server(folder)
         try:
-            results.about |= describe_run(server.kind)
-            results.about["size"] = f"{mebibytes} MiB"
+            results.environment |= describe_run(server.kind)
+            results.environment["size"] = f"{mebibytes} MiB"
             plan = Plan(server, folder, large_file, results, quick=options.quick, bare=options.bare)
             plan.peers.install_all()
             start = time.perf_counter()
-            usual = [each for each in SECTIONS if not (options.quick and each in NOT_QUICK)]
+            usual = [
+                section for section in SECTIONS if not (options.quick and section in NOT_QUICK)
+            ]
             for section in options.only or usual:
                 began = time.perf_counter()
                 SECTIONS[section](plan)
@@ -82,8 +84,8 @@ def main() -> None:
         finally:
             server.close()
     for name in results.unavailable:
-        results.about["versions"].pop(name, None)
-    results.about["seconds"] = round(time.perf_counter() - start)
+        results.environment["versions"].pop(name, None)
+    results.environment["seconds"] = round(time.perf_counter() - start)
     print_results(results)
     if options.output:
         results.write(options.output)
@@ -93,9 +95,9 @@ def main() -> None:
 
 def print_results(results: Results) -> None:
     """Print every figure with its spread, then every ratio beside its goal."""
-    for each in results.figures.values():
-        row = f"{each.work:<26} {each.candidate:<14} {each.median:>10,.1f} {each.unit:<12}"
-        print(f"{row} spread {each.spread:4.0%}")
+    for figure in results.figures.values():
+        row = f"{figure.work:<26} {figure.candidate:<14} {figure.median:>10,.1f} {figure.unit:<12}"
+        print(f"{row} spread {figure.spread:4.0%}")
     print()
     for ratio in results.ratios():
         sign = "at most" if ratio.at_most else "at least"
@@ -105,7 +107,7 @@ def print_results(results: Results) -> None:
             print(f"{'by the CPU time of the client':>46} {ratio.by_cpu:6.2f}")
     for name, reason in results.unavailable.items():
         print(f"{name}: {reason}")
-    print(f"\n{results.about['seconds']} seconds")
+    print(f"\n{results.environment['seconds']} seconds")
 
 
 if __name__ == "__main__":

@@ -30,35 +30,35 @@ def describe_run(server: str) -> dict[str, Any]:
 
 
 def _versions() -> dict[str, str]:
-    found = {
+    versions = {
         "Holdfast": __version__,
         "Python": platform.python_version(),
         "typer": version("typer"),
     }
-    found |= PYTHON | NPM
+    versions |= PYTHON | NPM
     if node := shutil.which("node"):
-        found["Node.js"] = node_version(node)
-        found["Node.js for verified-fetch"] = NODE_22[1]
+        versions["Node.js"] = node_version(node)
+        versions["Node.js for verified-fetch"] = NODE_22[1]
     if KUBO.exists():
-        found["Kubo"] = KUBO_VERSION.removeprefix("v")
+        versions["Kubo"] = KUBO_VERSION.removeprefix("v")
     for name, command in (("Go", ["go", "env", "GOVERSION"]), ("curl", ["curl", "--version"])):
         if tool := shutil.which(command[0]):
             done = subprocess.run(  # noqa: S603 - our own commands
                 [tool, *command[1:]], capture_output=True, text=True, check=True
             )
-            found[name] = done.stdout.removeprefix("curl").removeprefix("go").split()[0]
-    return found
+            versions[name] = done.stdout.removeprefix("curl").removeprefix("go").split()[0]
+    return versions
 
 
 def _cpu() -> str:
     """Return the name of the processor, and whether it has instructions for SHA-256."""
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
         key, _, value = line.partition(":")
-        found.setdefault(key.strip(), value.strip())
-    flags = (found.get("flags") or found.get("Features", "")).split()
+        fields.setdefault(key.strip(), value.strip())
+    flags = (fields.get("flags") or fields.get("Features", "")).split()
     without = "" if {"sha_ni", "sha2"} & {*flags} else " without instructions for SHA-256"
-    return found.get("model name", platform.machine()) + without
+    return fields.get("model name", platform.machine()) + without
 
 
 def _memory_gib() -> float:

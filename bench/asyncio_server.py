@@ -53,7 +53,7 @@ class Connection(asyncio.Protocol):
             self._data = b""
             first, *lines = head.decode("latin-1").split("\r\n")
             method, target, _ = first.split(" ")
-            headers = {k.lower(): v.strip() for k, _, v in (each.partition(":") for each in lines)}
+            headers = {k.lower(): v.strip() for k, _, v in (line.partition(":") for line in lines)}
             self._head = method, target, headers
             self._left = int(headers.get("content-length", 0))
         self._left -= len(data)

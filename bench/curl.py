@@ -48,5 +48,5 @@ def peak_memory(process: int) -> int:
         status = Path(f"/proc/{process}/status").read_text(encoding="ascii")
     except OSError:
         return 0
-    found = status.partition("VmHWM:")[2].split()
-    return int(found[0]) * 1024 if found else 0
+    words = status.partition("VmHWM:")[2].split()
+    return int(words[0]) * 1024 if words else 0

@@ -69,8 +69,8 @@ def rows(first: int, last: int) -> Iterator[tuple[tuple[Any, ...], tuple[Any, ..
         data = document(number)
         key = RAW_SHA256 + hashlib.sha256(data).digest()
         cid = "b" + base64.b32encode(key).decode().rstrip("=").lower()
-        about = (f"document {number}", '{"number": 1}', len(data), 0, "application/json", number)
-        yield (key, len(data), data), (str(uuid.UUID(int=number)), cid, key, *about)
+        metadata = (f"document {number}", '{"number": 1}', len(data), 0, "application/json", number)
+        yield (key, len(data), data), (str(uuid.UUID(int=number)), cid, key, *metadata)
 
 
 def fill(folder: Path, size: int) -> None:
@@ -103,10 +103,10 @@ def store_seconds(stores: dict[int, Repository]) -> dict[int, float]:
     for first in range(0, TIMED, TURN):
         for size, repository in stores.items():
             for number in range(size - TIMED + first, size - TIMED + first + TURN):
-                about = {"name": f"document {number}", "keyvalues": {"number": number}}
+                metadata = {"name": f"document {number}", "keyvalues": {"number": number}}
                 data = document(number)
                 start = time.perf_counter()
-                repository.add(data, UNIXFS_V1_2025, **about)
+                repository.add(data, UNIXFS_V1_2025, **metadata)
                 taken[size].append(time.perf_counter() - start)
     return {size: statistics.median(times) for size, times in taken.items()}
 
@@ -148,11 +148,11 @@ def work_here(work: str, folder: Path) -> None:
     with Repository(folder) as repository:
         start = time.perf_counter()
         if work == "gc":
-            found: object = repository.collect_garbage().blocks
+            count: object = repository.collect_garbage().blocks
         else:
-            found = len(list(repository.check()))
+            count = len(list(repository.check()))
         taken = time.perf_counter() - start
-    print(json.dumps({"seconds": taken, "found": found, "peak_rss_mib": _peak_mib()}))
+    print(json.dumps({"seconds": taken, "found": count, "peak_rss_mib": _peak_mib()}))
 
 
 def _peak_mib() -> float:
@@ -190,17 +190,17 @@ def measure(base: Path, sizes: tuple[int, ...]) -> Iterator[dict[str, Any]]:
             for size, seconds in times.items():
                 yield {"work": work, "size": size, "seconds": seconds}
         for size, folder in folders.items():
-            found = work_apart("check", folder)
-            if found.pop("found"):
+            result = work_apart("check", folder)
+            if result.pop("found"):
                 raise RuntimeError("the store is damaged")
-            yield {"work": "check", "size": size, **found}
+            yield {"work": "check", "size": size, **result}
         for size, repository in stores.items():
             with repository._database.writing() as connection:  # noqa: SLF001
                 connection.execute(GARBAGE)
-            found = work_apart("gc", folders[size])
-            if found.pop("found") < size // 10:
+            result = work_apart("gc", folders[size])
+            if result.pop("found") < size // 10:
                 raise RuntimeError("the collection left garbage")
-            yield {"work": "gc", "size": size, **found}
+            yield {"work": "gc", "size": size, **result}
 
 
 def compare(result: dict[str, Any], before: dict[str, Any] | None) -> str:
@@ -212,11 +212,11 @@ def compare(result: dict[str, Any], before: dict[str, Any] | None) -> str:
         line += f" {result['peak_rss_mib']:>6,.0f} MiB (at most {MOST_MIB})"
     if before is None or work == "fill":
         return line
-    each = size if work in {"gc", "check"} else 1
-    ratio = (seconds / each) / (before["seconds"] / (before["size"] if each > 1 else 1))
+    blocks = size if work in {"gc", "check"} else 1
+    ratio = (seconds / blocks) / (before["seconds"] / (before["size"] if blocks > 1 else 1))
     result["ratio"] = ratio
     goal = "no goal" if work in NO_GOAL else f"at most {MOST}"
-    line += f"   {'per block ' if each > 1 else ''}{ratio:.2f} ({goal})"
+    line += f"   {'per block ' if blocks > 1 else ''}{ratio:.2f} ({goal})"
     return line
 
 

@@ -105,7 +105,7 @@ def _command_rate(repository: Path, documents: list[bytes], seconds: float) -> f
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
         counts = [pool.submit(store) for _ in range(AT_ONCE)]
-        return sum(each.result() for each in counts) / (time.perf_counter() - start)
+        return sum(future.result() for future in counts) / (time.perf_counter() - start)
 
 
 def _measure_downloads(plan: Plan, node: Node, repository: Path) -> None:
@@ -130,7 +130,7 @@ def _measure_downloads(plan: Plan, node: Node, repository: Path) -> None:
             "ipfs get": command,
         }
         plan.results.take_turns(
-            plan.large_rounds, [partial(measure, *each) for each in works.items()]
+            plan.large_rounds, [partial(measure, *work) for work in works.items()]
         )
 
 
@@ -167,7 +167,7 @@ def _measure_copies(plan: Plan, nodes: dict[str, Node], folders: dict[str, Path]
             "ipfs dag export, import": command,
         }
         plan.results.take_turns(
-            plan.large_rounds, [partial(measure, *each) for each in works.items()]
+            plan.large_rounds, [partial(measure, *work) for work in works.items()]
         )
 
 

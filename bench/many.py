@@ -52,7 +52,9 @@ def run(plan: Plan) -> None:
             plan.results.add("many", WORKS[colour], candidate, "files/s", rate)
 
         for colour in WORKS:
-            plan.results.take_turns(3, [partial(measure, colour, each) for each in (OURS, BY_HAND)])
+            plan.results.take_turns(
+                3, [partial(measure, colour, candidate) for candidate in (OURS, BY_HAND)]
+            )
     shutil.rmtree(store)
     shutil.rmtree(files)
 

@@ -70,7 +70,7 @@ def _measure_stores(plan: Plan, nodes: dict[str, Node]) -> None:
         rate = result["count"] / result["seconds"]
         plan.results.add("node", "node-store", name, "requests/s", rate)
 
-    plan.results.take_turns(plan.node_rounds, [partial(measure, *each) for each in nodes.items()])
+    plan.results.take_turns(plan.node_rounds, [partial(measure, *node) for node in nodes.items()])
 
 
 def _measure_transfers(plan: Plan, nodes: dict[str, Node]) -> None:
@@ -91,4 +91,4 @@ def _measure_transfers(plan: Plan, nodes: dict[str, Node]) -> None:
             raise AssertionError(f"{name} sent another file")
         target.unlink()
 
-    plan.results.take_turns(plan.large_rounds, [partial(measure, *each) for each in nodes.items()])
+    plan.results.take_turns(plan.large_rounds, [partial(measure, *node) for node in nodes.items()])

@@ -62,8 +62,8 @@ def run(plan: Plan) -> None:
     shown = with_many_pins(PINS, 1 if plan.quick else 3)
     uploaded = upload_many(1 if plan.quick else 3)
     for work, seconds in {**shown, **uploaded}.items():
-        for each in seconds:
-            plan.results.add("page", "page", work, "ms", each * 1000)
+        for duration in seconds:
+            plan.results.add("page", "page", work, "ms", duration * 1000)
     slowest = max(statistics.median(seconds) for seconds in shown.values())
     plan.results.add("page", "page", SLOWEST, "ms", slowest * 1000)
     plan.results.add("page", "page", "limit", "ms", PAGE_LIMIT)

@@ -82,37 +82,37 @@ class Peers:
         script = shutil.copy(WORKER, installed)
         return Worker([node, str(script), name, url, str(folder)])
 
-    def _folder(self, name: str, wanted: str, install: Callable[[str, str], Path]) -> Path | None:
+    def _folder(self, name: str, version: str, install: Callable[[str, str], Path]) -> Path | None:
         # The bare libraries are in our environment too: only their sizes need a folder.
         label = f"{name}: size" if name in BARE else name
         if name not in self._folders and label not in self.unavailable:
             try:
                 if self.bare:
                     raise MissingError("not asked for")  # noqa: TRY301 - as any other reason
-                self._folders[name] = install(name, wanted)
+                self._folders[name] = install(name, version)
             except MissingError as error:
                 self.unavailable[label] = f"not available: {error}"
         return self._folders.get(name)
 
 
-def pip_install(folder: Path, *wanted: str) -> list[str]:
+def pip_install(folder: Path, *packages: str) -> list[str]:
     """Return the command that installs packages for this Python into a folder."""
     command = [sys.executable, "-m", "pip"]
     if subprocess.run([*command, "--version"], capture_output=True, check=False).returncode:  # noqa: S603
         command = [_tool("python3"), "-m", "pip", "--python", sys.executable]
     options = ["--quiet", "--disable-pip-version-check", "--target", str(folder)]
-    return [*command, "install", *options, *wanted]
+    return [*command, "install", *options, *packages]
 
 
-def _install_python(name: str, wanted: str) -> Path:
-    folder = PEERS / "python" / f"{name}-{wanted}"
-    return _once(folder, pip_install(folder, f"{name}=={wanted}"))
+def _install_python(name: str, version: str) -> Path:
+    folder = PEERS / "python" / f"{name}-{version}"
+    return _once(folder, pip_install(folder, f"{name}=={version}"))
 
 
-def _install_npm(name: str, wanted: str) -> Path:
+def _install_npm(name: str, version: str) -> Path:
     options = ["--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts", "--silent"]
-    folder = PEERS / "npm" / f"{name.replace('/', '-')}-{wanted}"
-    command = [_tool("npm"), "install", *options, "--prefix", str(folder), f"{name}@{wanted}"]
+    folder = PEERS / "npm" / f"{name.replace('/', '-')}-{version}"
+    command = [_tool("npm"), "install", *options, "--prefix", str(folder), f"{name}@{version}"]
     return _once(folder, command)
 
 
@@ -130,10 +130,10 @@ def _once(folder: Path, command: list[str]) -> Path:
 
 
 def _tool(name: str) -> str:
-    found = shutil.which(name)
-    if found is None:
+    path = shutil.which(name)
+    if path is None:
         raise MissingError(f"{name} is not installed")
-    return found
+    return path
 
 
 def _node_22() -> str:
@@ -142,8 +142,8 @@ def _node_22() -> str:
         return node
     if (sys.platform, platform.machine()) != ("linux", "x86_64"):
         raise MissingError("it needs Node.js 22")
-    name, wanted = NODE_22
-    return str(_install_npm(name, wanted) / "node_modules" / name / "bin" / "node")
+    name, version = NODE_22
+    return str(_install_npm(name, version) / "node_modules" / name / "bin" / "node")
 
 
 def node_version(node: str) -> str:
@@ -165,5 +165,5 @@ def installed_size(folder: Path) -> tuple[int, int]:
         for name in names
         if "__pycache__" not in where and name != ".installed"
     ]
-    packages = sum(1 for each in folder.iterdir() if each.name.endswith(".dist-info"))
-    return packages, sum(each.stat().st_size for each in files)
+    packages = sum(1 for path in folder.iterdir() if path.name.endswith(".dist-info"))
+    return packages, sum(path.stat().st_size for path in files)

@@ -151,9 +151,9 @@ def run(plan: Plan) -> None:
                 plan.results.add("pieces", f"pieces, {kind}", name, "us CPU", cpu)
 
             plan.results.take_turns(
-                1 if plan.quick else ROUNDS, [partial(measure, *each) for each in ways.items()]
+                1 if plan.quick else ROUNDS, [partial(measure, *way) for way in ways.items()]
             )
-    figures = [each for each in plan.results.figures.values() if each.section == "pieces"]
-    slowest = max(each.median for each in figures)
+    figures = [figure for figure in plan.results.figures.values() if figure.section == "pieces"]
+    slowest = max(figure.median for figure in figures)
     plan.results.add("pieces", "pieces", "slowest way", "us CPU", slowest)
     plan.results.add("pieces", "pieces", "limit", "us CPU", PIECES_LIMIT)

@@ -99,7 +99,7 @@ def bar_chart(
 
 
 def _greatest(group: Group) -> float:
-    return max(max(each.high, each.goal or 0.0) for each in group.bars) or 1.0
+    return max(max(bar.high, bar.goal or 0.0) for bar in group.bars) or 1.0
 
 
 def _bars(group: Group, top: float, left: float, most: float) -> list[str]:

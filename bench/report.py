@@ -169,26 +169,26 @@ def make_plots(results: Results) -> dict[str, str]:
 
 def make_group(results: Results, work: str, title: str) -> Group | None:
     """Return the bars of a work, and the goal of the first that has one; None without figures."""
-    figures = [each for each in results.figures.values() if each.work == work]
+    figures = [figure for figure in results.figures.values() if figure.work == work]
     if not figures:
         return None
     goals: dict[str, float] = {}
     for goal in GOALS:
-        limits = [results.median(*each) for each in goal.against]
+        limits = [results.median(*other) for other in goal.against]
         if goal.work == work and None not in limits:
-            limit = min(each for each in limits if each is not None)
+            limit = min(median for median in limits if median is not None)
             goals.setdefault(goal.ours, goal.goal * limit)
     bars = [
         Bar(
-            NAMES.get(each.candidate, each.candidate.replace("holdfast,", "Holdfast,")),
-            each.median,
-            min(each.values),
-            max(each.values),
-            is_ours=is_ours(each),
-            is_pale="unverified" in each.candidate,
-            goal=goals.get(each.candidate),
+            NAMES.get(figure.candidate, figure.candidate.replace("holdfast,", "Holdfast,")),
+            figure.median,
+            min(figure.values),
+            max(figure.values),
+            is_ours=is_ours(figure),
+            is_pale="unverified" in figure.candidate,
+            goal=goals.get(figure.candidate),
         )
-        for each in figures
+        for figure in figures
     ]
     return Group(title, sorted(bars, key=lambda bar: not bar.is_ours))
 
@@ -201,27 +201,27 @@ def is_ours(figure: Figure) -> bool:
 def make_page(results: Results, plots: Collection[str]) -> str:
     """Return the page: the template, with its marks replaced."""
     template = TEMPLATE.read_text(encoding="utf-8")
-    about = {**results.about, **results.about["machine"]}
-    about["steal"] = _steal(results)
-    about["minutes"] = f"{results.about['seconds'] / 60:.1f}"
-    about["server"] = SERVERS[results.about["server"]]
-    about["versions"] = ", ".join(f"{name} {of}" for name, of in about["versions"].items())
-    about["goals"] = _goal_table(results)
-    about["unavailable"] = _unavailable(results)
-    pieces = [each.work for each in results.figures.values() if each.section == "pieces"]
-    about["many"] = _section(MANY, results, ["upload_many-blocking", "upload_many-async-64"])
-    about["resuming"] = _section(
+    parts = {**results.environment, **results.environment["machine"]}
+    parts["steal"] = _steal(results)
+    parts["minutes"] = f"{results.environment['seconds'] / 60:.1f}"
+    parts["server"] = SERVERS[results.environment["server"]]
+    parts["versions"] = ", ".join(f"{name} {of}" for name, of in parts["versions"].items())
+    parts["goals"] = _goal_table(results)
+    parts["unavailable"] = _unavailable(results)
+    pieces = [figure.work for figure in results.figures.values() if figure.section == "pieces"]
+    parts["many"] = _section(MANY, results, ["upload_many-blocking", "upload_many-async-64"])
+    parts["resuming"] = _section(
         RESUMING,
         results,
         ["very-large-upload", "very-large-upload-memory", "very-large-upload-node-memory"],
     )
-    about["page"] = _section(PAGE, results, ["page"])
-    about["kubo"] = _section(
+    parts["page"] = _section(PAGE, results, ["page"])
+    parts["kubo"] = _section(
         KUBO, results, ["kubo-store", "kubo-download", "kubo-copy", "kubo-entries"]
     )
-    about["pieces"] = _table(results, list(dict.fromkeys(pieces)))
+    parts["pieces"] = _table(results, list(dict.fromkeys(pieces)))
     growth = [growth_work(work) for work in GROWTH]
-    about["growth"] = _table(results, [*growth, *(f"{work}-memory" for work in growth)])
+    parts["growth"] = _table(results, [*growth, *(f"{work}-memory" for work in growth)])
 
     def replace(mark: re.Match[str]) -> str:
         kind, *names = mark[1].split()
@@ -230,7 +230,7 @@ def make_page(results: Results, plots: Collection[str]) -> str:
         if kind == "plot":
             title = PLOTS[names[0]].title
             return f"![{title}](images/benchmark-{names[0]}.svg)" if names[0] in plots else ""
-        return str(about[kind])
+        return str(parts[kind])
 
     return re.sub("\n{3,}", "\n\n", re.sub(r"\{\{(.+?)\}\}", replace, template))
 
@@ -243,21 +243,21 @@ def _section(text: str, results: Results, works: Sequence[str]) -> str:
 
 def _goal_table(results: Results) -> str:
     lines = ["| | ours | against | ratio | goal | |", "|---|--:|--:|--:|--:|---|"]
-    for each in results.ratios():
-        sign = "≤" if each.at_most else "≥"
-        met = "met" if each.met else "**missed**"
-        figures = f"{shown(each.ours)} | {shown(each.against)} | {each.ratio:.2f}"
-        lines.append(f"| {each.title} | {figures} | {sign} {each.goal} | {met} |")
+    for ratio in results.ratios():
+        sign = "≤" if ratio.at_most else "≥"
+        met = "met" if ratio.met else "**missed**"
+        figures = f"{shown(ratio.ours)} | {shown(ratio.against)} | {ratio.ratio:.2f}"
+        lines.append(f"| {ratio.title} | {figures} | {sign} {ratio.goal} | {met} |")
     return "\n".join(lines)
 
 
 def _table(results: Results, works: Sequence[str]) -> str:
     """Return the figures of some works; small requests with the CPU time of the client."""
     rows = [
-        (each, results.median(f"{work}-cpu", each.candidate))
+        (figure, results.median(f"{work}-cpu", figure.candidate))
         for work in works
-        for each in results.figures.values()
-        if each.work == work
+        for figure in results.figures.values()
+        if figure.work == work
     ]
     if not rows:
         return ""
@@ -303,7 +303,7 @@ def _steal(results: Results) -> str:
     rule = f"{rule}. Of the rounds that count, the median is {usual:.1%}, the most {most:.1%}."
     if not results.paces:
         return rule
-    longer = [each / min(results.paces) for each in results.paces]
+    longer = [pace / min(results.paces) for pace in results.paces]
     return (
         f"{rule} Others may also slow the processors down: a fixed piece of work before each round "
         f"took {statistics.median(longer):.2f} times as long as the shortest one (median), "

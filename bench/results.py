@@ -57,7 +57,7 @@ class Results:
     """All figures, in the order in which they were measured.
 
     Attributes:
-        about: The machine, the versions, the date, the server, the seconds that the run took.
+        environment: The machine, the versions, the date, the server, the seconds that the run took.
         figures: By work and candidate.
         unavailable: For a peer that did not run, or cannot do a work: the reason.
         steal: For each round, the part of the processors' time that the host gave to others.
@@ -65,7 +65,7 @@ class Results:
         spare: The seconds that are left for rounds that are repeated.
     """
 
-    about: dict[str, Any] = field(default_factory=dict)
+    environment: dict[str, Any] = field(default_factory=dict)
     figures: dict[tuple[str, str], Figure] = field(default_factory=dict)
     unavailable: dict[str, str] = field(default_factory=dict)
     steal: list[float] = field(default_factory=list)
@@ -117,14 +117,14 @@ class Results:
             calm += taken[-1].steal <= MOST_STEAL
             if is_repeated:
                 self.spare -= time.perf_counter() - began
-        kept = sorted(taken, key=lambda each: each.steal)[:rounds]
-        for each in reversed(taken):
-            if each not in kept:
-                self._forget(each)
-        self.steal += [each.steal for each in kept]
+        counted = sorted(taken, key=lambda turn: turn.steal)[:rounds]
+        for turn in reversed(taken):
+            if turn not in counted:
+                self._forget(turn)
+        self.steal += [turn.steal for turn in counted]
 
     def _counts(self) -> Counter[tuple[str, str]]:
-        return Counter({key: len(each.values) for key, each in self.figures.items()})
+        return Counter({key: len(figure.values) for key, figure in self.figures.items()})
 
     def _forget(self, taken: "_Round") -> None:
         """Remove the figures of a round; later rounds that are not kept are removed before."""
@@ -135,54 +135,56 @@ class Results:
 
     def median(self, work: str, candidate: str) -> float | None:
         """Return a median; None if that was not measured."""
-        found = self.figures.get((work, candidate))
-        return None if found is None else found.median
+        figure = self.figures.get((work, candidate))
+        return None if figure is None else figure.median
 
     def ratios(self) -> list["Ratio"]:
         """Return the ratio for each goal whose figures were measured."""
-        found = []
+        ratios = []
         for goal in GOALS:
             ours = self.figures.get((goal.work, goal.ours))
-            others = [each for key in goal.against if (each := self.figures.get(key)) is not None]
+            others = [
+                figure for key in goal.against if (figure := self.figures.get(key)) is not None
+            ]
             if ours is None or len(others) < len(goal.against):
                 continue
-            limit = min(each.median for each in others)
+            limit = min(figure.median for figure in others)
             ratio = _ratio_of_rounds(ours, others)
             cpu = self.median(f"{goal.work}-cpu", goal.ours)
             cpu_of_other = self.median(f"{goal.work}-cpu", goal.against[0][1])
             by_cpu = cpu_of_other / cpu if cpu and cpu_of_other else None
-            found.append(
+            ratios.append(
                 Ratio(goal.title, goal.goal, goal.at_most, ours.median, limit, ratio, by_cpu)
             )
-        return found
+        return ratios
 
     def to_json(self) -> dict[str, Any]:
         """Return everything as a JSON value."""
         figures = [
-            {**asdict(each), "median": each.median, "spread": round(each.spread, 3)}
-            for each in self.figures.values()
+            {**asdict(figure), "median": figure.median, "spread": round(figure.spread, 3)}
+            for figure in self.figures.values()
         ]
         ratios = [
-            {**asdict(each), "ratio": round(each.ratio, 3), "met": each.met}
-            for each in self.ratios()
+            {**asdict(ratio), "ratio": round(ratio.ratio, 3), "met": ratio.met}
+            for ratio in self.ratios()
         ]
-        about = {**self.about, "unavailable": self.unavailable}
-        about |= {"steal": self.steal, "paces": self.paces}
-        return {**about, "ratios": ratios, "figures": figures}
+        environment = {**self.environment, "unavailable": self.unavailable}
+        environment |= {"steal": self.steal, "paces": self.paces}
+        return {**environment, "ratios": ratios, "figures": figures}
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> "Results":
         """Return the results that `to_json` wrote."""
-        kept = {**value}
-        kept.pop("ratios")
+        facts = {**value}
+        facts.pop("ratios")
         figures = [
-            Figure(*(each[name] for name in ("section", "work", "candidate", "unit", "values")))
-            for each in kept.pop("figures")
+            Figure(*(row[name] for name in ("section", "work", "candidate", "unit", "values")))
+            for row in facts.pop("figures")
         ]
-        unavailable = kept.pop("unavailable")
-        steal, paces = kept.pop("steal", []), kept.pop("paces", [])
-        by_key = {(each.work, each.candidate): each for each in figures}
-        return cls(kept, by_key, unavailable, steal, paces)
+        unavailable = facts.pop("unavailable")
+        steal, paces = facts.pop("steal", []), facts.pop("paces", [])
+        by_key = {(figure.work, figure.candidate): figure for figure in figures}
+        return cls(facts, by_key, unavailable, steal, paces)
 
     def write(self, path: Path) -> None:
         """Write everything to a file."""
@@ -222,9 +224,9 @@ def _ratio_of_rounds(ours: Figure, others: list[Figure]) -> float:
     were not taken in rounds are compared as they are.
     """
     rounds = len(ours.values)
-    if any(len(each.values) % rounds for each in others):
-        return ours.median / min(each.median for each in others)
-    limits = [min(each.in_round(number, rounds) for each in others) for number in range(rounds)]
+    if any(len(figure.values) % rounds for figure in others):
+        return ours.median / min(figure.median for figure in others)
+    limits = [min(figure.in_round(number, rounds) for figure in others) for number in range(rounds)]
     return statistics.median(
         value / limit for value, limit in zip(ours.values, limits, strict=True)
     )

@@ -88,7 +88,7 @@ class Nodes:
         """Return how many pins have how many copies."""
         lines = map(json.loads, self.ask("GET", "/pins").splitlines())
         return Counter(
-            sum(each["status"] == "pinned" for each in pin["peer_map"].values()) for pin in lines
+            sum(peer["status"] == "pinned" for peer in pin["peer_map"].values()) for pin in lines
         )
 
     def disk(self, part: str) -> int:
@@ -132,8 +132,8 @@ def store(nodes: Nodes, provider: str, count: int) -> None:
         seconds = _store_all(client, count, AT_ONCE)
         tell(stored=count, a_second=round(count / seconds), requests=kinds["request"] / count)
         start = time.monotonic()
-        found = sum(1 for _ in client.iter_pins())
-        tell(listed=found, each_us=round(1e6 * (time.monotonic() - start) / found, 1))
+        listed = sum(1 for _ in client.iter_pins())
+        tell(listed=listed, each_us=round(1e6 * (time.monotonic() - start) / listed, 1))
         tell(alone_ms=round(1e3 * _store_all(client, 200, 1) / 200, 2))
     _tell_cost(nodes, before, count)
 
@@ -151,13 +151,13 @@ def _tell_cost(nodes: Nodes, before: dict[str, int], count: int) -> None:
     nodes.run("start")  # the logs of the peers' databases become smaller
     nodes.run("stop")
     for part, size in before.items():
-        each = round((nodes.disk(part) - size) / count)
-        tell(part=part, disk_of_all_each=each, memory_of_one_mib=memory[part])
+        bytes_of_one = round((nodes.disk(part) - size) / count)
+        tell(part=part, disk_of_all_each=bytes_of_one, memory_of_one_mib=memory[part])
 
 
 def pin(nodes: Nodes, count: int) -> None:
     """Measure how fast a cluster takes and makes pins, without sending content."""
-    blocks = [(CID.of_raw(data), data) for data in (b"%0100d" % each for each in range(count))]
+    blocks = [(CID.of_raw(data), data) for data in (b"%0100d" % number for number in range(count))]
     archive = b"".join(write_car([], blocks))
     for node in NODES:
         nodes.http.request(
@@ -175,8 +175,8 @@ def pin(nodes: Nodes, count: int) -> None:
     for path in ("/allocations", "/pins"):
         start = time.monotonic()
         size = len(nodes.ask("GET", path))
-        each = round(1e6 * (time.monotonic() - start) / count)
-        tell(listed=path, each_us=each, each_bytes=round(size / count))
+        microseconds = round(1e6 * (time.monotonic() - start) / count)
+        tell(listed=path, each_us=microseconds, each_bytes=round(size / count))
     _tell_cost(nodes, before, count)
 
 
@@ -208,18 +208,18 @@ def main() -> None:
     parser.add_argument("what", choices=["kubo", "cluster", "pins", "return", "replace"])
     parser.add_argument("count", type=int)
     parser.add_argument("--folder", help="on the disk that is measured")
-    given = parser.parse_args()
-    variables = {"CLUSTER_DISABLEREPINNING": "false"} if given.what == "replace" else {}
-    with tempfile.TemporaryDirectory(dir=given.folder) as folder:
+    options = parser.parse_args()
+    variables = {"CLUSTER_DISABLEREPINNING": "false"} if options.what == "replace" else {}
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         nodes = Nodes(Path(folder, "nodes"), **variables)
         try:
             nodes.run("start")
-            if given.what == "pins":
-                pin(nodes, given.count)
-            elif given.what in {"return", "replace"}:
-                kill(nodes, given.count, is_replaced=given.what == "replace")
+            if options.what == "pins":
+                pin(nodes, options.count)
+            elif options.what in {"return", "replace"}:
+                kill(nodes, options.count, is_replaced=options.what == "replace")
             else:
-                store(nodes, given.what, given.count)
+                store(nodes, options.what, options.count)
         finally:
             nodes.run("stop")
             nodes.http.clear()

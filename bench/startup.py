@@ -43,16 +43,16 @@ def run(plan: Plan) -> None:
     works.append(partial(_start, plan, "command", "import typer", typer, None))
     plan.results.take_turns(plan.start_rounds, works)
     own = sum(
-        each.stat().st_size
-        for each in OURS.rglob("*")
-        if each.is_file() and "__pycache__" not in each.parts
+        path.stat().st_size
+        for path in OURS.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
     )
     for name, folder in folders.items():
         _count(plan, name, *installed_size(folder))
     for name, needed in NEEDS.items():
-        if all(each in folders for each in needed):
-            sizes = [installed_size(folders[each]) for each in needed]
-            packages, size = (sum(each) for each in zip(*sizes, strict=True))
+        if all(package in folders for package in needed):
+            sizes = [installed_size(folders[package]) for package in needed]
+            packages, size = (sum(amounts) for amounts in zip(*sizes, strict=True))
             _count(plan, name, 1 + packages, own + size)
 
 

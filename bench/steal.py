@@ -17,7 +17,7 @@ def read_ticks() -> list[int]:
         first = STAT.read_text(encoding="ascii").partition("\n")[0]
     except OSError:
         return [0] * FIELDS
-    return [int(each) for each in first.split()[1 : FIELDS + 1]]
+    return [int(tick) for tick in first.split()[1 : FIELDS + 1]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,8 @@ class Steal:
     def part(self) -> float:
         """The part of the time that was asked for and not given: 0 on a quiet host."""
         ticks = [now - then for now, then in zip(read_ticks(), self.start, strict=True)]
-        wanted = sum(ticks) - sum(ticks[number] for number in IDLE)
-        return ticks[STEAL] / wanted if wanted else 0.0
+        busy = sum(ticks) - sum(ticks[number] for number in IDLE)
+        return ticks[STEAL] / busy if busy else 0.0
 
 
 def work_seconds() -> float:

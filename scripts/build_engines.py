@@ -63,15 +63,15 @@ ENGINES = {engine.name: engine for engine in (KUBO, CLUSTER)}
 
 
 def main() -> None:
-    wanted = [ENGINES[name] for name in sys.argv[1:] or ENGINES]
-    for engine in wanted:
+    engines = [ENGINES[name] for name in sys.argv[1:] or ENGINES]
+    for engine in engines:
         try:
             build_once(engine)
         except subprocess.CalledProcessError as error:
             sys.exit(f"{engine} could not be built: {error}")
         except OSError as error:
             sys.exit(f"{engine} could not be put into the cache folder: {error}")
-    print(wanted[0].binary)
+    print(engines[0].binary)
 
 
 def build_once(engine: Engine) -> None:

@@ -30,18 +30,18 @@ SHARED: Final = {
 def cli_page() -> str:
     """Return the page of the commands."""
     text = TEXT.read_text(encoding="utf-8")
-    known = top_level()
-    more = "".join(f"::: {name}\n" for name in known if name not in MARK.findall(text))
+    commands = top_level()
+    more = "".join(f"::: {name}\n" for name in commands if name not in MARK.findall(text))
     parts = {
         "TASKS": tasks(text),
         "MORE": f"## More commands\n\n{more}" if more else "",
-        "SHARED": shared_options(known.values()),
+        "SHARED": shared_options(commands.values()),
         "EXIT_CODES": exit_code_table(),
     }
     for word, part in parts.items():
         text = text.replace(f"\n{word}\n", f"\n{part}")
     text = MARK.sub(
-        lambda found: entries(found[1], known[found[1]]) if found[1] in known else "", text
+        lambda match: entries(match[1], commands[match[1]]) if match[1] in commands else "", text
     )
     return re.sub(r"\n{3,}", "\n\n", text)
 
@@ -49,15 +49,18 @@ def cli_page() -> str:
 def problems() -> list[str]:
     """Return what is wrong with the tasks: each command belongs to one."""
     marked = MARK.findall(TEXT.read_text(encoding="utf-8"))
-    known = top_level()
+    commands = top_level()
     where = f"scripts/{TEXT.name}"
     return [
         *(
             f"`holdfast {name}` belongs to no task: write `::: {name}` into {where}"
-            for name in known
+            for name in commands
             if name not in marked
         ),
-        *(f"there is no `holdfast {name}`, which {where} names" for name in {*marked} - {*known}),
+        *(
+            f"there is no `holdfast {name}`, which {where} names"
+            for name in {*marked} - {*commands}
+        ),
         *(f"{where} names `{name}` twice" for name in {*marked} if marked.count(name) > 1),
     ]
 
@@ -100,7 +103,7 @@ def table(header: list[str], rows: Iterable[list[str]]) -> str:
 
 def entries(name: str, command: Any, level: int = 3) -> str:
     """Return the part of the page about `command` and about all commands under it."""
-    below = [entries(f"{name} {word}", each, level + 1) for word, each in children(command)]
+    below = [entries(f"{name} {word}", child, level + 1) for word, child in children(command)]
     return "\n".join([entry(name, command, level), *below])
 
 
@@ -110,11 +113,11 @@ def entry(name: str, command: Any, level: int) -> str:
     usage = " ".join(command.collect_usage_pieces(context))
     words = re.sub(r"(?<!\n)\n(?!\n)", " ", command.help or "")
     own, shared = [], {}
-    for each in parameters(command):
-        if heading := heading_of(each):
+    for parameter in parameters(command):
+        if heading := heading_of(parameter):
             shared[heading] = link_to(heading)
         else:
-            own.append(row(each, context))
+            own.append(row(parameter, context))
     return "\n".join(
         [
             f"\n{'#' * level} {name}\n",
@@ -140,9 +143,9 @@ def other_names(name: str) -> str:
 def parameters(command: Any) -> list[Any]:
     """Return the arguments and options of a command, but for its help and what is hidden."""
     return [
-        each
-        for each in command.params
-        if each.name != "help" and not getattr(each, "hidden", False)
+        parameter
+        for parameter in command.params
+        if parameter.name != "help" and not getattr(parameter, "hidden", False)
     ]
 
 
@@ -152,9 +155,9 @@ def heading_of(parameter: Any) -> str | None:
     The help counts too: `--token-file` of `node` is another option than that of `store`.
     """
     for heading, group in SHARED.items():
-        for each in group:
-            about = each.annotation.__metadata__[0]
-            if (each.name, about.help) == (parameter.name, parameter.help):
+        for option in group:
+            declaration = option.annotation.__metadata__[0]
+            if (option.name, declaration.help) == (parameter.name, parameter.help):
                 return heading
     return None
 
@@ -163,13 +166,13 @@ def shared_options(commands: Iterable[Any]) -> str:
     """Return a table for each group of shared options."""
     rows: dict[str, dict[str, list[str]]] = {heading: {} for heading in SHARED}
     for command in commands:
-        for each in parameters(command):
-            if heading := heading_of(each):
+        for parameter in parameters(command):
+            if heading := heading_of(parameter):
                 context = command.context_class(command)
-                rows[heading][each.name] = row(each, context)
+                rows[heading][parameter.name] = row(parameter, context)
     return "\n".join(
-        f"## {heading}\n\n{table(['option', 'meaning'], found.values())}"
-        for heading, found in rows.items()
+        f"## {heading}\n\n{table(['option', 'meaning'], options.values())}"
+        for heading, options in rows.items()
     )
 
 
@@ -185,15 +188,14 @@ EXTRAS: Final[Mapping[str, str]] = {
 def row(parameter: Any, context: Any) -> list[str]:
     """Return the cells of an argument or an option."""
     shown, words = parameter.get_help_record(context)
-    if found := re.search(r" *\[([^\]]*)\]$", words):
-        words = words[: found.start()]
-        for extra in found[1].split("; "):
+    if match := re.search(r" *\[([^\]]*)\]$", words):
+        words = words[: match.start()]
+        for extra in match[1].split("; "):
             if parameter.param_type_name == "argument" and extra == "required":
                 continue  # the usage says it
-            known = (each for each in EXTRAS if re.fullmatch(each, extra))
-            pattern = next(known, None)
+            pattern = next((regex for regex in EXTRAS if re.fullmatch(regex, extra)), None)
             words += f" {re.sub(pattern, EXTRAS[pattern], extra)}" if pattern else f" ({extra})"
-    flags = ", ".join(f"`{each}`" for each in re.split(r", | / ", shown))
+    flags = ", ".join(f"`{name}`" for name in re.split(r", | / ", shown))
     return [flags.replace("|", r"\|"), words.strip().replace("|", r"\|")]
 
 

@@ -92,9 +92,9 @@ class Screen:
         """Show `text`, in its own colours or in `style`."""
         position = 0
         while position < len(text):
-            if found := SEQUENCE.match(text, position):
-                position = found.end()
-                self._control(found[1] or "", found[2] or "")
+            if match := SEQUENCE.match(text, position):
+                position = match.end()
+                self._control(match[1] or "", match[2] or "")
                 continue
             self._put(text[position], self._style if style is None else style)
             position += 1
@@ -119,7 +119,7 @@ class Screen:
     def _control(self, numbers: str, kind: str) -> None:
         count = int(numbers) if numbers.isdigit() else 0
         if kind == "m":
-            self._set_style([int(each or 0) for each in numbers.split(";")])
+            self._set_style([int(number or 0) for number in numbers.split(";")])
         elif kind == "K":
             keep = self._column if count == 0 else 0
             del self.lines[self._row][keep:]
@@ -238,7 +238,10 @@ def draw(title: str, lines: list[list[Cell]]) -> str:
         f"<style>{STYLE}</style>",
         f'<rect class="window" x=".5" y=".5" width="{width - 1}" height="{height - 1}" rx="8"/>',
         f'<path class="bar" d="M1 30V8.5a8 8 0 0 1 8-8h{width - 18}a8 8 0 0 1 8 8V30z"/>',
-        *(f'<circle class="dot" cx="{EDGE + 4 + 18 * each}" cy="15" r="5"/>' for each in range(3)),
+        *(
+            f'<circle class="dot" cx="{EDGE + 4 + 18 * place}" cy="15" r="5"/>'
+            for place in range(3)
+        ),
         f'<text class="title" x="{width / 2}" y="20" text-anchor="middle">{escape(title)}</text>',
     ]
     for number, line in enumerate(lines):
@@ -265,8 +268,8 @@ def runs(line: list[Cell]) -> Iterator[tuple[int, str, str]]:
 
 def words(picture: str) -> str:
     """Return the words that a picture shows, without their digits."""
-    found = re.search(r"<desc[^>]*>(.*?)</desc>", picture, re.DOTALL)
-    return re.sub(r"\d+", "0", unescape(found[1] if found else ""))
+    match = re.search(r"<desc[^>]*>(.*?)</desc>", picture, re.DOTALL)
+    return re.sub(r"\d+", "0", unescape(match[1] if match else ""))
 
 
 if __name__ == "__main__":

@@ -104,8 +104,8 @@ def main() -> int:
     for source in sorted(sources):
         if source.as_posix() in HAND_WRITTEN:
             continue
-        text, found = apply_rules((ROOT / source).read_text(encoding="utf-8"))
-        matches += found
+        text, counts = apply_rules((ROOT / source).read_text(encoding="utf-8"))
+        matches += counts
         generated[target_of(source)] = HEADER.format(source=source.as_posix()) + text
     for path, text in formatted(generated).items():
         target = ROOT / path

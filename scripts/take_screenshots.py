@@ -192,7 +192,7 @@ def tone(seconds: float = 2.0, rate: int = 8000) -> bytes:
         samples = (
             round(9000 * math.sin(at * at / 9e3 + at / 3)) for at in range(int(rate * seconds))
         )
-        sound.writeframes(b"".join(struct.pack("<h", each) for each in samples))
+        sound.writeframes(b"".join(struct.pack("<h", sample) for sample in samples))
     return target.getvalue()
 
 
