@@ -160,21 +160,31 @@ class AsyncCopier:
     async def _by_archive(self, pin: Pin, progress: Progress) -> Copied:
         self._source.require("export_archive")
         info, dropped = self._info(pin)
-        pieces = _Counted(self._source.export_archive(pin.cid), progress, pin.size)
+        pieces: Any = self._source.export_archive(pin.cid)
+        size = 0
+
+        async def counted() -> AsyncIterator[bytes]:
+            nonlocal size
+            async for piece in pieces:
+                size += len(piece)
+                progress(size, pin.size)
+                yield piece
+
         try:
-            added = await self._target.import_archive(pin.cid, pieces, info)
+            added = await self._target.import_archive(pin.cid, counted(), info)
         except UnsupportedError:
-            if pieces.size or not info.is_explicit:
+            if size or not info.is_explicit:
                 raise
             return await self._with_less(pin, info, progress)
         finally:
-            await pieces.aclose()
+            if hasattr(pieces, "aclose"):
+                await pieces.aclose()
         _check(added, pin)
         return Copied(
             cid=pin.cid,
             name=pin.name,
             how="archive",
-            size=pieces.size,
+            size=size,
             dropped=dropped,
             duplicate=bool(added.duplicate),
         )
@@ -197,7 +207,7 @@ class AsyncCopier:
             uploaded = await self._uploading.upload(cid, info, progress)
         if uploaded is not None:
             _, size = uploaded
-            if needs_name(cid, pin.name):
+            if pin.name and _file_name(cid, pin.name) != pin.name:  # no file can have it
                 dropped += await self._update(pin.cid, pin.name, {})
             return Copied(cid=pin.cid, name=pin.name, how="upload", size=size, dropped=dropped)
         target = self._target
@@ -237,28 +247,6 @@ class AsyncCopier:
                 error, note.format("pass", "pin_by_cid=True"), note.format("add", "--pin-by-cid")
             )
         return UnsupportedError(f"{why}; copy to a provider that takes archives, such as kubo")
-
-
-class _Counted(AsyncIterator[bytes]):
-    """The pieces of an archive, whose bytes are counted."""
-
-    def __init__(self, pieces: AsyncIterator[bytes], progress: Progress, total: int | None) -> None:
-        self._pieces = pieces
-        self._progress = progress
-        self._total = total
-        self.size = 0
-
-    async def __anext__(self) -> bytes:
-        piece = await anext(self._pieces)
-        self.size += len(piece)
-        self._progress(self.size, self._total)
-        return piece
-
-    async def aclose(self) -> None:
-        """Close the archive."""
-        pieces: Any = self._pieces
-        if hasattr(pieces, "aclose"):
-            await pieces.aclose()
 
 
 def _check(added: Added, pin: Pin) -> None:
@@ -394,11 +382,6 @@ class AsyncUploading:
         if used:  # else the target uses a layout that is not known, which may still fit others
             self._used[kind, profile.cid_version] = used
         return False
-
-
-def needs_name(cid: CID, name: str) -> bool:
-    """Return whether the name of a pin must be set after an upload, because no file can have it."""
-    return bool(name) and _file_name(cid, name) != name
 
 
 def _file_name(cid: CID, name: str) -> str:

@@ -366,7 +366,7 @@ class _Directory(NamedTuple):
         self.folders.close()
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class AsyncFolderFetcher:
     """Fetches a directory and those below it into a work folder."""
 

@@ -160,21 +160,31 @@ class Copier:
     def _by_archive(self, pin: Pin, progress: Progress) -> Copied:
         self._source.require("export_archive")
         info, dropped = self._info(pin)
-        pieces = _Counted(self._source.export_archive(pin.cid), progress, pin.size)
+        pieces: Any = self._source.export_archive(pin.cid)
+        size = 0
+
+        def counted() -> Iterator[bytes]:
+            nonlocal size
+            for piece in pieces:
+                size += len(piece)
+                progress(size, pin.size)
+                yield piece
+
         try:
-            added = self._target.import_archive(pin.cid, pieces, info)
+            added = self._target.import_archive(pin.cid, counted(), info)
         except UnsupportedError:
-            if pieces.size or not info.is_explicit:
+            if size or not info.is_explicit:
                 raise
             return self._with_less(pin, info, progress)
         finally:
-            pieces.close()
+            if hasattr(pieces, "close"):
+                pieces.close()
         _check(added, pin)
         return Copied(
             cid=pin.cid,
             name=pin.name,
             how="archive",
-            size=pieces.size,
+            size=size,
             dropped=dropped,
             duplicate=bool(added.duplicate),
         )
@@ -197,7 +207,7 @@ class Copier:
             uploaded = self._uploading.upload(cid, info, progress)
         if uploaded is not None:
             _, size = uploaded
-            if needs_name(cid, pin.name):
+            if pin.name and _file_name(cid, pin.name) != pin.name:  # no file can have it
                 dropped += self._update(pin.cid, pin.name, {})
             return Copied(cid=pin.cid, name=pin.name, how="upload", size=size, dropped=dropped)
         target = self._target
@@ -237,28 +247,6 @@ class Copier:
                 error, note.format("pass", "pin_by_cid=True"), note.format("add", "--pin-by-cid")
             )
         return UnsupportedError(f"{why}; copy to a provider that takes archives, such as kubo")
-
-
-class _Counted(Iterator[bytes]):
-    """The pieces of an archive, whose bytes are counted."""
-
-    def __init__(self, pieces: Iterator[bytes], progress: Progress, total: int | None) -> None:
-        self._pieces = pieces
-        self._progress = progress
-        self._total = total
-        self.size = 0
-
-    def __next__(self) -> bytes:
-        piece = next(self._pieces)
-        self.size += len(piece)
-        self._progress(self.size, self._total)
-        return piece
-
-    def close(self) -> None:
-        """Close the archive."""
-        pieces: Any = self._pieces
-        if hasattr(pieces, "close"):
-            pieces.close()
 
 
 def _check(added: Added, pin: Pin) -> None:
@@ -394,11 +382,6 @@ class Uploading:
         if used:  # else the target uses a layout that is not known, which may still fit others
             self._used[kind, profile.cid_version] = used
         return False
-
-
-def needs_name(cid: CID, name: str) -> bool:
-    """Return whether the name of a pin must be set after an upload, because no file can have it."""
-    return bool(name) and _file_name(cid, name) != name
 
 
 def _file_name(cid: CID, name: str) -> str:

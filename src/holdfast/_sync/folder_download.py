@@ -362,7 +362,7 @@ class _Directory(NamedTuple):
         self.folders.close()
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class FolderFetcher:
     """Fetches a directory and those below it into a work folder."""
 

@@ -154,7 +154,7 @@ class StreamBody(Protocol):
 
 
 class BytesBody:
-    """Bytes in memory, sent piece by piece."""
+    """Bytes in memory, sent piece by piece: also a file of a form."""
 
     repeatable = True
 
@@ -162,6 +162,7 @@ class BytesBody:
         self._data = data
         self.length: int = len(data)
         self.end: int = self.length
+        self.size: int | None = self.length
 
     def chunks(self) -> Iterator[bytes]:
         """Yield the pieces."""

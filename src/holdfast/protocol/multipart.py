@@ -30,20 +30,6 @@ class FileSource(Protocol):
         """Yield the bytes; raise OSError unless they are as many as `size` says."""
 
 
-class BytesFile:
-    """The bytes of a file that are in memory: a `FileSource`."""
-
-    repeatable = True
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self.size: int | None = len(data)
-
-    def chunks(self) -> Iterator[bytes]:
-        """Yield the bytes."""
-        yield self._data
-
-
 @dataclass(frozen=True, slots=True)
 class FormFile:
     """One file of a form: its name, which may hold slashes, its media type, and its bytes."""

@@ -16,8 +16,8 @@ from holdfast.content.reference import Reference
 from holdfast.errors import ConfigError, NotFoundError, UnsupportedError
 from holdfast.hints import advise
 from holdfast.protocol import json_text
-from holdfast.protocol.http import Reply, Request, SignedURL, origin
-from holdfast.protocol.multipart import BytesFile, FileForm, FormFile, FormFolder
+from holdfast.protocol.http import BytesBody, Reply, Request, SignedURL, origin
+from holdfast.protocol.multipart import FileForm, FormFile, FormFolder
 from holdfast.protocol.pin_api import (
     FORBIDDEN,
     JSON_TYPE,
@@ -191,7 +191,7 @@ class PinataAPI(ServiceAPI):
 
     def add_json(self, text: bytes, info: PinInfo) -> Exchange[Added]:
         """Store the JSON `text` as a file of exactly these bytes."""
-        file = FormFile(JSON_NAME, JSON_TYPE["Content-Type"], BytesFile(text))
+        file = FormFile(JSON_NAME, JSON_TYPE["Content-Type"], BytesBody(text))
         return (yield from self._add([file], info, whole=True))
 
     def add_files(

@@ -82,7 +82,7 @@ class RetryBudget:
             self._left += 1
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Backoff:
     """The waits between the attempts of one call.
 

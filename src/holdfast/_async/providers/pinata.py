@@ -133,15 +133,16 @@ class AsyncPinataProvider(AsyncPinProvider):
         try:
             parts = self._layout.hashed(source, verify=self.config.verify)
             upload = AsyncLargeUpload(
-                self._session, self.run, self._api, parts, size, saved, call, progress
+                *(self._session, self.run, self._api, parts, size, saved, call, progress),
+                metadata=about,
+                identity=identity,
             )
-            sent = await upload.send(about, identity)
-            call.cid = sent.cid
+            cid, location = await upload.send()
+            call.cid = cid
             if self.config.verify:
                 await run_interruptible(parts.catch_up, size)
-                await run_blocking(self._layout.compare, parts, Reference.parse(sent.cid).cid)
-            exchange = self._api.describe(sent.cid, sent.location, info)
-            added = await self.run(exchange, call)
+                await run_blocking(self._layout.compare, parts, Reference.parse(cid).cid)
+            added = await self.run(self._api.describe(cid, location, info), call)
             await run_blocking(saved.remove)
             return added
         except VerificationError:

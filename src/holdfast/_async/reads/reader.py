@@ -256,7 +256,7 @@ class AsyncReader(ABC):
         response = await self.body(cid, state.call)
         if response is None:
             return
-        peer = AsyncBlocksPeer(self.host, state, state.call.deadline, blocks.block)
+        peer = AsyncBlocksPeer(self.host, state, state.call.deadline, get_block=blocks.block)
         try:
             async with closing_on_error(response):
                 stream = await AsyncBodyStream(peer, BodyProof(cid), response).begin()

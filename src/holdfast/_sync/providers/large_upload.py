@@ -5,7 +5,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from holdfast._sync.pin_waiting import Pauses
 from holdfast._sync.runtime import now, run_blocking, run_interruptible
@@ -37,20 +37,17 @@ CONTINUES: Final = (
 NO_PROGRESS: Final = "the provider takes no more bytes of the file; try the same upload again later"
 
 
-class Sent(NamedTuple):
-    """A file that the service has: its CID, and the address of its upload."""
-
-    cid: str
-    location: str
-
-
-@dataclass
+@dataclass(eq=False, repr=False)
 class LargeUpload:
     """One upload, which an earlier process may have begun.
 
     Its state is saved before the first piece is sent, and after each piece. After a failure, the
     service is asked how much it has; for `RESTART_SECONDS` if it accepts no connection, because it
     may be restarting. The caller removes the state when all is done.
+
+    Attributes:
+        metadata: What is sent with the file, if the upload is begun now.
+        identity: Which file it is; see `Source.identify`.
     """
 
     session: "Session"
@@ -61,21 +58,18 @@ class LargeUpload:
     saved: SavedUpload
     call: Call
     progress: Progress
+    metadata: Mapping[str, str]
+    identity: Mapping[str, Any] | None
     _has_sent: bool = False  # whether this call has sent bytes of the file
     _restart_until: float | None = None  # None while the service can be reached
 
     def __post_init__(self) -> None:
         self._tus = self.api.resumable()
 
-    def send(self, about: Mapping[str, str], identity: Mapping[str, Any] | None) -> Sent:
-        """Send what the service does not have; return the CID that it has computed.
-
-        Args:
-            about: The metadata of the upload, if it is begun now.
-            identity: Which file it is; see `Source.identify`.
-        """
+    def send(self) -> tuple[str, str]:
+        """Send what the service does not have; return the CID that it gives, and where it went."""
         try:
-            return self._send(about, identity)
+            return self._send()
         except BaseException as error:
             # If the file itself could not be read, it is unlikely to be the same file next time.
             is_file_error = isinstance(error, OSError) and not isinstance(error, ClientError)
@@ -83,35 +77,33 @@ class LargeUpload:
                 error.add_note(CONTINUES)
             raise
 
-    def _send(self, about: Mapping[str, str], identity: Mapping[str, Any] | None) -> Sent:
+    def _send(self) -> tuple[str, str]:
         state = self.saved.state
         if state is not None and not self._tus.is_ours(state.location):
             state = None  # the token must not be sent there
         for _ in range(MAX_BEGINNINGS):
             if state is None:
-                state = self._begin(about, identity)
+                state = self._begin()
                 last = self._send_pieces(state, 0)
             else:
                 last = self._resume(state)
             if last is not None:
-                return Sent(self._read_cid(last, state), state.location)
+                return self._read_cid(last, state), state.location
             # The service does not know the upload. Perhaps it has received the last piece, and only
             # its reply was lost: then the upload has become a file.
             if self._may_be_complete(state) and (cid := self._find_cid(state)):
-                return Sent(cid, state.location)
+                return cid, state.location
             state = None
         raise ProviderError("the provider forgets each upload that is begun; try again later")
 
-    def _begin(
-        self, about: Mapping[str, str], identity: Mapping[str, Any] | None
-    ) -> UnfinishedUpload:
-        reply = self.session.fetch(self._tus.begin(self.size, about), self.call)
+    def _begin(self) -> UnfinishedUpload:
+        reply = self.session.fetch(self._tus.begin(self.size, self.metadata), self.call)
         state = UnfinishedUpload(
             endpoint=self._tus.base_url,
             location=self._tus.read_location(reply),
-            name=about["filename"],
+            name=self.metadata["filename"],
             size=self.size,
-            source=identity,
+            source=self.identity,
             created=now_ms() / 1000,
             expires=read_expiry(reply),
         )

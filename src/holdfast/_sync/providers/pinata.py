@@ -133,15 +133,16 @@ class PinataProvider(PinProvider):
         try:
             parts = self._layout.hashed(source, verify=self.config.verify)
             upload = LargeUpload(
-                self._session, self.run, self._api, parts, size, saved, call, progress
+                *(self._session, self.run, self._api, parts, size, saved, call, progress),
+                metadata=about,
+                identity=identity,
             )
-            sent = upload.send(about, identity)
-            call.cid = sent.cid
+            cid, location = upload.send()
+            call.cid = cid
             if self.config.verify:
                 run_interruptible(parts.catch_up, size)
-                run_blocking(self._layout.compare, parts, Reference.parse(sent.cid).cid)
-            exchange = self._api.describe(sent.cid, sent.location, info)
-            added = self.run(exchange, call)
+                run_blocking(self._layout.compare, parts, Reference.parse(cid).cid)
+            added = self.run(self._api.describe(cid, location, info), call)
             run_blocking(saved.remove)
             return added
         except VerificationError:

@@ -255,7 +255,7 @@ def _gravest(failures: dict[Gateway, ClientError]) -> ClientError:
     return failures[chosen]
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class GatewayBlocks(FetchedBlocks):
     """Fetches the verified blocks of a directory, each from the first gateway that gives it."""
 

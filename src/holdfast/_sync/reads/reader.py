@@ -258,7 +258,7 @@ class Reader(ABC):
         response = self.body(cid, state.call)
         if response is None:
             return
-        peer = BlocksPeer(self.host, state, state.call.deadline, blocks.block)
+        peer = BlocksPeer(self.host, state, state.call.deadline, get_block=blocks.block)
         try:
             with closing_on_error(response):
                 stream = BodyStream(peer, BodyProof(cid), response).begin()

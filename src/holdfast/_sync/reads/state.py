@@ -203,7 +203,7 @@ class ReadState:
         self.found = fork.found
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class BodyBudget:
     """Counts what a gateway sends, and raises an error if it is too much or too late.
 
@@ -405,43 +405,32 @@ def fetch_together(
     return outcomes[0]
 
 
+@dataclass(eq=False, repr=False)
 class Peer(ABC):
     """Everything that the stream of a body needs besides the body.
-
-    Args:
-        deadline: When the attempt must have ended.
-        patience: How many seconds the body may bring nothing that is needed.
 
     Attributes:
         host: The host of the peer.
         state: What to read, and what is known of it.
+        deadline: When the attempt must have ended.
+        patience: How many seconds the body may bring nothing that is needed.
         is_racing: Whether other peers are asked at the same time, so that a body that can only be
             verified at its end cannot win.
         was_imported: Whether its body was already imported again, without its blocks.
         verify: Whether the content must be verified.
     """
 
+    host: str
+    state: ReadState
+    deadline: Deadline
+    patience: float | None = None
+    is_racing: bool = False
     verify: bool = True
-
-    def __init__(
-        self,
-        host: str,
-        state: ReadState,
-        deadline: Deadline,
-        *,
-        patience: float | None = None,
-        is_racing: bool = False,
-    ) -> None:
-        self.host = host
-        self.state = state
-        self.is_racing = is_racing
-        self.was_imported = False
-        self._deadline = deadline
-        self._patience = patience
+    was_imported: bool = False
 
     def new_budget(self) -> BodyBudget:
         """Return the budget for one body."""
-        return BodyBudget(self.host, self.state.reference, self._deadline, self._patience)
+        return BodyBudget(self.host, self.state.reference, self.deadline, self.patience)
 
     def refusal(self) -> RefusedError:
         """Return the error for a peer that does not serve what a body needs."""
@@ -497,21 +486,14 @@ class Peer(ABC):
         """Fetch one block and verify it."""
 
 
+@dataclass(eq=False, repr=False)
 class BlocksPeer(Peer):
     """A peer whose verified blocks `get_block` returns."""
 
-    def __init__(
-        self,
-        host: str,
-        state: ReadState,
-        deadline: Deadline,
-        get_block: Callable[[CID], bytes],
-    ) -> None:
-        super().__init__(host, state, deadline)
-        self._get_block = get_block
+    get_block: Callable[[CID], bytes] = field(kw_only=True)
 
     def _fetch(self, cid: CID) -> bytes:
-        return self._get_block(cid)
+        return self.get_block(cid)
 
 
 class GatewayPeer(Peer):
@@ -519,7 +501,6 @@ class GatewayPeer(Peer):
 
     Args:
         session: What sends the requests.
-        deadline: When the attempt must have ended.
         sent: The first request for plain content, where it is sent already.
 
     Attributes:
@@ -541,11 +522,10 @@ class GatewayPeer(Peer):
         sent: Sent | None = None,
     ) -> None:
         patience = session.timeouts.read
-        super().__init__(gateway.peer, state, deadline, patience=patience, is_racing=is_racing)
+        super().__init__(gateway.peer, state, deadline, patience, is_racing, verify)
         self._session = session
         self._sent = sent
         self.gateway = gateway
-        self.verify = verify
         self.may_restart = may_restart
         self.refusals = Refusals(gateway, state.reference, session.trustless)
 
@@ -597,7 +577,7 @@ class GatewayPeer(Peer):
         source, reply = request, Reply(200, {})
         for _ in range(gateways.MAX_REDIRECTS + 1):
             if sent is None:
-                deadline = self._deadline.copy()
+                deadline = self.deadline.copy()
                 try:
                     response = self._session.send(request, self.state.call, deadline=deadline)
                 except PrivateAddressError:
