@@ -60,20 +60,16 @@ def has_aiohttp_shortcuts() -> bool:
 
 
 class ExchangeTimer:
-    """Ends the exchanges of one transport whose time is over, and all when the client is closed."""
+    """Ends the exchanges of one transport whose time is over, and all when the client is closed.
+
+    Attributes:
+        exchanges: Those that have begun, and have not ended.
+    """
 
     def __init__(self) -> None:
-        self._exchanges: set[ExchangeLimits] = set()
+        self.exchanges: set[ExchangeLimits] = set()
         self._handle: asyncio.TimerHandle | None = None
         self._at = 0.0
-
-    def add(self, limits: "ExchangeLimits") -> None:
-        """Look at the exchange of `limits`."""
-        self._exchanges.add(limits)
-
-    def remove(self, limits: "ExchangeLimits") -> None:
-        """Look at the exchange of `limits` no more."""
-        self._exchanges.discard(limits)
 
     def schedule(self, end: float) -> None:
         """Look at the exchanges at the time `end`, if not before."""
@@ -86,7 +82,7 @@ class ExchangeTimer:
 
     def _check(self) -> None:
         self._handle = None
-        ends = [end for each in tuple(self._exchanges) if (end := each.check()) is not None]
+        ends = [end for each in tuple(self.exchanges) if (end := each.check()) is not None]
         if ends:
             self.schedule(min(ends))
 
@@ -94,9 +90,9 @@ class ExchangeTimer:
         """End all exchanges, whatever they wait for."""
         if self._handle is not None:
             self._handle.cancel()
-        for limits in tuple(self._exchanges):
+        for limits in tuple(self.exchanges):
             limits.fail(ClosedError())
-        self._exchanges.clear()
+        self.exchanges.clear()
 
 
 class ExchangeLimits:
@@ -139,7 +135,7 @@ class ExchangeLimits:
         A request without a streamed body is sent at once. A streamed body starts steps of its own.
         """
         self._connection = connection
-        self._timer.add(self)
+        self._timer.exchanges.add(self)
         self.wait_for_body()
 
     def start_step(self, seconds: float | None, timeout_error: ErrorKind = READ_TIMEOUT) -> None:
@@ -164,7 +160,7 @@ class ExchangeLimits:
         """End the exchange."""
         self._is_waiting = False
         self._connection = None
-        self._timer.remove(self)
+        self._timer.exchanges.discard(self)
 
     def may_connect(self, address: str) -> bool:
         """Return whether the request may be sent to `address`."""

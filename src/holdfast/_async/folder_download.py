@@ -3,8 +3,8 @@
 ::
 
     download_folder      the whole download: the work folder, the directory, the last step
-    AsyncFolderFetcher   each directory: its names are listed and checked, then its entries fetched
-    AsyncEntries         each entry: a file or a symbolic link is written, a directory comes later
+    AsyncFolderFetcher   each directory: its names are listed and checked, then its entries fetched:
+                         a file or a symbolic link is written, a directory comes later
     AsyncFolderSource    blocks and files from the reader of a provider, by CID or by path
 
 Blocks and files are requested by their CIDs. A gateway that serves only certain roots refuses that.
@@ -243,101 +243,6 @@ class FolderOptions:
     max_bytes: int | None = None
 
 
-class AsyncEntries:
-    """Writes entries into a work folder."""
-
-    def __init__(
-        self, source: AsyncFolderSource, work: WorkFolder, options: FolderOptions, tally: Tally
-    ) -> None:
-        self._source = source
-        self._work = work
-        self._options = options
-        self._tally = tally
-        self.usage = Usage(DiskSpace(work.path), options.max_bytes)
-
-    async def is_saved(self, path: EntryPath, cid: CID) -> bool:
-        """Return whether an earlier download has written the file `cid` at `path`."""
-        continues = self._source.is_remote
-        size = await run_blocking(self._work.saved_size, path, cid, continues=continues)
-        if size is None:
-            return False
-        self.usage.add_bytes(size, size)
-        self._tally.add(size)
-        return True
-
-    async def fetch(self, path: EntryPath, cid: CID) -> Kind:
-        """Fetch what is at `path` and write it, unless it is a directory; return its kind."""
-        require_codec(cid)
-        block = inline_block(cid)
-        if block is None and is_one_block(cid):
-            await self._read(path, cid)
-            return Kind.RAW
-        if block is None:
-            block = await self.directory_block(cid)
-        if block is None:
-            block = await self._source.block(cid, path)
-        return await self.put(path, cid, block)
-
-    async def put(
-        self, path: EntryPath, cid: CID, block: bytes, feed: AsyncArchiveFeed | None = None
-    ) -> Kind:
-        """Write what is at `path`, unless it is a directory; return its kind.
-
-        `block` is its verified block. The other blocks of a file come from `feed`; without that,
-        the file is requested.
-        """
-        kind = read_kind(cid, block)
-        if kind in FOLDERS or kind is Kind.SYMLINK:
-            await self.save(cid, block)
-        if kind is Kind.SYMLINK:
-            await run_blocking(self._write_link, path, block)
-        elif kind in {Kind.FILE, Kind.RAW}:
-            node = file_node(cid, block)
-
-            async def get_block(_cid: CID, /) -> bytes:
-                return block
-
-            is_whole = not node.children
-            blocks = AsyncGivenBlocks(get_block, verified=True) if is_whole else feed
-            await self._read(path, cid, node.size, blocks)
-        elif kind not in FOLDERS:
-            raise malformed(cid, f"{'/'.join(path)} is neither a file nor a directory")
-        return kind
-
-    async def directory_block(self, cid: CID) -> bytes | None:
-        """Return the block of a directory or link that an earlier download saved, or None."""
-        return await run_blocking(self._work.saved_block, cid) if self._source.is_remote else None
-
-    async def save(self, cid: CID, block: bytes) -> None:
-        """Save the block of a directory or link for a later download."""
-        if self._source.is_remote:
-            await run_blocking(self._work.save_block, cid, block)
-
-    async def _read(
-        self, path: EntryPath, cid: CID, size: int = 0, blocks: AsyncBlocks | None = None
-    ) -> None:
-        """Write a file of `size` bytes, if that is known; from `blocks`, or by a request."""
-        continues = self._source.is_remote and blocks is None
-        part = PartFile(self._work, path, cid, self.usage, continues=continues)
-        try:
-            await run_blocking(part.open)
-            if not self._work.form:  # else the reader knows the size of what it makes
-                await run_blocking(part.expect, size)
-            await self._source.read(cid, path, part, self._tally.of_file(), blocks)
-            await commit(part)
-        finally:
-            await run_blocking(part.discard)
-
-    def _write_link(self, path: EntryPath, block: bytes) -> None:
-        message = data.decode(dag_pb.decode(block).data)
-        text = message.data.decode("utf-8", "surrogateescape")
-        if not self._options.symlinks:
-            why = f"it is a symbolic link to {text[:200]!r}"
-            raise refused(path, why, hint=WRITE_LINKS)
-        check_link(path, text, portable=self._options.portable)
-        self._work.make_link(path, text)
-
-
 class _Directory(NamedTuple):
     """A directory while it is fetched.
 
@@ -372,14 +277,26 @@ class AsyncFolderFetcher:
 
     source: AsyncFolderSource
     work: WorkFolder
-    entries: AsyncEntries
     rules: NameRules
+    options: FolderOptions
+    tally: Tally
     _failed: bool = False
+
+    def __post_init__(self) -> None:
+        self.usage = Usage(DiskSpace(self.work.path), self.options.max_bytes)
+
+    async def fetch_root(self, cid: CID) -> None:
+        """Fetch the whole directory `cid`; raise NotAFolderError if it is none."""
+        block = await self._saved_block(cid) or await self.source.block(cid, ())
+        if kind_of(cid, block) not in FOLDERS:
+            raise not_a_directory(cid)
+        await self._save(cid, block)
+        await self.fetch((), cid)
 
     async def fetch(self, path: EntryPath, cid: CID, feed: AsyncArchiveFeed | None = None) -> None:
         """Fetch the directory `cid` to `path`; from `feed`, as far as it has the blocks."""
         waiting, folders = EntrySpool(), EntrySpool()
-        counter = self.entries.usage.enter(cid)
+        counter = self.usage.enter(cid)
         directory = _Directory(path, cid, waiting, folders, counter)
         try:
             await self._list(directory)
@@ -399,7 +316,7 @@ class AsyncFolderFetcher:
         The declared sizes are not verified: files that have more are refused when they are written.
         """
         saved = await run_blocking(self.work.saved_bytes)
-        await run_blocking(self.entries.usage.require_space, declared - saved)
+        await run_blocking(self.usage.require_space, declared - saved)
 
     # The names
 
@@ -412,7 +329,7 @@ class AsyncFolderFetcher:
         def take(found: list[DirectoryEntry]) -> None:
             for entry in found:
                 place = (*path, entry.name)
-                self.entries.usage.add_entry(place)
+                self.usage.add_entry(place)
                 counter.add(entry.cid)
                 names.check(place)
                 waiting.add(entry)
@@ -421,7 +338,7 @@ class AsyncFolderFetcher:
         blocks = AsyncGivenBlocks(partial(self._block, path=path), verified=True)
         await blocks.advance(walk, known, take)
         need = walk.need
-        if need is not None and await self.entries.directory_block(need) is None:
+        if need is not None and await self._saved_block(need) is None:
             feed = await self.source.archive(cid, path, "entity")
             if feed is not None:
                 await self._list_from(feed, walk, take)
@@ -437,17 +354,17 @@ class AsyncFolderFetcher:
                     block = await feed.get(need)
                 except (NetworkError, VerificationError):
                     return
-                await self.entries.save(need, block)
+                await self._save(need, block)
                 await run_blocking(take, walk.feed(block, verified=True))
         finally:
             await feed.aclose()
 
     async def _block(self, cid: CID, path: EntryPath) -> bytes:
         """Return a block of a directory, which is saved for a later download."""
-        block = await self.entries.directory_block(cid)
+        block = await self._saved_block(cid)
         if block is None:
             block = await self.source.block(cid, path)
-            await self.entries.save(cid, block)
+            await self._save(cid, block)
         return block
 
     # The entries
@@ -489,12 +406,12 @@ class AsyncFolderFetcher:
         """Take entries that wait, and write them with the blocks of `feed`, until it ends."""
         while not feed.is_over and (entry := directory.waiting.take()) is not None:
             place = (*directory.path, entry.name)
-            if await self.entries.is_saved(place, entry.cid):
+            if await self._is_saved(place, entry.cid):
                 continue
             kind = None
             try:
                 block = await feed.block(entry.cid)
-                kind = await self.entries.put(place, entry.cid, block, feed)
+                kind = await self._put(place, entry.cid, block, feed)
             except PassedError:
                 kind = None
             except (NetworkError, VerificationError):
@@ -513,9 +430,9 @@ class AsyncFolderFetcher:
         path, waiting = directory.path, directory.waiting
         try:
             while not self._failed and (entry := waiting.take()) is not None:
-                if self.entries.usage.is_directory(entry.cid):
+                if self.usage.is_directory(entry.cid):
                     directory.add_folder(entry)
-                elif not await self.entries.is_saved((*path, entry.name), entry.cid):
+                elif not await self._is_saved((*path, entry.name), entry.cid):
                     await self._fetch_entry(directory, entry)
         except BaseException:
             self._failed = True
@@ -524,12 +441,96 @@ class AsyncFolderFetcher:
     async def _fetch_entry(self, directory: _Directory, entry: DirectoryEntry) -> None:
         place = (*directory.path, entry.name)
         try:
-            kind = await self.entries.fetch(place, entry.cid)
+            kind = await self._fetch_one(place, entry.cid)
         except ClientError as error:
             error.add_note(single_line(f"in the directory: {'/'.join(place)}"))
             raise
         if kind in FOLDERS:
             directory.add_folder(entry)
+
+    # One entry
+
+    async def _is_saved(self, path: EntryPath, cid: CID) -> bool:
+        """Return whether an earlier download has written the file `cid` at `path`."""
+        continues = self.source.is_remote
+        size = await run_blocking(self.work.saved_size, path, cid, continues=continues)
+        if size is None:
+            return False
+        self.usage.add_bytes(size, size)
+        self.tally.add(size)
+        return True
+
+    async def _fetch_one(self, path: EntryPath, cid: CID) -> Kind:
+        """Fetch what is at `path` and write it, unless it is a directory; return its kind."""
+        require_codec(cid)
+        block = inline_block(cid)
+        if block is None and is_one_block(cid):
+            await self._read_file(path, cid)
+            return Kind.RAW
+        if block is None:
+            block = await self._saved_block(cid)
+        if block is None:
+            block = await self.source.block(cid, path)
+        return await self._put(path, cid, block)
+
+    async def _put(
+        self, path: EntryPath, cid: CID, block: bytes, feed: AsyncArchiveFeed | None = None
+    ) -> Kind:
+        """Write what is at `path`, unless it is a directory; return its kind.
+
+        `block` is its verified block. The other blocks of a file come from `feed`; without that,
+        the file is requested.
+        """
+        kind = read_kind(cid, block)
+        if kind in FOLDERS or kind is Kind.SYMLINK:
+            await self._save(cid, block)
+        if kind is Kind.SYMLINK:
+            await run_blocking(self._write_link, path, block)
+        elif kind in {Kind.FILE, Kind.RAW}:
+            node = file_node(cid, block)
+
+            async def get_block(_cid: CID, /) -> bytes:
+                return block
+
+            is_whole = not node.children
+            blocks = AsyncGivenBlocks(get_block, verified=True) if is_whole else feed
+            await self._read_file(path, cid, node.size, blocks)
+        elif kind not in FOLDERS:
+            raise malformed(cid, f"{'/'.join(path)} is neither a file nor a directory")
+        return kind
+
+    async def _saved_block(self, cid: CID) -> bytes | None:
+        """Return the block of a directory or link that an earlier download saved, or None."""
+        return await run_blocking(self.work.saved_block, cid) if self.source.is_remote else None
+
+    async def _save(self, cid: CID, block: bytes) -> None:
+        """Save the block of a directory or link for a later download."""
+        if self.source.is_remote:
+            await run_blocking(self.work.save_block, cid, block)
+
+    async def _read_file(
+        self, path: EntryPath, cid: CID, size: int = 0, blocks: AsyncBlocks | None = None
+    ) -> None:
+        """Write a file of `size` bytes, if that is known; from `blocks`, or by a request."""
+        continues = self.source.is_remote and blocks is None
+        part = PartFile(self.work, path, cid, self.usage, continues=continues)
+        try:
+            await run_blocking(part.open)
+            if not self.work.form:  # else the reader knows the size of what it makes
+                await run_blocking(part.expect, size)
+            await self.source.read(cid, path, part, self.tally.of_file(), blocks)
+            await commit(part)
+        finally:
+            await run_blocking(part.discard)
+
+    def _write_link(self, path: EntryPath, block: bytes) -> None:
+        message = data.decode(dag_pb.decode(block).data)
+        text = message.data.decode("utf-8", "surrogateescape")
+        if not self.options.symlinks:
+            why = f"it is a symbolic link to {text[:200]!r}"
+            raise refused(path, why, hint=WRITE_LINKS)
+        check_link(path, text, portable=self.options.portable)
+        self.work.make_link(path, text)
 
 
 async def download_folder(
@@ -576,14 +577,10 @@ async def _fill(
 ) -> None:
     """Fetch everything, and give it its name."""
     cid = await source.root()
-    entries = AsyncEntries(source, work, options, tally)
     rules = await run_blocking(work.rules, portable=options.portable)
-    block = await entries.directory_block(cid) or await source.block(cid, ())
-    if kind_of(cid, block) not in FOLDERS:
-        raise not_a_directory(cid)
-    await entries.save(cid, block)
-    await AsyncFolderFetcher(source, work, entries, rules).fetch((), cid)
-    await run_blocking(work.commit, entries.usage.entries)
+    fetcher = AsyncFolderFetcher(source, work, rules, options, tally)
+    await fetcher.fetch_root(cid)
+    await run_blocking(work.commit, fetcher.usage.entries)
 
 
 def _is_final(error: BaseException) -> bool:

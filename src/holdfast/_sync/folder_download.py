@@ -5,8 +5,8 @@
 ::
 
     download_folder      the whole download: the work folder, the directory, the last step
-    FolderFetcher   each directory: its names are listed and checked, then its entries fetched
-    Entries         each entry: a file or a symbolic link is written, a directory comes later
+    FolderFetcher   each directory: its names are listed and checked, then its entries fetched:
+                         a file or a symbolic link is written, a directory comes later
     FolderSource    blocks and files from the reader of a provider, by CID or by path
 
 Blocks and files are requested by their CIDs. A gateway that serves only certain roots refuses that.
@@ -243,97 +243,6 @@ class FolderOptions:
     max_bytes: int | None = None
 
 
-class Entries:
-    """Writes entries into a work folder."""
-
-    def __init__(
-        self, source: FolderSource, work: WorkFolder, options: FolderOptions, tally: Tally
-    ) -> None:
-        self._source = source
-        self._work = work
-        self._options = options
-        self._tally = tally
-        self.usage = Usage(DiskSpace(work.path), options.max_bytes)
-
-    def is_saved(self, path: EntryPath, cid: CID) -> bool:
-        """Return whether an earlier download has written the file `cid` at `path`."""
-        continues = self._source.is_remote
-        size = run_blocking(self._work.saved_size, path, cid, continues=continues)
-        if size is None:
-            return False
-        self.usage.add_bytes(size, size)
-        self._tally.add(size)
-        return True
-
-    def fetch(self, path: EntryPath, cid: CID) -> Kind:
-        """Fetch what is at `path` and write it, unless it is a directory; return its kind."""
-        require_codec(cid)
-        block = inline_block(cid)
-        if block is None and is_one_block(cid):
-            self._read(path, cid)
-            return Kind.RAW
-        if block is None:
-            block = self.directory_block(cid)
-        if block is None:
-            block = self._source.block(cid, path)
-        return self.put(path, cid, block)
-
-    def put(self, path: EntryPath, cid: CID, block: bytes, feed: ArchiveFeed | None = None) -> Kind:
-        """Write what is at `path`, unless it is a directory; return its kind.
-
-        `block` is its verified block. The other blocks of a file come from `feed`; without that,
-        the file is requested.
-        """
-        kind = read_kind(cid, block)
-        if kind in FOLDERS or kind is Kind.SYMLINK:
-            self.save(cid, block)
-        if kind is Kind.SYMLINK:
-            run_blocking(self._write_link, path, block)
-        elif kind in {Kind.FILE, Kind.RAW}:
-            node = file_node(cid, block)
-
-            def get_block(_cid: CID, /) -> bytes:
-                return block
-
-            is_whole = not node.children
-            blocks = GivenBlocks(get_block, verified=True) if is_whole else feed
-            self._read(path, cid, node.size, blocks)
-        elif kind not in FOLDERS:
-            raise malformed(cid, f"{'/'.join(path)} is neither a file nor a directory")
-        return kind
-
-    def directory_block(self, cid: CID) -> bytes | None:
-        """Return the block of a directory or link that an earlier download saved, or None."""
-        return run_blocking(self._work.saved_block, cid) if self._source.is_remote else None
-
-    def save(self, cid: CID, block: bytes) -> None:
-        """Save the block of a directory or link for a later download."""
-        if self._source.is_remote:
-            run_blocking(self._work.save_block, cid, block)
-
-    def _read(self, path: EntryPath, cid: CID, size: int = 0, blocks: Blocks | None = None) -> None:
-        """Write a file of `size` bytes, if that is known; from `blocks`, or by a request."""
-        continues = self._source.is_remote and blocks is None
-        part = PartFile(self._work, path, cid, self.usage, continues=continues)
-        try:
-            run_blocking(part.open)
-            if not self._work.form:  # else the reader knows the size of what it makes
-                run_blocking(part.expect, size)
-            self._source.read(cid, path, part, self._tally.of_file(), blocks)
-            commit(part)
-        finally:
-            run_blocking(part.discard)
-
-    def _write_link(self, path: EntryPath, block: bytes) -> None:
-        message = data.decode(dag_pb.decode(block).data)
-        text = message.data.decode("utf-8", "surrogateescape")
-        if not self._options.symlinks:
-            why = f"it is a symbolic link to {text[:200]!r}"
-            raise refused(path, why, hint=WRITE_LINKS)
-        check_link(path, text, portable=self._options.portable)
-        self._work.make_link(path, text)
-
-
 class _Directory(NamedTuple):
     """A directory while it is fetched.
 
@@ -368,14 +277,26 @@ class FolderFetcher:
 
     source: FolderSource
     work: WorkFolder
-    entries: Entries
     rules: NameRules
+    options: FolderOptions
+    tally: Tally
     _failed: bool = False
+
+    def __post_init__(self) -> None:
+        self.usage = Usage(DiskSpace(self.work.path), self.options.max_bytes)
+
+    def fetch_root(self, cid: CID) -> None:
+        """Fetch the whole directory `cid`; raise NotAFolderError if it is none."""
+        block = self._saved_block(cid) or self.source.block(cid, ())
+        if kind_of(cid, block) not in FOLDERS:
+            raise not_a_directory(cid)
+        self._save(cid, block)
+        self.fetch((), cid)
 
     def fetch(self, path: EntryPath, cid: CID, feed: ArchiveFeed | None = None) -> None:
         """Fetch the directory `cid` to `path`; from `feed`, as far as it has the blocks."""
         waiting, folders = EntrySpool(), EntrySpool()
-        counter = self.entries.usage.enter(cid)
+        counter = self.usage.enter(cid)
         directory = _Directory(path, cid, waiting, folders, counter)
         try:
             self._list(directory)
@@ -395,7 +316,7 @@ class FolderFetcher:
         The declared sizes are not verified: files that have more are refused when they are written.
         """
         saved = run_blocking(self.work.saved_bytes)
-        run_blocking(self.entries.usage.require_space, declared - saved)
+        run_blocking(self.usage.require_space, declared - saved)
 
     # The names
 
@@ -408,7 +329,7 @@ class FolderFetcher:
         def take(found: list[DirectoryEntry]) -> None:
             for entry in found:
                 place = (*path, entry.name)
-                self.entries.usage.add_entry(place)
+                self.usage.add_entry(place)
                 counter.add(entry.cid)
                 names.check(place)
                 waiting.add(entry)
@@ -417,7 +338,7 @@ class FolderFetcher:
         blocks = GivenBlocks(partial(self._block, path=path), verified=True)
         blocks.advance(walk, known, take)
         need = walk.need
-        if need is not None and self.entries.directory_block(need) is None:
+        if need is not None and self._saved_block(need) is None:
             feed = self.source.archive(cid, path, "entity")
             if feed is not None:
                 self._list_from(feed, walk, take)
@@ -433,17 +354,17 @@ class FolderFetcher:
                     block = feed.get(need)
                 except (NetworkError, VerificationError):
                     return
-                self.entries.save(need, block)
+                self._save(need, block)
                 run_blocking(take, walk.feed(block, verified=True))
         finally:
             feed.close()
 
     def _block(self, cid: CID, path: EntryPath) -> bytes:
         """Return a block of a directory, which is saved for a later download."""
-        block = self.entries.directory_block(cid)
+        block = self._saved_block(cid)
         if block is None:
             block = self.source.block(cid, path)
-            self.entries.save(cid, block)
+            self._save(cid, block)
         return block
 
     # The entries
@@ -485,12 +406,12 @@ class FolderFetcher:
         """Take entries that wait, and write them with the blocks of `feed`, until it ends."""
         while not feed.is_over and (entry := directory.waiting.take()) is not None:
             place = (*directory.path, entry.name)
-            if self.entries.is_saved(place, entry.cid):
+            if self._is_saved(place, entry.cid):
                 continue
             kind = None
             try:
                 block = feed.block(entry.cid)
-                kind = self.entries.put(place, entry.cid, block, feed)
+                kind = self._put(place, entry.cid, block, feed)
             except PassedError:
                 kind = None
             except (NetworkError, VerificationError):
@@ -509,9 +430,9 @@ class FolderFetcher:
         path, waiting = directory.path, directory.waiting
         try:
             while not self._failed and (entry := waiting.take()) is not None:
-                if self.entries.usage.is_directory(entry.cid):
+                if self.usage.is_directory(entry.cid):
                     directory.add_folder(entry)
-                elif not self.entries.is_saved((*path, entry.name), entry.cid):
+                elif not self._is_saved((*path, entry.name), entry.cid):
                     self._fetch_entry(directory, entry)
         except BaseException:
             self._failed = True
@@ -520,12 +441,96 @@ class FolderFetcher:
     def _fetch_entry(self, directory: _Directory, entry: DirectoryEntry) -> None:
         place = (*directory.path, entry.name)
         try:
-            kind = self.entries.fetch(place, entry.cid)
+            kind = self._fetch_one(place, entry.cid)
         except ClientError as error:
             error.add_note(single_line(f"in the directory: {'/'.join(place)}"))
             raise
         if kind in FOLDERS:
             directory.add_folder(entry)
+
+    # One entry
+
+    def _is_saved(self, path: EntryPath, cid: CID) -> bool:
+        """Return whether an earlier download has written the file `cid` at `path`."""
+        continues = self.source.is_remote
+        size = run_blocking(self.work.saved_size, path, cid, continues=continues)
+        if size is None:
+            return False
+        self.usage.add_bytes(size, size)
+        self.tally.add(size)
+        return True
+
+    def _fetch_one(self, path: EntryPath, cid: CID) -> Kind:
+        """Fetch what is at `path` and write it, unless it is a directory; return its kind."""
+        require_codec(cid)
+        block = inline_block(cid)
+        if block is None and is_one_block(cid):
+            self._read_file(path, cid)
+            return Kind.RAW
+        if block is None:
+            block = self._saved_block(cid)
+        if block is None:
+            block = self.source.block(cid, path)
+        return self._put(path, cid, block)
+
+    def _put(
+        self, path: EntryPath, cid: CID, block: bytes, feed: ArchiveFeed | None = None
+    ) -> Kind:
+        """Write what is at `path`, unless it is a directory; return its kind.
+
+        `block` is its verified block. The other blocks of a file come from `feed`; without that,
+        the file is requested.
+        """
+        kind = read_kind(cid, block)
+        if kind in FOLDERS or kind is Kind.SYMLINK:
+            self._save(cid, block)
+        if kind is Kind.SYMLINK:
+            run_blocking(self._write_link, path, block)
+        elif kind in {Kind.FILE, Kind.RAW}:
+            node = file_node(cid, block)
+
+            def get_block(_cid: CID, /) -> bytes:
+                return block
+
+            is_whole = not node.children
+            blocks = GivenBlocks(get_block, verified=True) if is_whole else feed
+            self._read_file(path, cid, node.size, blocks)
+        elif kind not in FOLDERS:
+            raise malformed(cid, f"{'/'.join(path)} is neither a file nor a directory")
+        return kind
+
+    def _saved_block(self, cid: CID) -> bytes | None:
+        """Return the block of a directory or link that an earlier download saved, or None."""
+        return run_blocking(self.work.saved_block, cid) if self.source.is_remote else None
+
+    def _save(self, cid: CID, block: bytes) -> None:
+        """Save the block of a directory or link for a later download."""
+        if self.source.is_remote:
+            run_blocking(self.work.save_block, cid, block)
+
+    def _read_file(
+        self, path: EntryPath, cid: CID, size: int = 0, blocks: Blocks | None = None
+    ) -> None:
+        """Write a file of `size` bytes, if that is known; from `blocks`, or by a request."""
+        continues = self.source.is_remote and blocks is None
+        part = PartFile(self.work, path, cid, self.usage, continues=continues)
+        try:
+            run_blocking(part.open)
+            if not self.work.form:  # else the reader knows the size of what it makes
+                run_blocking(part.expect, size)
+            self.source.read(cid, path, part, self.tally.of_file(), blocks)
+            commit(part)
+        finally:
+            run_blocking(part.discard)
+
+    def _write_link(self, path: EntryPath, block: bytes) -> None:
+        message = data.decode(dag_pb.decode(block).data)
+        text = message.data.decode("utf-8", "surrogateescape")
+        if not self.options.symlinks:
+            why = f"it is a symbolic link to {text[:200]!r}"
+            raise refused(path, why, hint=WRITE_LINKS)
+        check_link(path, text, portable=self.options.portable)
+        self.work.make_link(path, text)
 
 
 def download_folder(
@@ -570,14 +575,10 @@ def _tell_saved(work: WorkFolder, call: Call) -> None:
 def _fill(source: FolderSource, work: WorkFolder, options: FolderOptions, tally: Tally) -> None:
     """Fetch everything, and give it its name."""
     cid = source.root()
-    entries = Entries(source, work, options, tally)
     rules = run_blocking(work.rules, portable=options.portable)
-    block = entries.directory_block(cid) or source.block(cid, ())
-    if kind_of(cid, block) not in FOLDERS:
-        raise not_a_directory(cid)
-    entries.save(cid, block)
-    FolderFetcher(source, work, entries, rules).fetch((), cid)
-    run_blocking(work.commit, entries.usage.entries)
+    fetcher = FolderFetcher(source, work, rules, options, tally)
+    fetcher.fetch_root(cid)
+    run_blocking(work.commit, fetcher.usage.entries)
 
 
 def _is_final(error: BaseException) -> bool:

@@ -67,12 +67,8 @@ class HoldfastFile(AbstractBufferedFile):
         super().__init__(fs, path, "rb", size=content.size, **options)
 
     def _fetch_range(self, start: int, end: int) -> bytes:
-        data: bytes = sync(self.fs.loop, self._read, start, end)
+        data: bytes = sync(self.fs.loop, _read, self._content, start, end)
         return data
-
-    async def _read(self, start: int, end: int) -> bytes:
-        self._content.seek(start)
-        return await self._content.read(end - start)
 
     def close(self) -> None:
         """Close the file. A second time does nothing."""
@@ -88,8 +84,12 @@ class AsyncHoldfastFile(AbstractAsyncStreamedFile):
         super().__init__(fs, path, "rb", size=content.size, **options)
 
     async def _fetch_range(self, start: int, end: int) -> bytes:
-        self._content.seek(start)
-        return await self._content.read(end - start)
+        return await _read(self._content, start, end)
+
+
+async def _read(content: AsyncContentFile, start: int, end: int) -> bytes:
+    content.seek(start)
+    return await content.read(end - start)
 
 
 class HoldfastFileSystem(AsyncFileSystem, metaclass=SecretOptions):

@@ -120,19 +120,14 @@ def feed_known(walk: Walk[Any, Item], block: bytes, known: BlockCache) -> list[I
 class FileWalk(Walk[Segment, bytes]):
     """The bytes of a file, or those from `start` up to `stop`, in order.
 
-    A file of more than `limit` bytes is refused at its first block.
-
     Attributes:
         size: The bytes of the whole file, known after the first block.
     """
 
-    def __init__(
-        self, root: CID, start: int = 0, stop: int | None = None, *, limit: int | None = None
-    ) -> None:
+    def __init__(self, root: CID, start: int = 0, stop: int | None = None) -> None:
         super().__init__(Segment(root))
         self._start = start
         self._stop = stop
-        self._limit = limit
         self.size: int | None = None
 
     @property
@@ -153,7 +148,7 @@ class FileWalk(Walk[Segment, bytes]):
     def feed_node(self, segment: Segment, node: FileNode) -> list[bytes]:
         """Take the verified `node` of `segment`, which is the needed one, as `feed` does."""
         if segment.size is None:
-            self._check_limit(segment.cid, node.size)
+            self.size = node.size
         self._replace(node.segments(segment, self._start, self._stop))
         data = in_range(node.data, segment.start, self._start, self._stop)
         return [data] if data else []
@@ -168,11 +163,6 @@ class FileWalk(Walk[Segment, bytes]):
     def next_segments(self, most: int) -> list[Segment]:
         """Return up to `most` runs of bytes, from `segment` on, as far as they are known."""
         return self._pending[: -most - 1 : -1]
-
-    def _check_limit(self, cid: CID, size: int) -> None:
-        self.size = size
-        if self._limit is not None and size > self._limit:
-            raise malformed(cid, f"it has {size} bytes, over {self._limit}")
 
 
 class DirectoryWalk(Walk[Shard, DirectoryEntry]):
