@@ -1,7 +1,6 @@
 """The commands `backup` and `restore`: all pins as one file."""
 
 import gc
-import hashlib
 import io
 import json
 import os
@@ -10,19 +9,15 @@ import signal
 import subprocess
 from contextlib import closing
 from itertools import islice
-from pathlib import Path
 
 import pytest
 
 from holdfast import Client
 from holdfast.cli import copying, output
 from holdfast.cli.backup_file import BEGINNING, BackupProvider, BackupWriter
-from holdfast.content import dag_pb
 from holdfast.content.car import CarReader, write_car
-from holdfast.content.cid import CID, DAG_PB
-from holdfast.content.dag_pb import Link
+from holdfast.content.cid import CID
 from holdfast.content.profiles import UNIXFS_V1_2025
-from holdfast.content.unixfs import data
 from holdfast.content.unixfs.directories import build_directory
 from holdfast.content.unixfs.files import Part
 from holdfast.errors import MalformedError, UnsupportedError
@@ -30,6 +25,7 @@ from holdfast.records import Pin, PinFilter
 from holdfast.repository import Repository
 from holdfast.sources.importing import import_content
 from tests.commands import HOLDFAST, Commands
+from tests.dags import Dag
 from tests.gateways import ODD_LAYOUT
 from tests.stores import pins_in
 from tests.support import wait_until
@@ -46,8 +42,8 @@ def fill(folder, count=6):
         for number in range(count):
             content = b"%d" % (number // 2) * (number * 50_000 + 10)
             layout = ODD_LAYOUT if number % 2 else UNIXFS_V1_2025
-            about = {"name": f"pin {number}", "keyvalues": {"number": number, "/": "slash"}}
-            repository.add(content, layout, **about)
+            keyvalues = {"number": number, "/": "slash"}
+            repository.add(content, layout, name=f"pin {number}", keyvalues=keyvalues)
     return folder
 
 
@@ -59,6 +55,12 @@ def pins(folder):
 def assert_sound(folder):
     with Repository(folder) as repository:
         assert list(repository.check()) == []
+
+
+def remove_file(store, size):
+    """Remove the file of the block of so many bytes."""
+    (path,) = [path for path in store.glob("blocks/*/*") if path.stat().st_size == size]
+    path.unlink()
 
 
 @pytest.fixture
@@ -75,8 +77,8 @@ def file(commands, store, tmp_path):
 
 
 def test_what_is_restored_is_what_was_backed_up(commands, store, file, tmp_path):
-    there = tmp_path / "there"
-    result = commands.run("restore", file, "--path", there)
+    target = tmp_path / "target"
+    result = commands.run("restore", file, "--path", target)
     assert result.returncode == 0
     lines = result.stdout.decode().splitlines()
     expected = pins(store)
@@ -84,9 +86,9 @@ def test_what_is_restored_is_what_was_backed_up(commands, store, file, tmp_path)
         ("copied", cid, name) for cid, (name, _) in expected.items()
     }
     assert result.stderr.decode() == "restored: 6 pins\n"
-    assert pins(there) == expected
-    assert_sound(there)
-    again = commands.run("restore", file, "--path", there, "--json")
+    assert pins(target) == expected
+    assert_sound(target)
+    again = commands.run("restore", file, "--path", target, "--json")
     assert json.loads(again.stderr)["warning"] == "restored: 0 pins; there already: 6"
 
 
@@ -112,9 +114,9 @@ def test_the_file_is_an_archive_with_a_list_and_each_block_once(commands, file, 
 def test_a_backup_goes_through_pipes(commands, store, tmp_path):
     written = commands.run("backup", "-", "--path", store)
     assert written.stderr.decode().startswith("backed up: 6 pins, ")
-    result = commands.run("restore", "-", "--path", tmp_path / "there", stdin=written.stdout)
+    result = commands.run("restore", "-", "--path", tmp_path / "target", stdin=written.stdout)
     assert result.returncode == 0
-    assert pins(tmp_path / "there") == pins(store)
+    assert pins(tmp_path / "target") == pins(store)
 
 
 def test_another_provider_can_be_backed_up_and_restored(commands, tmp_path, node):
@@ -144,19 +146,19 @@ def test_a_file_that_is_cut_off_gives_what_it_has_and_names_the_rest(
 ):
     data = file.read_bytes()
     file.write_bytes(data[: int(len(data) * share)])
-    result = commands.run("restore", file, "--path", tmp_path / "there")
+    result = commands.run("restore", file, "--path", tmp_path / "target")
     assert result.returncode == 13
     errors = result.stderr.decode()
-    there, expected = pins(tmp_path / "there"), pins(store)
-    assert 0 < len(there) < len(expected)
+    restored, expected = pins(tmp_path / "target"), pins(store)
+    assert 0 < len(restored) < len(expected)
+    assert restored.items() <= expected.items()
     missing = {cid for cid in expected if f"error: {cid}: block " in errors}
     missing |= {cid for cid in expected if f"error: block {cid} is missing" in errors}
-    assert missing == set(expected) - set(there)
-    restored = output.count_text(len(there), "pin")
-    assert f"restored: {restored}; failed: {len(missing)}\n" in errors
+    assert missing == set(expected) - set(restored)
+    count = output.count_text(len(restored), "pin")
+    assert f"restored: {count}; failed: {len(missing)}\n" in errors
     assert errors.splitlines()[-1].endswith(": it is cut off")
-    assert there == {cid: expected[cid] for cid in there}
-    assert_sound(tmp_path / "there")
+    assert_sound(tmp_path / "target")
 
 
 @pytest.mark.slow
@@ -168,68 +170,40 @@ def test_whatever_is_damaged_nothing_wrong_is_restored(commands, store, file, tm
         changed = bytearray(data)
         changed[place] ^= 1 << choose.randrange(8)
         file.write_bytes(changed)
-        there = tmp_path / f"there-{number}"
-        result = commands.run("restore", file, "--path", there)
-        found = pins(there)
-        assert found.items() <= expected.items()
-        assert_sound(there)
-        assert (result.returncode != 0) == (found != expected), result.stderr
-
-
-def test_another_file_is_not_a_backup(commands, tmp_path):
-    path = tmp_path / "file"
-    path.write_bytes(with_list(b"{}"))
-    result = commands.run("restore", path, "--path", tmp_path / "there")
-    assert result.returncode == 14
-    assert result.stderr.decode().startswith(f"error: {path} is not a backup")
-    assert not (tmp_path / "there").exists()
-
-
-@pytest.mark.slow
-def test_content_that_cannot_be_read_is_named_and_the_rest_is_in_the_file(
-    commands, store, tmp_path
-):
-    lost = b"lost" * 50_000
-    with Repository(store) as repository:
-        pin, _ = repository.add(lost, UNIXFS_V1_2025, name="lost")
-        (path,) = [
-            each for each in store.rglob("*") if each.is_file() and each.stat().st_size == len(lost)
-        ]
-        path.unlink()
-    result = commands.run("backup", tmp_path / "file", "--path", store)
-    assert result.returncode == 10
-    errors = result.stderr.decode()
-    assert f"error: {pin.cid} is not in this store" in errors
-    assert errors.splitlines()[-1].endswith("not in it: 1")
-    result = commands.run("restore", tmp_path / "file", "--path", tmp_path / "there")
-    assert result.returncode == 13
-    expected = pins(store)
-    del expected[pin.cid]
-    assert pins(tmp_path / "there") == expected
+        target = tmp_path / f"target-{number}"
+        result = commands.run("restore", file, "--path", target)
+        restored = pins(target)
+        assert restored.items() <= expected.items()
+        assert_sound(target)
+        assert (result.returncode != 0) == (restored != expected), result.stderr
 
 
 def test_what_failed_holds_nothing_of_what_was_read(tmp_path):
-    with Client.init(path=tmp_path / "there") as client:
+    with Client.init(path=tmp_path / "store") as client:
         client.upload(b"lost" * 50_000)
-        (path,) = (tmp_path / "there" / "blocks").glob("[!t]*/*")
-        path.unlink()
+        remove_file(tmp_path / "store", 200_000)
         with closing(BackupWriter(io.BytesIO(), client.iter_pins())) as writer:
             done, failures = copying._write_content(client, writer, None)
             gc.collect()
-            assert not [each for each in gc.get_objects() if isinstance(each, CarReader)]
+            assert not any(isinstance(thing, CarReader) for thing in gc.get_objects())
     assert (done, [failure["exitCode"] for _, failure in failures]) == (0, [10])
 
 
-def test_an_incomplete_backup_does_not_replace_an_older_one(commands, store, file):
-    before = file.read_bytes()
-    (path,) = [
-        each for each in store.rglob("*") if each.is_file() and each.stat().st_size == 100_010
-    ]
-    path.unlink()
+def test_an_incomplete_backup_names_what_it_lacks_and_replaces_no_other(
+    commands, store, file, tmp_path
+):
+    before, expected = file.read_bytes(), pins(store)
+    remove_file(store, 100_010)
     result = commands.run("backup", file, "--path", store)
     assert (result.returncode, result.stdout.decode()) == (10, f"{file}.incomplete\n")
+    errors = result.stderr.decode()
+    (lost,) = [cid for cid in expected if f"error: {cid} is not in this store" in errors]
+    assert errors.splitlines()[-1].endswith("not in it: 1")
     assert file.read_bytes() == before
-    assert len(Path(f"{file}.incomplete").read_bytes()) < len(before)
+    result = commands.run("restore", f"{file}.incomplete", "--path", tmp_path / "target")
+    assert result.returncode == 13
+    del expected[lost]
+    assert pins(tmp_path / "target") == expected
 
 
 def test_a_store_that_is_missing_does_not_replace_a_backup(commands, file, tmp_path):
@@ -238,6 +212,10 @@ def test_a_store_that_is_missing_does_not_replace_a_backup(commands, file, tmp_p
     code, lines = commands.failure("backup", file, "--path", tmp_path / "stoer")
     assert (code, lines[0]) == (3, f"error: there is no store in {tmp_path / 'stoer'}")
     assert file.read_bytes() == before
+    # Nor is a file restored that is not a backup.
+    file.write_bytes(with_list(b"{}"))
+    code, lines = commands.failure("restore", file, "--path", tmp_path / "stoer")
+    assert (code, lines[0].startswith(f"error: {file} is not a backup")) == (14, True)
     assert not (tmp_path / "stoer").exists()
 
 
@@ -259,15 +237,8 @@ def listed(*rows):
     )
 
 
-ROW = {
-    "cid": "bafkqaaa",
-    "keyvalues": {},
-    "name": "",
-    "size": 0,
-    "files": 0,
-    "type": "",
-    "created": 1,
-}
+ROW = {"cid": "bafkqaaa", "keyvalues": {}, "name": "", "size": 0, "files": 0, "type": ""}
+ROW["created"] = 1
 
 
 def pins_of(content):
@@ -278,15 +249,8 @@ def pins_of(content):
 @pytest.mark.parametrize(
     "change",
     [
-        {"cid": 5},
-        {"cid": "../../id?x="},
-        {"name": ["a"]},
-        {"size": "large"},
-        {"size": 0.5},
-        {"keyvalues": {"a": {"b": 1}}},
-        {"keyvalues": [["a", "b"]]},
-        {"keyvalues": 5},
-        {"type": None},
+        *({"cid": 5}, {"cid": "../../id?x="}, {"name": ["a"]}, {"size": 0.5}, {"type": None}),
+        *({"keyvalues": {"a": {"b": 1}}}, {"keyvalues": [["a", "b"]]}),
     ],
     ids=json.dumps,
 )
@@ -296,41 +260,33 @@ def test_a_list_of_pins_that_nobody_wrote_is_refused(change):
         pins_of(with_list(listed({**ROW, **change})))
 
 
-RAW_CID = CID.of_raw(b"x")
-EMPTY_BLOCK = []
-EMPTY = build_directory([], UNIXFS_V1_2025, lambda *block: EMPTY_BLOCK.append(block))
+def repeated_list():
+    """A file whose list has one block very many times."""
+    dag = Dag()
+    cid, size = dag.repeated(dag.raw(listed(ROW).ljust(1000)), 1000, 1000)
+    return with_root([(b"pins.json", Part(cid, size, size))], [*dag.blocks.items()])
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        pytest.param(b"", id="empty"),
-        pytest.param(os.urandom(10_000), id="no archive"),
-        pytest.param(b"".join(write_car([], [])), id="no root"),
-        pytest.param(with_list(b"{}"), id="another kind"),
-        pytest.param(with_list(listed(ROW), name=b"pins"), id="another name"),
-        pytest.param(with_root([(b"pins.json", EMPTY)], EMPTY_BLOCK), id="a folder"),
-        pytest.param(with_list(BEGINNING + b'"pins":[\n'), id="no end"),
-        pytest.param(with_list(listed(ROW, [])), id="no row"),
-        pytest.param(with_list(BEGINNING + b'"pins":[\n' + b"[" * 900_000), id="deeply nested"),
-        pytest.param(with_list(BEGINNING + b'"pins":[\n' + b" " * (3 << 20)), id="a long line"),
-        pytest.param(b"".join(write_car([RAW_CID], [(RAW_CID, b"x")])), id="another archive"),
-    ],
-)
+EMPTY = []
+FOLDER = build_directory([], UNIXFS_V1_2025, lambda *block: EMPTY.append(block))
+NO_BACKUPS = {
+    "empty": b"",
+    "no archive": os.urandom(10_000),
+    "no root": b"".join(write_car([], [])),
+    "another kind": with_list(b"{}"),
+    "another name": with_list(listed(ROW), name=b"pins"),
+    "a folder": with_root([(b"pins.json", FOLDER)], EMPTY),
+    "no end": with_list(BEGINNING + b'"pins":[\n'),
+    "no row": with_list(listed(ROW, [])),
+    "deeply nested": with_list(BEGINNING + b'"pins":[\n' + b"[" * 900_000),
+    "a long line": with_list(BEGINNING + b'"pins":[\n' + b" " * (3 << 20)),
+    "another archive": b"".join(write_car([CID.of_raw(b"x")], [(CID.of_raw(b"x"), b"x")])),
+    "a block very many times": repeated_list(),
+}
+
+
+@pytest.mark.parametrize("content", NO_BACKUPS.values(), ids=NO_BACKUPS)
 def test_what_is_not_a_backup_is_refused(content):
-    with pytest.raises(MalformedError, match="file is not a backup"):
-        pins_of(content)
-
-
-def test_a_list_that_has_a_block_very_many_times_is_refused():
-    blocks = []
-    block = listed(ROW).ljust(1000)
-    blocks.append((CID.of_raw(block), block))
-    links = [Link(CID.of_raw(block), b"", 1000)] * 1000
-    node = dag_pb.encode(links, data.file_data(1_000_000, [1000] * 1000))
-    cid = CID(1, DAG_PB, 0x12, hashlib.sha256(node).digest())
-    blocks.append((cid, node))
-    content = with_root([(b"pins.json", Part(cid, 1_000_000, 1_000_000))], blocks)
     with pytest.raises(MalformedError, match="file is not a backup"):
         pins_of(content)
 
@@ -338,10 +294,9 @@ def test_a_list_that_has_a_block_very_many_times_is_refused():
 def test_a_list_that_is_damaged_is_named(file):
     content = bytearray(file.read_bytes())
     content[content.index(b'"name":"pin 3"') + 8] ^= 1
-    with pytest.raises(MalformedError, match="file is damaged: its list of pins cannot be read"):
-        pins_of(bytes(content))
-    with pytest.raises(MalformedError, match="file is damaged: its list of pins cannot be read"):
-        pins_of(bytes(content[:200]))
+    for damaged in (content, content[:200]):
+        with pytest.raises(MalformedError, match="file is damaged: its list of pins cannot be"):
+            pins_of(bytes(damaged))
 
 
 def test_many_pins_are_linked_in_several_directories(monkeypatch):
@@ -390,7 +345,7 @@ def test_a_full_folder_for_temporary_files_is_named(commands, small_disk, tmp_pa
         file.writelines(islice(write_car([], sections), 1, None))
     (small_disk / "other").write_bytes(bytes((8 << 20) - 100_000))
     commands.environment["SQLITE_TMPDIR"] = str(small_disk)
-    result = commands.run("restore", path, "--path", tmp_path / "there")
+    result = commands.run("restore", path, "--path", tmp_path / "target")
     assert result.returncode == 1
     assert result.stderr.decode().startswith("error: a temporary file cannot be used (")
 
@@ -414,11 +369,11 @@ def test_a_target_whose_disk_is_full_pins_nothing_of_the_file(commands, store, s
         large, _ = repository.add(os.urandom(12 << 20), UNIXFS_V1_2025)
     file = store.parent / "file"
     commands.run("backup", file, "--path", store)
-    result = commands.run("restore", file, "--path", small_disk / "there")
+    result = commands.run("restore", file, "--path", small_disk / "target")
     assert result.returncode == 1
     assert f"error: {large.cid}: " in result.stderr.decode()
-    assert large.cid not in pins(small_disk / "there")
-    assert_sound(small_disk / "there")
+    assert large.cid not in pins(small_disk / "target")
+    assert_sound(small_disk / "target")
 
 
 @pytest.mark.slow
@@ -427,26 +382,23 @@ def test_a_restore_that_is_killed_goes_on(commands, tmp_path):
     with Repository(store) as repository:
         for number in range(300):
             repository.add(b"%d" % number * 80_000, UNIXFS_V1_2025, name=f"{number}")
-    file, there = tmp_path / "file", tmp_path / "there"
+    file, target = tmp_path / "file", tmp_path / "target"
     commands.run("backup", file, "--path", store)
     for count in (50, 120):
-        process = subprocess.Popen(  # noqa: S603
-            [HOLDFAST, "restore", file, "--path", there],
-            env=commands.environment,
-            cwd=commands.folder,
-            stdout=subprocess.DEVNULL,
-        )
-        wait_until(lambda: len(pins_in(there)) >= count)  # noqa: B023
+        command = [HOLDFAST, "restore", file, "--path", target]
+        place = {"env": commands.environment, "cwd": commands.folder}
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, **place)  # noqa: S603
+        wait_until(lambda: len(pins_in(target)) >= count)  # noqa: B023
         process.send_signal(signal.SIGKILL)
         assert process.wait() == -signal.SIGKILL
-    before = pins_in(there)
+    before = pins_in(target)
     moved = file.rename(tmp_path / "moved")
-    result = commands.run("restore", moved, "--path", there, "--json")
+    result = commands.run("restore", moved, "--path", target, "--json")
     results = [json.loads(line) for line in result.stdout.splitlines()]
-    assert {each["cid"] for each in results if each["duplicate"]} == before
-    assert {each["cid"] for each in results} == pins_in(there)
-    assert pins(there) == pins(store)
-    assert_sound(there)
+    assert {row["cid"] for row in results if row["duplicate"]} == before
+    assert {row["cid"] for row in results} == pins_in(target)
+    assert pins(target) == pins(store)
+    assert_sound(target)
 
 
 @pytest.mark.slow

@@ -1,10 +1,7 @@
 """Calls that the blocking client makes at the same time: on threads that are used again."""
 
 import contextvars
-import os
 import signal
-import subprocess
-import sys
 import threading
 import weakref
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +13,7 @@ from holdfast._sync import runtime
 from holdfast._sync.runtime import together
 from holdfast.testing import Scripted, ScriptedServer
 from tests.folder_dags import FolderDag, serving
+from tests.programs import run_program, start_program
 from tests.support import wait_until
 
 value = contextvars.ContextVar("value", default=0)
@@ -85,7 +83,7 @@ def test_threads_without_a_call_end(monkeypatch):
     monkeypatch.setattr(runtime, "IDLE", 0.05)
     monkeypatch.setattr(runtime, "_threads", runtime._Threads())
     threads = together([threading.current_thread] * 8)
-    wait_until(lambda: not any(each.is_alive() for each in threads))
+    wait_until(lambda: not any(thread.is_alive() for thread in threads))
     assert together([lambda: 1] * 8) == [1] * 8
 
 
@@ -97,16 +95,15 @@ def test_a_thread_that_waits_holds_nothing():
 
     def use_things():
         things = [Thing() for _ in range(8)]
-        for each in things:
-            weakref.finalize(each, ended.append, 1)
-        together([partial(id, each) for each in things])
+        for thing in things:
+            weakref.finalize(thing, ended.append, 1)
+        together([partial(id, thing) for thing in things])
 
     use_things()
     wait_until(lambda: len(ended) == 8)
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_forked_child_has_threads_of_its_own():
+def test_a_forked_child_has_threads_of_its_own_and_the_program_ends():
     code = """
 import os, signal
 from holdfast._sync.runtime import together
@@ -118,12 +115,8 @@ if child == 0:
 status = os.waitpid(child, 0)[1]
 print(os.waitstatus_to_exitcode(status), together([os.getpid] * 8) == [os.getpid()] * 8)
 """
-    assert run(code).stdout == "0 True\n"
-
-
-def test_threads_that_wait_do_not_keep_the_program_from_its_end():
-    code = "from holdfast._sync.runtime import together; print(together([lambda: 1] * 8))"
-    assert run(code).stdout == "[1, 1, 1, 1, 1, 1, 1, 1]\n"
+    # Threads that wait do not keep the program from its end.
+    assert run_program(code) == "0 True\n"
 
 
 def test_ctrl_c_ends_calls_that_wait_for_a_gateway():
@@ -140,19 +133,12 @@ from holdfast import Client
 with Client.init(provider="pinning", provider_token="x", gateway_url=sys.argv[1]) as client:
     client.entries(sys.argv[2])
 """
-    with ScriptedServer(script) as server:
-        command = [sys.executable, "-c", code, f"{server.url}/ipfs", str(root)]
-        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:  # noqa: S603
-            wait_until(lambda: len(server.requests) == 9)  # the root, and eight shards
-            process.send_signal(signal.SIGINT)
-            _, errors = process.communicate(timeout=60)
+    with (
+        ScriptedServer(script) as server,
+        start_program(code, f"{server.url}/ipfs", root) as process,
+    ):
+        wait_until(lambda: len(server.requests) == 9)  # the root, and eight shards
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
     assert process.returncode == -signal.SIGINT
     assert errors.endswith("KeyboardInterrupt\n")
-
-
-def run(code):
-    result = subprocess.run(  # noqa: S603
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120
-    )
-    assert (result.returncode, result.stderr) == (0, "")
-    return result

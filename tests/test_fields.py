@@ -26,15 +26,16 @@ def members(hint):
 
 
 def test_the_fields_are_the_same_in_all_three_places():
-    names = [each.name for each in fields(ClientConfig)]
+    names = [field.name for field in fields(ClientConfig)]
     assert names == list(FIELDS) == list(ConfigFields.__annotations__)
 
 
 @pytest.mark.parametrize("name", FIELDS)
-def test_a_field_is_declared_with_the_type_that_its_check_returns(name):
+def test_a_field_and_its_default_are_as_its_check_returns_them(name):
     assert typing.get_type_hints(FIELDS[name].check, localns={"ssl": ssl})["return"] == STORED[name]
     # What is stored can be given again: with_options does so.
     assert members(STORED[name]) <= members(ACCEPTED[name])
+    assert FIELDS[name].check(name, DEFAULTS[name]) == DEFAULTS[name]
 
 
 @pytest.mark.parametrize("name", [name for name, field in FIELDS.items() if field.read])
@@ -44,11 +45,6 @@ def test_what_a_variable_gives_is_a_value_that_the_field_accepts(name):
         assert Mapping[str, typing.Any] in members(ACCEPTED[name])
     else:
         assert read in members(ACCEPTED[name])
-
-
-@pytest.mark.parametrize("name", FIELDS)
-def test_a_default_passes_the_check_of_its_field_unchanged(name):
-    assert FIELDS[name].check(name, DEFAULTS[name]) == DEFAULTS[name]
 
 
 @pytest.mark.parametrize("name", FIELDS)
@@ -66,10 +62,10 @@ def test_secrets_are_marked_and_no_project_can_set_them_or_a_folder(name):
 def test_a_secret_in_a_variable_comes_wrapped(monkeypatch):
     monkeypatch.setenv("HOLDFAST_GATEWAY_URL", "https://a.example, https://me:pass-word@b.example")
     monkeypatch.setenv("HOLDFAST_PROFILE", "x" * 100)
-    found = read_environment(FIELDS)
-    assert found["gateway_url"] == ("https://a.example", Secret("https://me:pass-word@b.example"))
-    assert isinstance(found["gateway_url"][1], Secret)
-    assert isinstance(found["profile"], Secret)
+    values = read_environment(FIELDS)
+    assert values["gateway_url"] == ("https://a.example", Secret("https://me:pass-word@b.example"))
+    assert isinstance(values["gateway_url"][1], Secret)
+    assert isinstance(values["profile"], Secret)
 
 
 def test_help_of_the_class_explains_every_field():

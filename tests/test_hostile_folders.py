@@ -16,7 +16,6 @@ import pytest
 
 from holdfast import Client
 from holdfast.content import dag_pb
-from holdfast.content.car import write_car
 from holdfast.content.cid import CID, DAG_PB, IDENTITY, RAW
 from holdfast.content.dag_pb import Link
 from holdfast.content.reference import Reference
@@ -90,32 +89,19 @@ NEVER = {
     "dot": named("."),
     "empty": named(""),
     "up": named("../escaped"),
-    "up from below": named("a/../../escaped"),
-    "up in a shard": deep("../../../escaped"),
-    "far up": named("../" * 40 + "tmp/escaped"),
     "absolute": named("/tmp/escaped"),  # noqa: S108 - never written
-    "absolute in a shard": deep("/etc/escaped"),
-    "network": named("//host/share"),
     "two names in one": named("a/b"),
-    "slash at the end": named("b/"),
-    "only a slash": named("/"),
     "NUL": named("b\0"),
-    "NUL in the middle": deep("b\0/../c"),
     "256 bytes": named("n" * 256),
-    "256 bytes in a shard": deep("n" * 256),
     "256 bytes of few characters": named("ä" * 128),
-    "a million bytes": named("n" * 1_000_000),
     "one name twice": doubled(("b", a_file), ("b", a_file)),
     "a file and a folder": doubled(("b", a_file), ("b", a_folder)),
     "a link and a folder": doubled(("b", a_link("..")), ("b", a_folder)),
-    "a folder and a link": doubled(("b", a_folder), ("b", a_link(".."))),
-    "a link and a file": doubled(("b", a_link("../precious.txt")), ("b", a_file)),
     "a codec that is no UnixFS": lambda dag: dag.folder(("b", dag.put(b"{}", codec=0x0200))),
     "no UnixFS in it": lambda dag: dag.folder(("b", dag.put(dag_pb.encode([], b"")))),
     "metadata": lambda dag: dag.folder(("b", dag.put(dag_pb.encode([], b"\x08\x03")))),
     "an unknown kind": lambda dag: dag.folder(("b", dag.put(dag_pb.encode([], b"\x08\x09")))),
     "a file among shards": lambda dag: _shard_over(dag, dag.file(HELLO)),
-    "a folder among shards": lambda dag: _shard_over(dag, dag.folder()),
     "a shard in itself": lambda dag: _shard_over(dag, dag.shard(("b", dag.file(HELLO)))),
     "a bitfield that lies": lambda dag: dag.put(
         dag_pb.encode([Link(dag.file(HELLO), b"00b", 5)], data.shard_data(6, 256, 0x22))
@@ -125,33 +111,24 @@ NEVER = {
     ),
     "a fanout of 2^31": lambda dag: dag.put(dag_pb.encode([], data.shard_data(0, 1 << 31, 0x22))),
     "129 levels": lambda dag: dag.nested(129, dag.file(HELLO)),
-    "a thousand levels": lambda dag: dag.nested(1000, dag.file(HELLO)),
     "a path of 5,000 bytes": lambda dag: _long_path(dag, 20),
-    "a path of 2,500 characters": lambda dag: _long_path(dag, 20, name="é" * 125),
     "a file of 4 EiB": lambda dag: dag.folder(("b", _huge_file(dag, 62))),
-    "a file of 64 PiB of one block": lambda dag: dag.folder(("b", _huge_file(dag, 56))),
     "a file that says it is small": lambda dag: dag.folder(("b", _lying_file(dag))),
 }
 
 # Links: refused with and without `symlinks`.
 ESCAPING_LINKS = {
     "absolute": linked("/etc/passwd"),
-    "absolute, to the root": linked("/"),
     "up": linked(".."),
-    "up to a file": linked("../precious.txt"),
     "up and down again": linked("../photos/target"),
     "up from below": linked("../../precious.txt", "x"),
-    "far up": linked("../" * 30 + "etc/passwd", "x", "y"),
     "up after a name": linked("target/../../precious.txt"),
     "through another link": lambda dag: dag.folder(
         ("d", dag.folder(("e", dag.link("..")))), ("f", dag.link("d/e/.."))
     ),
-    "up behind a dot": linked("./../precious.txt"),
     "up behind two slashes": linked("x//../../precious.txt"),
     "a drive": linked("C:\\Windows\\System32"),
-    "a drive, relative": linked("C:escaped"),
     "backslashes": linked("..\\..\\precious.txt"),
-    "a network": linked("\\\\host\\share"),
     "empty": linked(""),
     "NUL": linked("target\0/../.."),
     "5,000 bytes": linked("t" * 5000),
@@ -160,33 +137,18 @@ ESCAPING_LINKS = {
 # Refused only where the file system has trouble with them, and with `portable`. T10.4, 5, 10 to 14.
 UNUSUAL = {
     "drive": named("C:\\x"),
-    "backslash up": named("..\\x"),
-    "backslash in a shard": deep("..\\..\\x"),
-    "backslash": named("b\\c"),
+    "backslash": deep("..\\..\\x"),
     "device": named("CON"),
-    "device in small letters": named("nul"),
-    "device with an extension": named("Aux.txt"),
-    "device with a space": named("com1 .txt"),
-    "device of Unicode": named("LPT²"),
     "device in a shard": deep("PRN.tar.gz"),
     "stream": named("b:hidden"),
-    "stream of data": named("b::$DATA"),
     "dot at the end": named("b."),
-    "space at the end": named("b "),
-    "dots at the end": deep("b..."),
-    "three dots": named("..."),
     "line break": named("b\nc"),
-    "control character": named("\x1b[31mb"),
-    "quotes": named('"b"'),
     "wildcard": named("*"),
-    "question": named("b?"),
-    "pipe": named("b|c"),
     "not UTF-8": named(b"b\xff"),
     "case": doubled(("readme", a_file), ("README", a_file)),
     "case in shards": doubled(("readme", a_file), ("README", a_file), build=FolderDag.shard),
     "case of a folder": doubled(("Docs", a_folder), ("docs", a_file)),
     "case of a link and a folder": doubled(("A", a_link("target")), ("a", a_folder)),
-    "case of a folder and a link": doubled(("a", a_link("target")), ("A", a_folder)),
     "case of sharp s": doubled(("straße", a_file), ("STRASSE", a_file)),
     "forms": doubled(("café", a_file), (unicodedata.normalize("NFD", "café"), a_file)),
     "invisible": doubled((".git", a_file), (".g\u200cit", a_file)),
@@ -233,6 +195,16 @@ def home(tmp_path):
     return home
 
 
+@contextlib.contextmanager
+def client_of(dag, **options):
+    """A client of a gateway that serves `dag`, and the gateway."""
+    with (
+        ScriptedServer(serving(dag, **options)) as server,
+        Client.init(config_for(server)) as client,
+    ):
+        yield client, server
+
+
 def try_download(build, home, served=("raw", "car", "plain"), **options):
     """Download a directory to `home/photos`; its DAG, root, and the error, if any.
 
@@ -242,10 +214,7 @@ def try_download(build, home, served=("raw", "car", "plain"), **options):
     root = build(dag)
     before = others(home)
     error = None
-    with (
-        ScriptedServer(serving(dag, kinds=served)) as server,
-        Client.init(config_for(server)) as client,
-    ):
+    with client_of(dag, kinds=served) as (client, _):
         try:
             client.download_folder(str(root), home / "photos", **options)
         except (OSError, ClientError) as caught:
@@ -257,8 +226,7 @@ def try_download(build, home, served=("raw", "car", "plain"), **options):
 def others(home):
     """Everything around a target, without what a download may write."""
     own = f"{home.name}/photos", f"{home.name}/.photos.holdfast-"
-    found = on_disk(home.parent)
-    return {name: what for name, what in found.items() if not name.startswith(own)}
+    return {name: what for name, what in on_disk(home.parent).items() if not name.startswith(own)}
 
 
 @pytest.mark.parametrize(
@@ -275,24 +243,6 @@ def test_what_is_never_written(case, kinds, home):
     _, _, error = try_download(NEVER[case], home, kinds, symlinks=True)
     assert error is not None
     assert not (home / "photos").exists()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("case", NEVER)
-def test_what_is_never_written_from_the_embedded_store(case, home, tmp_path):
-    dag = FolderDag()
-    root = NEVER[case](dag)
-    store = tmp_path / "store"
-    with Client.init(path=store) as client:
-        try:
-            client.provider.import_car(write_car([root], dag.items()))
-        except ClientError:
-            return  # the store does not take it
-        before = on_disk(home)
-        with pytest.raises((OSError, ClientError)):
-            client.download_folder(str(root), home / "photos", symlinks=True)
-    left = {name: what for name, what in on_disk(home).items() if ".photos.holdfast-" not in name}
-    assert left == before
 
 
 @pytest.mark.parametrize("case", ESCAPING_LINKS)
@@ -329,12 +279,12 @@ def test_nothing_of_a_directory_is_written_before_its_last_name_is_checked(home)
         dag.folder(*names, ("n" * 256, dag.file(b""))),
         dag.shard(*names, ("..", dag.file(b""))),
     ):
-        with ScriptedServer(serving(dag)) as server, Client.init(config_for(server)) as client:
+        with client_of(dag) as (client, server):
             with pytest.raises((OSError, MalformedError)):
                 client.download_folder(str(root), home / "photos")
-            requests = [each.target for each in server.requests]
-        assert not any("dag-scope=all" in each or "format" not in each for each in requests)
-        assert [each for each in on_disk(home) if ".holdfast-" in each] == []
+            targets = [request.target for request in server.requests]
+        assert not any("dag-scope=all" in target or "format" not in target for target in targets)
+        assert [name for name in on_disk(home) if ".holdfast-" in name] == []
 
 
 @pytest.mark.parametrize("planted", ["files", "parts", "blocks", "probe", "lock", "files/a"])
@@ -347,11 +297,7 @@ def test_a_prepared_work_folder_leads_nowhere(planted, home):
     link.parent.mkdir(parents=True)
     link.symlink_to(home if planted != "lock" else home / "precious.txt")
     before = on_disk(home)
-    with (
-        ScriptedServer(serving(dag)) as server,
-        Client.init(config_for(server)) as client,
-        contextlib.suppress(OSError),  # which is right, or it works
-    ):
+    with client_of(dag) as (client, _), contextlib.suppress(OSError):  # which is right, or it works
         client.download_folder(str(root), home / "photos")
         assert on_disk(home / "photos") == dag.tree(root)
     after = on_disk(home)
@@ -366,11 +312,7 @@ def test_a_work_folder_that_is_a_link_is_not_used(home):
     work = work_folder_of(root, home)
     work.symlink_to(home / "escaped")
     before = on_disk(home)
-    with (
-        ScriptedServer(serving(dag)) as server,
-        Client.init(config_for(server)) as client,
-        pytest.raises(OSError, match="remove it"),
-    ):
+    with client_of(dag) as (client, server), pytest.raises(OSError, match="remove it"):
         client.download_folder(str(root), home / "photos")
     assert on_disk(home) == before
     assert server.requests == []
@@ -411,13 +353,11 @@ def test_folders_in_folders_are_summed_before_they_are_written(home, width, kind
     )
     dag = FolderDag()
     root = wide_bomb(dag, levels=40, width=width)
-    with ScriptedServer(serving(dag, kinds=kinds)) as server:
-        with Client.init(config_for(server)) as client, pytest.raises(MalformedError) as caught:
+    words = "^the directory has more than 1000000 entries; download parts of it$"
+    with client_of(dag, kinds=kinds) as (client, server):
+        with pytest.raises(MalformedError, match=words):
             client.download_folder(str(root), home / "photos")
         assert len(server.requests) < 60
-    assert str(caught.value) == (
-        "the directory has more than 1000000 entries; download parts of it"
-    )
     assert len(made) <= 21
     assert not list(home.glob("*photos*"))
 
@@ -461,16 +401,16 @@ def test_a_directory_of_very_many_entries_ends_at_the_limit_before_any_is_fetche
     monkeypatch.setattr(limits, "MAX_ENTRIES", 2_000)
     dag = FolderDag()
     root = dag.shard(*((f"{n}", dag.file(HELLO)) for n in range(3_000)))
-    with ScriptedServer(serving(dag)) as server, Client.init(config_for(server)) as client:
+    with client_of(dag) as (client, server):
         with pytest.raises(MalformedError, match="more than 2000 entries"):
             client.download_folder(str(root), home / "photos")
-        assert all("format=" in each.target for each in server.requests)
+        assert all("format=" in request.target for request in server.requests)
 
 
 def test_files_of_more_bytes_than_the_limit(home, monkeypatch):
     monkeypatch.setattr(limits, "MAX_BYTES", 1_000_000)
-    build = lambda dag: dag.folder(*((f"{n}", dag.file(b"x" * 300_000)) for n in range(4)))  # noqa: E731
-    _, _, error = try_download(build, home)
+    large = ((f"{number}", lambda dag: dag.file(b"x" * 300_000)) for number in range(4))
+    _, _, error = try_download(doubled(*large), home)
     assert "more than 1000000 bytes" in str(error)
 
 
@@ -498,11 +438,11 @@ def test_a_full_disk_is_an_error_and_the_work_is_kept(small_disk):
     # Without the sizes of its files, for which it would be refused before the first one.
     links = [Link(cid, name.encode(), 0) for name, cid in files.items()]
     root = dag.put(dag_pb.encode(links, data.DIRECTORY))
-    with ScriptedServer(serving(dag)) as server, Client.init(config_for(server)) as client:
+    with client_of(dag) as (client, server):
         with pytest.raises(OSError, match="free some space") as caught:
             client.download_folder(str(root), small_disk / "photos")
         assert caught.value.errno == errno.ENOSPC
-        assert [each.name for each in small_disk.iterdir() if each.name[0] != "."] == []
+        assert [path for path in small_disk.iterdir() if path.name[0] != "."] == []
         mount(small_disk, "-o", "remount,size=40m")
         before = len(server.requests)
         client.download_folder(str(root), small_disk / "photos")
@@ -515,10 +455,10 @@ def test_a_full_disk_is_an_error_and_the_work_is_kept(small_disk):
 def test_a_file_that_the_disk_has_no_space_for_is_not_begun(small_disk):
     dag = FolderDag()
     root = dag.folder(("large", dag.file(bytes(20 << 20))))
-    with ScriptedServer(serving(dag)) as server, Client.init(config_for(server)) as client:
+    with client_of(dag) as (client, server):
         with pytest.raises(OSError, match="are free"):
             client.download_folder(str(root), small_disk / "photos")
-        assert all("format=raw" in each.target for each in server.requests)
+        assert all("format=raw" in request.target for request in server.requests)
     assert list(small_disk.iterdir()) == []
 
 
@@ -544,9 +484,25 @@ def test_on_a_system_that_cannot_sync_a_whole_disk_each_file_is_synced(home, mon
 # Names alone
 
 
-@pytest.mark.parametrize("name", ["a", "a b", ".hidden", "con2", "nulls", "ä", "💾", "a.b.c", "~1"])
+ORDINARY = ["a", "a b", ".hidden", "con2", "nulls", "ä", "💾", "a.b.c", "~1"]
+TROUBLE = [
+    "b\\c",
+    "nul",
+    "Aux.txt",
+    "com1 .txt",
+    "LPT²",
+    "b::$DATA",
+    "b ",
+    "b...",
+    "...",
+    "\x1b[31mb",
+]
+TROUBLE += ['"b"', "b?", "b|c", "<", ">"]
+
+
+@pytest.mark.parametrize("name", ORDINARY + TROUBLE)
 def test_ordinary_names_are_portable(name):
-    assert why_not_portable(name) is None
+    assert (why_not_portable(name) is None) == (name in ORDINARY)
 
 
 def test_names_that_are_one_in_some_form():

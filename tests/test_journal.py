@@ -1,14 +1,12 @@
 """The journal under copies and unfinished uploads."""
 
 import os
-import signal
 import stat
-import subprocess
-import sys
 
 import pytest
 
 from holdfast.disk.journal import LONGEST_LINE, Journal
+from tests.programs import run_program, start_program
 
 HEADER = {"kind": "example 1"}
 
@@ -57,11 +55,6 @@ print(journal.append({"n": 2}))
 )
 
 
-def run(code, path):
-    command = [sys.executable, "-c", code, str(path)]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout  # noqa: S603
-
-
 def values(journal):
     return [value for _, value in journal.replay()]
 
@@ -77,15 +70,11 @@ def journal(tmp_path):
     journal.close()
 
 
-def test_only_its_user_can_read_a_journal_also_after_it_was_compacted(journal):
+def test_a_compacted_journal_has_the_new_lines_takes_more_and_is_its_users_alone(journal):
     assert stat.S_IMODE(journal.path.stat().st_mode) == 0o600
     journal.path.chmod(0o644)  # copied from elsewhere, for example
-    journal.compact([HEADER])
-    assert stat.S_IMODE(journal.path.stat().st_mode) == 0o600
-
-
-def test_a_compacted_journal_has_the_new_lines_and_takes_more(journal):
     journal.compact([HEADER, {"n": 5}])
+    assert stat.S_IMODE(journal.path.stat().st_mode) == 0o600
     start = journal.append({"n": 6})
     assert journal.read(start) == {"n": 6}
     assert values(journal) == [HEADER, {"n": 5}, {"n": 6}]
@@ -96,12 +85,12 @@ def test_a_compacted_journal_has_the_new_lines_and_takes_more(journal):
 
 
 def test_other_processes_are_kept_out_also_after_it_was_compacted(journal):
-    assert run(OPEN, journal.path) == "False\n"
+    assert run_program(OPEN, journal.path) == "False\n"
     journal.compact([HEADER])
-    assert run(OPEN, journal.path) == "False\n"
+    assert run_program(OPEN, journal.path) == "False\n"
     assert values(Journal("example 1", journal.path)) == [HEADER]  # without the lock
     journal.close()
-    assert run(OPEN, journal.path) == "True\n"
+    assert run_program(OPEN, journal.path) == "True\n"
 
 
 def test_a_file_that_was_removed_before_it_was_locked_is_not_used(tmp_path):
@@ -165,7 +154,7 @@ def test_after_close_nothing_is_read_or_written(journal):
 
 def test_on_a_full_disk_the_lines_stay_whole(journal):
     journal.close()
-    lines = run(ON_A_FULL_DISK, journal.path).splitlines()
+    lines = run_program(ON_A_FULL_DISK, journal.path).splitlines()
     text = f"the journal {journal.path} could not be written: the disk may be full"
     assert lines == ["True", text, "OSError", "29"]
     assert values(journal) == [HEADER, {"n": 1}, {"n": 2}]
@@ -175,10 +164,9 @@ def test_on_a_full_disk_the_lines_stay_whole(journal):
 def test_after_a_kill_every_line_that_was_written_is_there(tmp_path):
     path = tmp_path / "journal"
     for _ in range(20):
-        command = [sys.executable, "-c", WRITE_UNTIL_KILLED, str(path)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603
+        with start_program(WRITE_UNTIL_KILLED, path) as process:
             lines = [process.stdout.readline() for _ in range(30)]
-            process.send_signal(signal.SIGKILL)
+            process.kill()
             lines += process.stdout.readlines()
         journal = Journal("example 1", path)
         assert journal.open()

@@ -11,18 +11,8 @@ from urllib.parse import urlsplit
 import pytest
 
 import holdfast
-from holdfast import (
-    Blob,
-    ClientConfig,
-    ClientMessage,
-    ClientRecord,
-    Retries,
-    StoreOptions,
-    Timeouts,
-    errors,
-)
+from holdfast import Blob, ClientConfig, ClientMessage, ClientRecord, Retries, Timeouts, errors
 from holdfast.config.checks import PROFILES
-from holdfast.config.secret import Secret
 from holdfast.errors import ClientError, ConfigError, SerializationError
 from holdfast.protocol.pinata import PinataOptions
 from holdfast.registry import BUILT_IN
@@ -35,20 +25,15 @@ RECORD = ClientRecord(cid=HELLO_CID, timestamp=17, data={"a": 1}, size=7)
 
 
 def test_records_and_messages_are_frozen():
-    with pytest.raises(FrozenInstanceError):
-        RECORD.cid = "x"
-    with pytest.raises(FrozenInstanceError):
-        MESSAGE.payload = "x"
+    for value in (RECORD, MESSAGE):
+        with pytest.raises(FrozenInstanceError):
+            value.timestamp = 18
+        assert pickle.loads(pickle.dumps(value)) == value  # noqa: S301
 
 
 def test_records_speak_the_specs_spelling():
-    assert RECORD.to_dict() == {
-        "cid": HELLO_CID,
-        "timestamp": 17,
-        "data": {"a": 1},
-        "size": 7,
-    }
-    assert list(RECORD.to_dict()) == ["cid", "timestamp", "data", "size"]
+    fields = [("cid", HELLO_CID), ("timestamp", 17), ("data", {"a": 1}), ("size", 7)]
+    assert list(RECORD.to_dict().items()) == fields
     assert ClientRecord.from_dict(json.loads(json.dumps(RECORD.to_dict()))) == RECORD
     upload = ClientRecord(cid=HELLO_CID, timestamp=17, size=7)
     assert "data" not in upload.to_dict()
@@ -68,17 +53,6 @@ def test_a_record_of_another_shape_is_a_serialization_error(value):
         ClientRecord.from_dict(value)
 
 
-def test_records_pickle():
-    assert pickle.loads(pickle.dumps(RECORD)) == RECORD  # noqa: S301
-    assert pickle.loads(pickle.dumps(MESSAGE)) == MESSAGE  # noqa: S301
-
-
-def test_store_options_have_the_two_reserved_fields():
-    assert StoreOptions.of({"encrypt": True, "label": "x"}) == StoreOptions(encrypt=True, label="x")
-    with pytest.raises(TypeError, match="unknown option 'lable'"):
-        StoreOptions.of({"lable": "x"})
-
-
 def test_a_blob_is_a_plain_value(tmp_path):
     blob = Blob(b"hello", type="text/plain", name="a.txt")
     assert (blob.size, len(blob), blob.type, blob.name) == (5, 5, "text/plain", "a.txt")
@@ -93,10 +67,9 @@ def test_a_blob_is_a_plain_value(tmp_path):
     assert (again.read(), again.type, again.name) == (b"hello", "text/plain", "a.txt")
     with pytest.raises(TypeError, match="encode text first"):
         Blob("text")
-    with pytest.raises(TypeError, match="are strings"):
-        Blob(b"", name=5)
-    with pytest.raises(TypeError, match="are strings"):
-        Blob(b"", type=5)
+    for fields in ({"name": 5}, {"type": 5}):
+        with pytest.raises(TypeError, match="are strings"):
+            Blob(b"", **fields)
     with pytest.raises(UnicodeDecodeError):
         Blob(b"\xff").text()
 
@@ -129,7 +102,7 @@ def test_a_spooled_blob_outlives_its_sink_but_not_itself(tmp_path, monkeypatch):
     assert again.size == 5_000_000
 
 
-ERRORS = [each for _, each in inspect.getmembers(errors, inspect.isclass)]
+ERRORS = [kind for _, kind in inspect.getmembers(errors, inspect.isclass)]
 
 
 @pytest.mark.parametrize("kind", ERRORS)
@@ -141,11 +114,10 @@ def test_every_error_has_a_name_a_message_and_pickles(kind):
         error = kind("one sentence", status=418, details="teapot", request_id="r1")
     if isinstance(error, errors.VerificationError):
         error = kind("one sentence", cid=HELLO_CID)
-    for each in (error, pickle.loads(pickle.dumps(error)), copy.copy(error)):  # noqa: S301
-        assert type(each) is kind
-        assert str(each) == each.message == "one sentence"
-        assert each.name == kind.__name__
-        assert vars(each) == vars(error)
+    for copied in (error, pickle.loads(pickle.dumps(error)), copy.copy(error)):  # noqa: S301
+        assert (type(copied), copied.name) == (kind, kind.__name__)
+        assert str(copied) == copied.message == "one sentence"
+        assert vars(copied) == vars(error)
 
 
 def test_the_error_tree_is_the_one_drawn():
@@ -167,63 +139,39 @@ def test_the_error_tree_is_the_one_drawn():
 
 
 def test_the_configuration_has_the_designs_defaults():
-    config = ClientConfig()
-    assert config.to_dict() == {
+    unset = ["provider_token", "gateway_url", "gateway_token", "pin_api_url", "profile", "path"]
+    unset += ["rate_limit", "hedge_after", "cache_path", "on_event", "proxy", "ssl_context"]
+    assert ClientConfig().to_dict() == {
+        **dict.fromkeys(unset),
         "provider": "local",
-        "provider_token": None,
-        "gateway_url": None,
-        "gateway_token": None,
-        "pin_api_url": None,
         "cid_version": 1,
-        "profile": None,
         "verify": True,
         "timeouts": Timeouts(connect=10, read=60, write=60, total=60),
         "retries": Retries(attempts=4, base=0.25, cap=20),
-        "rate_limit": None,
-        "hedge_after": None,
-        "cache_path": None,
         "cache_bytes": 0,
-        "on_event": None,
         "max_json_bytes": 64 * 1024 * 1024,
         "max_unverified_bytes": 1024 * 1024 * 1024,
-        "path": None,
-        "proxy": None,
         "trust_env": False,
-        "ssl_context": None,
         "allow_insecure": False,
         "provider_options": {},
     }
 
 
 def test_the_configuration_is_frozen_and_hashable():
-    config = ClientConfig(provider_options={"a": 1})
+    config = ClientConfig(provider_options={"a": "hush"})
     with pytest.raises(FrozenInstanceError):
         config.verify = False
-    assert hash(config) == hash(ClientConfig(provider_options={"a": 1}))
-    assert config == ClientConfig(provider_options={"a": 1})
-    assert pickle.loads(pickle.dumps(config)) == config  # noqa: S301
-    assert copy.deepcopy(config) == config
+    assert hash(config) == hash(ClientConfig(provider_options={"a": "hush"}))
+    assert config == pickle.loads(pickle.dumps(config)) == copy.deepcopy(config)  # noqa: S301
+    assert "hush" not in repr(config)
 
 
 def test_the_token_is_trimmed_and_masked():
     config = ClientConfig(provider="pinning", provider_token=f" {TOKEN}\n")
-    assert config.provider_token == TOKEN
     assert config.provider_token.reveal() == TOKEN
     assert TOKEN not in repr(config)
     assert copy.deepcopy(config) == config
     assert config.with_options(verify=False).provider_token == TOKEN
-
-
-def test_options_of_a_provider_are_not_shown():
-    assert "hush" not in repr(ClientConfig(provider_options={"secret": "hush"}))
-
-
-def test_secrets_compare_and_hash_as_their_text():
-    assert Secret("x") == "x"
-    assert Secret("x") == Secret("x") != Secret("y")
-    assert Secret("x") != 5
-    assert {Secret("x"): 1}["x"] == 1
-    assert f"{Secret('x')} {Secret('x')!r}" == "******** Secret('********')"
 
 
 def test_loopback_and_allow_insecure_permit_plain_http():
@@ -328,7 +276,7 @@ def test_a_wrong_variable_is_a_config_error(monkeypatch, name, value, words):
 
 
 @pytest.mark.parametrize(
-    ("given", "address"),
+    ("text", "address"),
     [
         ("example.mypinata.cloud", "https://example.mypinata.cloud"),
         (" Example.com/ ", "https://Example.com"),
@@ -344,20 +292,15 @@ def test_a_wrong_variable_is_a_config_error(monkeypatch, name, value, words):
     ],
 )
 def test_an_address_without_a_scheme_is_secure_unless_it_is_this_machine(
-    monkeypatch, given, address
+    monkeypatch, text, address
 ):
     gateway = address if urlsplit(address).path else f"{address}/ipfs"
-    assert ClientConfig(gateway_url=given).gateway_url == (gateway,)
-    assert ClientConfig(gateway_url=[given, given]).gateway_url == (gateway, gateway)
-    assert ClientConfig(provider="kubo", pin_api_url=given).pin_api_url == address
-    options = ClientConfig(
-        provider="pinata",
-        provider_token=TOKEN,
-        provider_options={"upload_url": given},
-        allow_insecure=True,
-    )
-    assert PinataOptions.of(options).upload_url == address
-    monkeypatch.setenv("HOLDFAST_GATEWAY_URL", given)
+    assert ClientConfig(gateway_url=[text, text]).gateway_url == (gateway, gateway)
+    assert ClientConfig(provider="kubo", pin_api_url=text).pin_api_url == address
+    fields = {"provider_options": {"upload_url": text}, "allow_insecure": True}
+    pinata = ClientConfig(provider="pinata", provider_token=TOKEN, **fields)
+    assert PinataOptions.of(pinata).upload_url == address
+    monkeypatch.setenv("HOLDFAST_GATEWAY_URL", text)
     assert ClientConfig.from_env().gateway_url == (gateway,)
 
 
@@ -376,8 +319,8 @@ def test_what_only_looks_like_an_address_is_refused(address):
 
 
 def test_a_proxy_without_a_scheme_is_plain_http():
-    for given in ("127.0.0.1:3128", "user:p4ss@proxy.example:3128", "proxy.example"):
-        assert ClientConfig(proxy=given).proxy == f"http://{given}"
+    for proxy in ("127.0.0.1:3128", "user:p4ss@proxy.example:3128", "proxy.example"):
+        assert ClientConfig(proxy=proxy).proxy == f"http://{proxy}"
 
 
 CID_V1 = "bafybeigdyrzt5sfp7udm7hu76uh7y26nf3efuylqabf3oclgtqy55fbzdi"
@@ -385,7 +328,7 @@ CID_V0 = "QmYwAPJzv5CZsnA625s3Xf2nemtYgPpHdWEz79ojWKUGUz"
 
 
 @pytest.mark.parametrize(
-    ("given", "right"),
+    ("url", "right"),
     [
         (f"https://ipfs.io/ipfs/{CID_V1}", "https://ipfs.io/ipfs"),
         (f"ipfs.io/ipfs/{CID_V0}/a/b.txt", "https://ipfs.io/ipfs"),
@@ -397,16 +340,16 @@ CID_V0 = "QmYwAPJzv5CZsnA625s3Xf2nemtYgPpHdWEz79ojWKUGUz"
         ("https://ipfs.io/ipfs/bafkqaaa", "https://ipfs.io/ipfs"),
     ],
 )
-def test_a_gateway_that_holds_a_cid_is_refused_with_the_right_one(given, right):
-    for value in (given, ["https://first.example", given]):
+def test_a_gateway_that_holds_a_cid_is_refused_with_the_right_one(url, right):
+    for urls in (url, ["https://first.example", url]):
         with pytest.raises(ConfigError) as caught:
-            ClientConfig(gateway_url=value)
+            ClientConfig(gateway_url=urls)
         assert str(caught.value) == f"gateway_url holds a CID: give the gateway alone, {right}"
     assert ClientConfig(gateway_url=right).gateway_url == (right,)
 
 
 @pytest.mark.parametrize(
-    ("given", "right"),
+    ("url", "right"),
     [
         ("/ip4/127.0.0.1/tcp/5001", "http://127.0.0.1:5001"),
         ("/ip4/127.0.0.1/tcp/5001/http\n", "http://127.0.0.1:5001"),
@@ -415,28 +358,19 @@ def test_a_gateway_that_holds_a_cid_is_refused_with_the_right_one(given, right):
         ("/dns/node.example/tcp/443/https", "https://node.example:443"),
     ],
 )
-def test_a_multiaddr_is_refused_with_the_url_that_it_stands_for(given, right):
+def test_a_multiaddr_is_refused_with_the_url_that_it_stands_for(url, right):
     """Kubo shows it, and has it in its file `api`."""
     with pytest.raises(ConfigError) as caught:
-        ClientConfig(provider="kubo", pin_api_url=given)
+        ClientConfig(provider="kubo", pin_api_url=url)
     assert str(caught.value) == f"pin_api_url is a multiaddr: write {right}"
     assert ClientConfig(provider="kubo", pin_api_url=right).pin_api_url == right
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        "/ip4/127.0.0.1/udp/4001/quic-v1",
-        "/ip4/127.0.0.1/tcp/99999",
-        "/ip6/1:2/tcp/5001",
-        "/dns4/user:secret@node.example/tcp/1",
-    ],
-)
-def test_a_multiaddr_that_is_not_one_of_an_api_is_not_shown(given):
-    with pytest.raises(ConfigError) as caught:
-        ClientConfig(provider="kubo", pin_api_url=given)
-    assert "multiaddr" not in str(caught.value)
-    assert "secret" not in str(caught.value)
+def test_a_multiaddr_that_is_not_one_of_an_api_is_not_shown():
+    addresses = ["/ip4/127.0.0.1/udp/4001/quic-v1", "/ip4/127.0.0.1/tcp/99999", "/ip6/1:2/tcp/5001"]
+    for address in (*addresses, "/dns4/user:secret@node.example/tcp/1"):
+        with pytest.raises(ConfigError, match=r"^(?!.*(multiaddr|secret))"):
+            ClientConfig(provider="kubo", pin_api_url=address)
 
 
 def test_a_path_before_the_cid_is_not_shown_because_it_may_be_a_key():
@@ -475,11 +409,16 @@ def test_the_usual_gateways_are_those_of_the_provider(name):
     assert named.gateway_urls == ("https://mine.example/ipfs",)
 
 
+def test_an_empty_provider_is_answered_with_examples():
+    with pytest.raises(ConfigError, match="such as 'pinning' or 'local'"):
+        ClientConfig(provider="")
+
+
 @pytest.mark.parametrize("name", ["", ".content", ".providers"])
 def test_everything_public_is_there_and_documented(name):
     module = importlib.import_module(f"holdfast{name}")
-    for each in module.__all__:
-        assert each == "__version__" or getattr(module, each).__doc__
+    for public in module.__all__:
+        assert public == "__version__" or getattr(module, public).__doc__
     assert set(module.__all__) <= set(dir(module))
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = module.nonsense
@@ -502,18 +441,13 @@ async def pieces():
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("source", "words"),
     [
         (AsyncFile(), "AsyncFile: its read is async; give the file that it wraps"),
         (pieces(), "async_generator: it is an async iterable; give it to `AsyncClient.upload`"),
     ],
     ids=["file", "iterable"],
 )
-def test_what_is_read_with_await_is_refused_before_it_is_read(given, words):
+def test_what_is_read_with_await_is_refused_before_it_is_read(source, words):
     with pytest.raises(TypeError, match=words):
-        open_source(given)
-
-
-def test_an_empty_provider_is_answered_with_examples():
-    with pytest.raises(ConfigError, match="such as 'pinning' or 'local'"):
-        ClientConfig(provider="")
+        open_source(source)

@@ -15,7 +15,6 @@ from holdfast.errors import (
     PermissionDeniedError,
     ProviderError,
     RateLimitError,
-    RequestTimeoutError,
     UnprovenError,
     VerificationError,
 )
@@ -25,8 +24,6 @@ from holdfast.protocol.multipart import FileForm, FormFile
 from holdfast.protocol.peer_set import PeerSet
 from holdfast.protocol.status_errors import (
     PINNING_ERRORS,
-    SPEC_ERRORS,
-    ErrorTable,
     provider_error,
 )
 from holdfast.sources.sources import Source, open_source
@@ -59,14 +56,13 @@ def test_a_form_carries_several_files():
 
 
 def test_progress_counts_the_bytes_of_all_files_and_of_nothing_else():
-    form, told, sent = form_of(FILES), [], 0
-    on_sent = form.on_sent(told.append)
+    form, counts, sent = form_of(FILES), [], 0
+    on_sent = form.on_sent(counts.append)
     for chunk in form.chunks():
         sent += len(chunk)
         on_sent(sent)
-    assert told[0] == 5  # small pieces are sent together
-    assert told[-1] == 3_000_005
-    assert told == sorted(set(told))
+    assert (counts[0], counts[-1]) == (5, 3_000_005)  # small pieces are sent together
+    assert counts == sorted(set(counts))
 
 
 def test_a_form_with_a_file_of_unknown_size_has_no_length():
@@ -78,26 +74,6 @@ def test_a_form_with_a_file_of_unknown_size_has_no_length():
     assert form.length is None
     assert b"23" in b"".join(form.chunks())
     assert not form.repeatable
-
-
-# Kubo says what is wrong in `Message`, and refuses with 403 whom it does not know.
-KUBO = ErrorTable(texts=(("Message",),), classes={403: AuthenticationError}, plain=frozenset())
-
-
-@pytest.mark.parametrize(
-    ("table", "status", "kind", "message"),
-    [
-        (SPEC_ERRORS, 403, PermissionDeniedError, "spec"),
-        (SPEC_ERRORS, 401, AuthenticationError, "HTTP error 401"),
-        (KUBO, 403, AuthenticationError, "kubo"),
-        (KUBO, 401, ProviderError, "kubo"),
-        (KUBO, 302, ProviderError, "HTTP error 302"),
-    ],
-)
-def test_each_api_has_a_table_of_errors(table, status, kind, message):
-    body = b'{"error": {"details": "spec"}, "Message": "kubo"}'
-    error = provider_error(Reply(status, {"content-type": "application/json"}, body), table=table)
-    assert (type(error), str(error), error.status) == (kind, message, status)
 
 
 # Each status and error body
@@ -116,40 +92,28 @@ def reply_of(status, headers, body):
     ("headers", "body", "message"),
     [
         (JSON, {"error": {"reason": "R", "details": "D"}}, "D"),
-        (JSON, {"error": {"reason": "R", "details": "D", "message": "M"}}, "D"),
         (JSON, {"error": {"reason": "R", "message": "M"}}, "M"),
         (JSON, {"error": {"reason": "R"}}, "R"),
-        (JSON, {"error": {"reason": "R", "details": ""}}, "R"),
         (JSON, {"error": {"reason": "R", "details": {"a": 1}}}, "R"),
         (JSON, {"error": "Invalid request format."}, "Invalid request format."),
         (JSON, {"error": "E", "message": "M"}, "E"),
         (JSON, {"error": {}, "message": "M"}, "M"),
         (JSON, {"message": "M"}, "M"),
         (JSON, {"message": 5}, "HTTP error 422"),
-        (JSON, {}, "HTTP error 422"),
         (JSON, [], "HTTP error 422"),
         (JSON, b'{"error": "bro', "HTTP error 422"),
-        (JSON, b"", "HTTP error 422"),
-        ({}, b"", "HTTP error 422"),
         (TEXT, b"Something is wrong", "Something is wrong"),
         (TEXT, b"Something\r\n is\twrong\n", "Something is wrong"),
         (TEXT, b"x" * 600, "x" * 500),
-        (TEXT, b"   ", "HTTP error 422"),
         (TEXT, b"<!DOCTYPE html><html></html>", "HTTP error 422"),
         (TEXT, b'{"error": "in JSON"}', "in JSON"),
         (HTML, b"<html><body>502 Bad Gateway</body></html>", "HTTP error 422"),
         (HTML, b'{"error": {"details": "D"}}', "D"),
         ({}, b"Something is wrong", "HTTP error 422"),
-        ({"Content-Type": "image/png"}, b"\x89PNG\xff\xfe", "HTTP error 422"),
         (
             JSON,
-            {"error": {"details": "two  spaces\u00a0and\u3000wide"}},
-            "two  spaces\u00a0and\u3000wide",
-        ),
-        (
-            JSON,
-            {"error": {"details": "\U0001f468\u200d\U0001f469 é"}},
-            "\U0001f468\u200d\U0001f469 é",
+            {"error": "a  b\u00a0c\u3000\u200d\U0001f469 é"},
+            "a  b\u00a0c\u3000\u200d\U0001f469 é",
         ),
     ],
 )
@@ -164,7 +128,7 @@ def test_every_known_error_body_is_read(headers, body, message):
 @pytest.mark.parametrize(
     ("status", "kind"),
     [
-        *((status, ProviderError) for status in (301, 400, 402, 410, 413, 500, 502, 503, 520)),
+        *((status, ProviderError) for status in (301, 400, 410, 500, 503)),
         (401, AuthenticationError),
         (403, PermissionDeniedError),
         (404, NotFoundError),
@@ -179,24 +143,21 @@ def test_a_failed_status_without_words_is_http_error_and_the_status(status, kind
 
 
 def test_a_token_that_the_provider_echoes_is_masked():
-    reply = reply_of(400, {"cf-ray": "1-a-token"}, {"error": "bad a-token given"})
+    reply = reply_of(400, {"cf-ray": "1-a-token"}, {"error": "bad a-token here"})
     error = provider_error(reply, secret=Secret("a-token"))
-    assert (str(error), error.request_id) == ("bad ******** given", "1-********")
+    assert (str(error), error.request_id) == ("bad ******** here", "1-********")
 
 
 @pytest.mark.parametrize(
     ("status", "headers", "body", "kind", "message"),
     [
         (400, JSON, {"error": {"reason": CODE, "details": "no"}}, NotFoundError, "no"),
-        (400, JSON, {"error": {"reason": CODE}}, NotFoundError, CODE),
         (400, JSON, {"error": "has not pinned hash: Q"}, NotFoundError, "has not pinned hash: Q"),
         (400, TEXT, b"it is not pinned", NotFoundError, "it is not pinned"),
         (404, JSON, {"error": "it is not pinned"}, NotFoundError, "it is not pinned"),
         (400, JSON, {"error": "bad CID"}, ProviderError, "bad CID"),
         (400, HTML, b"<p>not pinned</p>", ProviderError, "HTTP error 400"),
-        (400, JSON, {"help": CODE}, ProviderError, "HTTP error 400"),
         (422, JSON, {"error": "it is not pinned"}, ProviderError, "it is not pinned"),
-        (403, JSON, {"error": "it is not pinned"}, PermissionDeniedError, "it is not pinned"),
     ],
 )
 def test_not_pinned_is_a_not_found_error_whatever_its_status(status, headers, body, kind, message):
@@ -213,28 +174,18 @@ def test_a_peer_that_failed_is_asked_last_for_five_minutes():
     peers.avoid("a", now=1000.0)
     assert peers.in_order(now=1299.9) == ["b", "c", "a"]
     assert PeerSet(["c", "a"], avoided).in_order(now=1299.9) == ["c", "a"]
-    assert peers.in_order(now=1300.0) == ["a", "b", "c"]
-
-
-def test_of_the_peers_that_failed_the_last_comes_last():
-    peers = PeerSet(["hung", "flaky"], {})
-    peers.avoid("hung", now=0.0)
-    peers.avoid("flaky", now=10.0)
-    assert peers.in_order(now=20.0) == ["hung", "flaky"]
-    peers.avoid("hung", now=30.0)
-    assert peers.in_order(now=40.0) == ["flaky", "hung"]
+    peers.avoid("b", now=1010.0)
+    assert peers.in_order(now=1020.0) == ["c", "a", "b"]
+    assert peers.in_order(now=1300.0) == ["a", "c", "b"]
 
 
 @pytest.mark.parametrize(
     ("error", "is_avoided"),
     [
         (NetworkError("reset"), True),
-        (NetworkError("certificate", transient=False), True),
-        (RequestTimeoutError("slow"), True),
         (ProviderError("busy", status=503), True),
         (VerificationError("wrong bytes"), True),
         (ProviderError("gone", status=410), False),
-        (ProviderError("legal", status=451), False),
         (NotFoundError("missing", status=404), False),
         (UnprovenError("no blocks"), False),
         (MalformedError("malformed"), False),

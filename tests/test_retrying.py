@@ -11,7 +11,6 @@ from holdfast.errors import ConfigError, NetworkError, ProviderError, RequestTim
 from holdfast.protocol.http import Reply
 from holdfast.protocol.retrying import (
     Backoff,
-    RateLimiter,
     Retry,
     RetryBudget,
     is_unconnected,
@@ -133,19 +132,9 @@ def test_a_success_gives_a_retry_of_the_budget_back():
     assert [budget.take(), budget.take()] == [True, False]
 
 
-def test_a_turn_that_is_not_used_is_the_next_ones():
-    limiter = RateLimiter(60)
-    assert [limiter.reserve(0.0), limiter.reserve(0.0)] == [0.0, 1.0]
-    limiter.give_back()
-    assert limiter.reserve(0.0) == 1.0
-
-
 @pytest.mark.parametrize("value", [-1, float("nan"), float("inf"), "60", True])
-def test_the_longest_wait_is_a_number_of_seconds(value):
-    with pytest.raises(ConfigError, match=r"retries\.max_retry_after must be a number"):
-        Retries(max_retry_after=value)
-
-
-def test_the_longest_wait_is_set_from_the_environment(monkeypatch):
+def test_the_longest_wait_is_a_number_of_seconds(value, monkeypatch):
     monkeypatch.setenv("HOLDFAST_RETRIES", "max_retry_after=7.5")
     assert ClientConfig.from_env().retries == Retries(max_retry_after=7.5)
+    with pytest.raises(ConfigError, match=r"retries\.max_retry_after must be a number"):
+        Retries(max_retry_after=value)

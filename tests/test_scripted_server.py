@@ -46,19 +46,6 @@ def test_a_request_that_is_none_is_told_at_the_end(request_bytes, message):
         server.close()
 
 
-def test_what_a_script_raises_is_told_when_the_server_is_closed():
-    server = ScriptedServer(lambda request: 1 / 0)
-    assert ask(server)[0] == 500
-    with pytest.raises(ZeroDivisionError):
-        server.close()
-    server.close()
-
-
-def test_what_a_script_raises_is_told_when_the_server_is_left():
-    with pytest.raises(ZeroDivisionError), ScriptedServer(lambda request: 1 / 0) as server:
-        ask(server)
-
-
 def test_what_a_script_raises_does_not_hide_what_the_test_raised():
     with (  # noqa: PT012
         pytest.raises(KeyError) as caught,
@@ -71,11 +58,16 @@ def test_what_a_script_raises_does_not_hide_what_the_test_raised():
     ]
 
 
-def test_a_script_that_returns_no_reply_is_told():
-    with (
-        pytest.raises(TypeError, match="a script returns a Scripted, not 'oops'"),
-        ScriptedServer(lambda request: "oops") as server,
-    ):
+@pytest.mark.parametrize(
+    ("script", "error", "words"),
+    [
+        (lambda request: 1 / 0, ZeroDivisionError, "division"),
+        (lambda request: "oops", TypeError, "a script returns a Scripted, not 'oops'"),
+    ],
+    ids=["error", "no reply"],
+)
+def test_what_a_script_does_wrong_is_told_when_the_server_is_left(script, error, words):
+    with pytest.raises(error, match=words), ScriptedServer(script) as server:
         assert ask(server)[0] == 500
 
 
@@ -86,6 +78,7 @@ def test_a_reply_that_cannot_be_sent_is_told():
         ask(server)
     with pytest.raises(TypeError, match="not JSON serializable"):
         server.close()
+    server.close()
 
 
 def test_a_reply_to_head_keeps_its_length_and_has_no_body():
