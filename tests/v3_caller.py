@@ -26,8 +26,8 @@ class V3Caller(Caller):
         return response.json()["data"]
 
     def files(self, network="public", **query):
-        found = self.data("GET", f"/v3/files/{network}", fields={"limit": "1000", **query})
-        return found["files"]
+        page = self.data("GET", f"/v3/files/{network}", fields={"limit": "1000", **query})
+        return page["files"]
 
     def link(self, cid, expires=60, date=None):
         body = {
