@@ -84,14 +84,14 @@ class CountingProxy(Forwarder):
         self.sent = 0
         self.hold_after = None
         self.on_reply = None
-        self.held = threading.Event()
+        self.is_holding = threading.Event()
         self._released = threading.Event()
         super().__init__(target)
 
     def on_sent(self, data):
         self.sent += len(data)
         if self.hold_after is not None and self.sent >= self.hold_after:
-            self.held.set()
+            self.is_holding.set()
             self._released.wait()
 
     def on_received(self, data):

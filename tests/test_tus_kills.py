@@ -85,10 +85,7 @@ print(json.dumps({"cid": record.cid, "duplicate": record.duplicate}), flush=True
 """
 
 POINTS = (
-    "before the first reply",
-    "after the first reply",
-    "in a piece",
-    "after a piece",
+    *("before the first reply", "after the first reply", "in a piece", "after a piece"),
     "after the last piece",
 )
 
@@ -147,18 +144,14 @@ def kill_at(point, proxy, node, path, colour, *, key=""):
 
 
 def test_thirty_kills_at_all_points_send_at_most_one_piece_twice(node, proxy, tmp_path):
-    kills = 0
-    for number in range(6):
+    for number in range(6):  # and five points
         folder = tmp_path / str(number)
         folder.mkdir()
         path = write_file(folder / "large.bin", f"kills {number}")
         cid = compute_cid(path, profile=LEGACY)
         colour = ("blocking", "async")[number % 2]
         before = proxy.sent
-        positions = []
-        for point in POINTS:
-            positions.append(kill_at(point, proxy, node, path, colour))
-            kills += 1
+        positions = [kill_at(point, proxy, node, path, colour) for point in POINTS]
         sent = proxy.sent
         code, resumed, record = outcome(start(proxy, node, path, colour))
         assert (code, record) == (0, {"cid": cid, "duplicate": False})
@@ -172,7 +165,6 @@ def test_thirty_kills_at_all_points_send_at_most_one_piece_twice(node, proxy, tm
         assert proxy.sent - before <= SIZE + PIECE + HEADERS
         assert left_over(path) == []
         path.unlink()
-    assert kills == 30
     node.close()
     with Repository(tmp_path / "store") as repository:
         assert list(repository.check()) == []
@@ -198,74 +190,33 @@ def test_a_wrapped_source_sends_the_same_bytes_after_each_kill(node, proxy, tmp_
     assert unwrapped(content, b"a key") == path.read_bytes()
 
 
-def test_a_killed_node_is_waited_for(node, proxy, tmp_path):
-    path = write_file(tmp_path / "large.bin", "node")
-    proxy.hold_after = PIECE + (20 << 20)
-    process = start(proxy, node, path)
-    assert proxy.held.wait(60)
-    node.process.kill()
-    node.process.wait()
-    with closing(NodeProcess(tmp_path / "store")) as again:
-        proxy.target = again.api_url
-        proxy.release()
-        code, _, record = outcome(process)
-        assert (code, record["cid"]) == (0, compute_cid(path, profile=LEGACY))
-    assert proxy.sent <= SIZE + PIECE + HEADERS
-    assert left_over(path) == []
-
-
-@pytest.mark.parametrize("colour", ["blocking", "async"])
+@pytest.mark.parametrize("colour", ["blocking", "async", "interrupted"])
 def test_a_killed_node_that_is_away_for_a_while_is_waited_for(node, tmp_path, colour):
     """The upload goes to the node itself, which is away for longer than the usual retries."""
     path = write_file(tmp_path / "large.bin", f"away {colour}")
-    at_node = SimpleNamespace(url=node.api_url)
     port = node.api_url.rpartition(":")[2]
-    process = start(at_node, node, path, colour, "stop in a piece")
+    process = start(SimpleNamespace(url=node.api_url), node, path, colour, "stop in a piece")
     assert json.loads(process.stdout.readline()) == {"in": "a piece"}
     node.process.kill()
     node.process.wait()
     time.sleep(8)  # the default retries last for 1.75 seconds at most
     assert process.poll() is None, "the upload did not wait"
-    with closing(NodeProcess(tmp_path / "store", "--port", port)):
-        code, _, record = outcome(process)
-        assert (code, record["cid"]) == (0, compute_cid(path, profile=LEGACY))
-    assert left_over(path) == []
-
-
-def test_an_upload_that_waits_for_a_node_ends_with_an_interrupt(node, tmp_path):
-    path = write_file(tmp_path / "large.bin", "interrupt")
-    at_node = SimpleNamespace(url=node.api_url)
-    process = start(at_node, node, path, "blocking", "stop in a piece")
-    assert json.loads(process.stdout.readline()) == {"in": "a piece"}
-    node.process.kill()
-    node.process.wait()
-    time.sleep(4)
-    assert process.poll() is None, "the upload did not wait"
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=30)
-    assert process.returncode == -signal.SIGINT
-    assert len(left_over(path)) >= 1
-
-
-def test_two_processes_with_the_same_file(node, proxy, tmp_path):
-    path = write_file(tmp_path / "large.bin", "two")
-    proxy.hold_after = PIECE + (20 << 20)
-    first = start(proxy, node, path)
-    assert proxy.held.wait(60)  # the first has the lock
-    second = start(proxy, node, path, "async")
-    time.sleep(1)
-    proxy.release()
-    cid = compute_cid(path, profile=LEGACY)
-    for process in (first, second):
-        code, resumed, record = outcome(process)
-        assert (code, resumed, record["cid"]) == (0, None, cid)
-    assert left_over(path) == []
+    if colour == "interrupted":
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=30)
+        assert process.returncode == -signal.SIGINT
+        assert len(left_over(path)) >= 1
+    else:
+        with closing(NodeProcess(tmp_path / "store", "--port", port)):
+            code, _, record = outcome(process)
+            assert (code, record["cid"]) == (0, compute_cid(path, profile=LEGACY))
+        assert left_over(path) == []
 
 
 def test_two_processes_continue_the_same_upload(node, proxy, tmp_path):
     path = write_file(tmp_path / "large.bin", "two again")
     kill_at("after a piece", proxy, node, path, "blocking")
-    processes = [start(proxy, node, path), start(proxy, node, path, "async")]
+    processes = [start(proxy, node, path, colour) for colour in ("blocking", "async")]
     outcomes = [outcome(process) for process in processes]
     cid = compute_cid(path, profile=LEGACY)
     assert [(code, record["cid"]) for code, _, record in outcomes] == [(0, cid), (0, cid)]
@@ -287,11 +238,8 @@ def commands(tmp_path, node, proxy):
     )
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL], ids=["interrupt", "kill"])
-def test_the_command_continues_and_says_from_where(commands, proxy, tmp_path, how):
-    path = write_file(commands.folder / "large.bin", str(how))
-    proxy.hold_after = PIECE + (20 << 20)
-    process = subprocess.Popen(  # noqa: S603
+def start_command(commands):
+    return subprocess.Popen(  # noqa: S603
         [HOLDFAST, "upload", "large.bin"],
         env=commands.environment,
         cwd=commands.folder,
@@ -299,48 +247,37 @@ def test_the_command_continues_and_says_from_where(commands, proxy, tmp_path, ho
         stderr=subprocess.PIPE,
         text=True,
     )
-    assert proxy.held.wait(60)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_the_command_continues_and_says_from_where(commands, proxy, number):
+    path = write_file(commands.folder / "large.bin", str(number))
+    proxy.hold_after = PIECE + (20 << 20)
+    process = start_command(commands)
+    assert proxy.is_holding.wait(60)
     (row,) = commands.json("uploads")
     assert (row["path"], row["size"], row["sent"]) == (str(path), SIZE, PIECE)
     assert row["underWay"]
-    process.send_signal(how)
+    assert commands.text("uploads", "--clear").startswith("under way  48.0 MiB of 101 MiB")
+    process.send_signal(number)
     output, errors = process.communicate(timeout=60)
     proxy.release()
-    if how is signal.SIGINT:
+    if number is signal.SIGINT:
         assert (process.returncode, output) == (130, "")
         assert errors.splitlines()[0] == "interrupted"
         assert "the same upload continues there" in errors.splitlines()[1]
     line = commands.text("uploads")
     assert line.startswith("48.0 MiB of 101 MiB  ")
     assert line.endswith(f"  {path}")
+    if number is signal.SIGKILL:
+        assert commands.text("uploads", "--clear").startswith("removed  48.0 MiB of 101 MiB")
     result = commands.run("upload", "large.bin")
-    assert (result.returncode, result.stdout.decode()) == (
-        0,
-        compute_cid(path, profile=LEGACY) + "\n",
-    )
-    said = result.stderr.decode()
-    assert said.startswith("large.bin: continues after ")
+    cid = compute_cid(path, profile=LEGACY)
+    assert (result.returncode, result.stdout.decode()) == (0, f"{cid}\n")
+    continues = result.stderr.decode().startswith("large.bin: continues after ")
+    assert continues is (number is signal.SIGINT)
     assert commands.text("uploads") == ""
-    assert proxy.sent <= SIZE + PIECE + 2 * HEADERS
-
-
-def test_unfinished_uploads_are_cleared(commands, proxy, tmp_path):
-    path = write_file(commands.folder / "large.bin", "cleared")
-    proxy.hold_after = PIECE + (20 << 20)
-    process = subprocess.Popen(  # noqa: S603
-        [HOLDFAST, "upload", "large.bin"], env=commands.environment, cwd=commands.folder
-    )
-    assert proxy.held.wait(60)
-    line = commands.text("uploads", "--clear")
-    assert line.startswith("under way  48.0 MiB of 101 MiB")
-    process.kill()
-    process.wait()
-    proxy.release()
-    assert commands.text("uploads", "--clear").startswith("removed  48.0 MiB of 101 MiB")
-    assert commands.json("uploads") == []
-    result = commands.run("upload", "large.bin")
-    assert (result.returncode, result.stderr) == (0, b"")
-    assert result.stdout.decode().strip() == compute_cid(path, profile=LEGACY)
+    assert not continues or proxy.sent <= SIZE + PIECE + 2 * HEADERS
 
 
 # Memory

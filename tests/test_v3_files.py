@@ -370,9 +370,8 @@ def test_a_database_that_cannot_be_read_stops_no_upload_without_a_group(
     with running_node(tmp_path) as node:
         call = V3Caller(node)
         assert error_of(call("GET", "/v3/groups/public"))[0] == status
-        if not is_foreign:
-            assert call.stored(b"kept")["group_id"] is None
-            assert call.pin(b"kept too") == compute_cid(b"kept too")
+        assert call.stored(b"kept")["group_id"] is None
+        assert call.pin(b"kept too") == compute_cid(b"kept too")
 
 
 # Pin by CID
