@@ -30,104 +30,39 @@ PLAIN = ["/files/{a}?{q}", "//files/{a}?{q}", "http://host/files/{a}?{q}"]
 SPELLINGS = [
     *PLAIN,
     # the other path after the signed one
-    "/files/{a}/ipfs/{b}?{q}",
-    "/files/{a}/files/{b}?{q}",
-    "/files/{a}/{b}?{q}",
-    "/files/{a}//{b}?{q}",
-    "/files/ipfs/{b}/files/{a}?{q}",
-    "/files/{b}/ipfs/{a}?{q}",
-    "/files/{b}/files/{a}?{q}",
+    *("/files/{a}/ipfs/{b}?{q}", "/files/{a}/files/{b}?{q}", "/files/{a}/{b}?{q}"),
+    *("/files/{a}//{b}?{q}", "/files/ipfs/{b}/files/{a}?{q}", "/files/{b}/ipfs/{a}?{q}"),
     "/ipfs/{b}/files/{a}?{q}",
-    "/ipfs/{a}/files/{b}?{q}",
     # encoded slashes
-    "/files%2F{a}/ipfs/{b}?{q}",
-    "/files%2f{a}/ipfs/{b}?{q}",
-    "/files%252F{a}/ipfs/{b}?{q}",
-    "/files%2F{a}/files/{b}?{q}",
-    "/files%2F{a}%2Fipfs%2F{b}?{q}",
-    "/files/{a}%2Fipfs%2F{b}?{q}",
-    "/files/{a}%2F..%2F{b}?{q}",
-    "/files/{b}%2F..%2F{a}?{q}",
-    "%2Ffiles/{a}/ipfs/{b}?{q}",
-    "/%2Ffiles/{a}/ipfs/{b}?{q}",
-    "/x%2F..%2Ffiles/{b}?{q}",
-    "/files/{a}%c0%af{b}?{q}",
-    "/files/{a}%ef%bc%8f{b}?{q}",
-    "/files/{a}%u002f{b}?{q}",
+    *("/files%2F{a}/ipfs/{b}?{q}", "/files%252F{a}/ipfs/{b}?{q}"),
+    *("/files%2F{a}%2Fipfs%2F{b}?{q}", "/files/{a}%2Fipfs%2F{b}?{q}"),
+    *("/files/{a}%2F..%2F{b}?{q}", "%2Ffiles/{a}/ipfs/{b}?{q}", "/x%2F..%2Ffiles/{b}?{q}"),
+    *("/files/{a}%c0%af{b}?{q}", "/files/{a}%ef%bc%8f{b}?{q}"),
     # the absolute form
-    "HTTP://host:80/files/{a}?{q}",
-    "https://user@host/files/{a}?{q}",
-    "http://[::1]:5080/files/{a}?{q}",
-    "http://host//files/{a}?{q}",
-    "http://host/files%2F{a}/ipfs/{b}?{q}",
-    "http://host%2Ffiles%2F{a}/ipfs/{b}?{q}",
-    "http://host/files/{a}/../{b}?{q}",
-    "http://files/{a}/ipfs/{b}?{q}",
-    "http://host/files/{a}#/files/{b}?{q}",
-    "http://host#/files/{b}?{q}",
-    "http:///files/{b}?{q}",
-    "http:/files/{b}?{q}",
-    "http:files/{b}?{q}",
-    "ipfs://{b}?{q}",
-    "files/{b}?{q}",
+    *("HTTP://host:80/files/{a}?{q}", "http://[::1]:5080/files/{a}?{q}"),
+    *("http://host/files%2F{a}/ipfs/{b}?{q}", "http://host%2Ffiles%2F{a}/ipfs/{b}?{q}"),
+    *("http://host/files/{a}/../{b}?{q}", "http://files/{a}/ipfs/{b}?{q}"),
+    *("http://host/files/{a}#/files/{b}?{q}", "http:///files/{b}?{q}", "http:files/{b}?{q}"),
+    *("ipfs://{b}?{q}", "files/{b}?{q}"),
     # dots
-    "/files/{a}/../{b}?{q}",
-    "/files/{a}/%2e%2e/{b}?{q}",
-    "/files/{a}/.%2E/{b}?{q}",
-    "/files/{a}/%252e%252e/{b}?{q}",
-    "/files/{a}/..;/{b}?{q}",
-    "/files/{b}/../{a}?{q}",
-    "/files/./{a}?{q}",
-    "/files/{a}/.?{q}",
-    "/files/../ipfs/{b}?{q}",
+    *("/files/{a}/../{b}?{q}", "/files/{a}/%2e%2e/{b}?{q}", "/files/{a}/%252e%252e/{b}?{q}"),
+    *("/files/{b}/../{a}?{q}", "/files/./{a}?{q}", "/files/../ipfs/{b}?{q}"),
     "/ipfs/../files/{b}?{q}",
-    "/v3/files/../../files/{b}?{q}",
     # slashes, backslashes and case
-    "/files//{a}?{q}",
-    "/files/{a}/?{q}",
-    "/files/{a}//?{q}",
-    "/files\\{a}?{q}",
-    "/files/{a}\\..\\{b}?{q}",
-    "/files/{a}%5C..%5C{b}?{q}",
-    "/FILES/{a}?{q}",
-    "/%66iles/{a}?{q}",
-    "/%66iles/{a}/ipfs/{b}?{q}",
+    *("/files//{a}?{q}", "/files/{a}/?{q}", "/files\\{a}?{q}", "/files/{a}%5C..%5C{b}?{q}"),
+    *("/FILES/{a}?{q}", "/%66iles/{a}/ipfs/{b}?{q}"),
     # characters that some parsers end a path with
-    "/files/{a}#/ipfs/{b}?{q}",
-    "/files/{a}%23{b}?{q}",
-    "/files/{a};/ipfs/{b}?{q}",
-    "/files;{a}/{b}?{q}",
-    "/files/{a}%00?{q}",
-    "/files/{a}%00/ipfs/{b}?{q}",
-    "/files/{a}\0/ipfs/{b}?{q}",
-    "/files/{a}%0A?{q}",
-    "/files/{a}%0D%0A/ipfs/{b}?{q}",
-    "/files/{a}%20?{q}",
-    "/files/{a}+?{q}",
-    "/files/{a}\t/ipfs/{b}?{q}",
-    "/files/{a}\xff/ipfs/{b}?{q}",
-    "/files/{a}%ff?{q}",
+    *("/files/{a}#/ipfs/{b}?{q}", "/files/{a}%23{b}?{q}", "/files;{a}/{b}?{q}"),
+    *("/files/{a}%00/ipfs/{b}?{q}", "/files/{a}\0/ipfs/{b}?{q}", "/files/{a}%0A?{q}"),
+    *("/files/{a}\t/ipfs/{b}?{q}", "/files/{a}\xff/ipfs/{b}?{q}", "/files/{a}%ff?{q}"),
     # the query
-    "/files/{b}?{q}",
-    "/files/{b}?/files/{a}?{q}",
-    "/files/{b}%3F/files/{a}?{q}",
-    "/files/{b}?x=/files/{a}&{q}",
-    "/files/{b}?{q}#/files/{a}",
-    "/files/{a}?{q}?/files/{b}",
-    "/files/{a}?{q}&cid={b}&path=/ipfs/{b}",
-    "/files/{a}?{q}&{q}",
-    "/files/{a}?{q}&X-Signature=0",
-    "/files/{a}?X-Signature=0&{q}",
-    "/files/{a}?{q}&X-Date=1",
-    "/files/{a}?{q}&X-Expires=9999999999",
-    "/files/{a}?{q}&X-Method=PUT",
-    "/files/{b}?{q}&X-Depth=0",
-    "/files/{b}?{q}&X-Depth=1",
-    "/files/{a}/../{b}?{q}&X-Depth=99999",
-    "/files/{b}?{q}&X-Depth=-1",
-    "/files/{b}?{q}&X-Depth=%D9%A1",
-    "/ipfs/{a}?{q}",
-    "/ipfs/{b}?{q}",
+    *("/files/{b}?{q}", "/files/{b}?/files/{a}?{q}", "/files/{b}%3F/files/{a}?{q}"),
+    *("/files/{b}?x=/files/{a}&{q}", "/files/{b}?{q}#/files/{a}", "/files/{a}?{q}?/files/{b}"),
+    *("/files/{a}?{q}&{q}", "/files/{a}?{q}&X-Signature=0", "/files/{a}?X-Signature=0&{q}"),
+    *("/files/{a}?{q}&X-Date=1", "/files/{a}?{q}&X-Expires=9999999999"),
+    *("/files/{a}?{q}&X-Method=PUT", "/files/{b}?{q}&X-Depth=0"),
+    *("/files/{a}/../{b}?{q}&X-Depth=99999", "/files/{b}?{q}&X-Depth=-1"),
+    *("/files/{b}?{q}&X-Depth=%D9%A1", "/ipfs/{a}?{q}", "/ipfs/{b}?{q}"),
 ]
 FORMATS = ["", "raw", "car", "tar"]
 REFUSED = {400, 403, 404}
@@ -192,19 +127,11 @@ class PrivateNode:
         self.a, self.b, self.deleted = (file["cid"] for file in files.values())
         self.id = files["a"]["id"]
         call.data("DELETE", f"/v3/files/private/{files['c']['id']}")
-        self.folder = add_folder(
-            call,
-            sign_upload(call),
-            {
-                "sub/deep.txt": b"secret deep.",
-                "sub/more/x.txt": b"secret more.",
-                "other.txt": b"secret other.",
-            },
-        )
+        names = {"sub/deep.txt": "deep", "sub/more/x.txt": "more", "other.txt": "other"}
+        contents = {path: f"secret {name}.".encode() for path, name in names.items()}
+        self.folder = add_folder(call, sign_upload(call), contents)
         self.site = add_folder(call, sign_upload(call), {"index.html": b"secret site."})
-        file, folder, sub = (
-            urlsplit(call.link(path)).query for path in (self.a, self.folder, f"{self.folder}/sub")
-        )
+        file, folder, sub = map(self.query, (self.a, self.folder, f"{self.folder}/sub"))
         deep = f"{self.folder}/sub/deep.txt"
         # The signed path, its signature, its content, and another path that it must not open.
         self.cases = [
@@ -215,6 +142,10 @@ class PrivateNode:
             (deep, folder, b"secret deep.", f"{self.site}/index.html"),
             (deep, sub, b"secret deep.", f"{self.folder}/other.txt"),
         ]
+
+    def query(self, path, **grant):
+        """Sign a link to a path; return its query."""
+        return urlsplit(self.call.link(path, **grant)).query
 
     def page(self, target):
         reply = follow(self.address, target)
@@ -260,41 +191,22 @@ def test_a_raw_path_counts_only_if_it_spells_the_path_of_the_route(raw):
 
 
 # Other spellings of the path of a call; the last ones are other paths.
+TEMPLATES = [
+    *("{}", "/{}", "http://host{}", "http://host/{}", "/ipfs/..{}", "/ipfs%2F..{}", "/psa/..{}"),
+    *("/page/..{}", "/v3/files/public/..{}", "/v3/files/public%2F..{}"),
+    *("{}/", "{}%00", "{}%0A", "{};x", "{}#x", "{}?x=/files/public", "{}/..", "{}/../../private"),
+    *("{}?network=public&network=private", "{}%2F..%2F..%2Fprivate"),
+]
+SLASHES = ["%2F", "//", "/./", "/%2e/", "/x/../", "\\"]
 PATHS = [
-    lambda path: path,
-    lambda path: "/" + path,
-    lambda path: path + "/",
-    lambda path: path.replace("/", "%2F"),
+    *(template.format for template in TEMPLATES),
+    *(lambda path, slash=slash: path.replace("/", slash) for slash in SLASHES),
     lambda path: path.replace("/", "%2f").replace("%2f", "/", 1),
     lambda path: path.replace("/", "%252F").replace("%252F", "/", 1),
     lambda path: path[::-1].replace("/", "F2%", 1)[::-1],
-    lambda path: f"http://host{path}",
-    lambda path: f"http://host/{path}",
     lambda path: f"http://host{path.replace('/', '%2F')}",
-    lambda path: path.replace("/", "//"),
-    lambda path: path.replace("/", "/./"),
-    lambda path: path.replace("/", "/%2e/"),
-    lambda path: path.replace("/", "/x/../"),
-    lambda path: path.replace("/", "\\"),
-    lambda path: path.upper(),
+    str.upper,
     lambda path: path.replace("f", "%66"),
-    lambda path: path + "%00",
-    lambda path: path + "%0A",
-    lambda path: path + "%20",
-    lambda path: path + ";x",
-    lambda path: path + "#x",
-    lambda path: path + "?x=/files/public",
-    lambda path: path + "?network=public&network=private",
-    lambda path: path + "/..",
-    lambda path: path + "/../../private",
-    lambda path: path + "/%2e%2e/%2e%2e/private",
-    lambda path: path + "%2F..%2F..%2Fprivate",
-    lambda path: f"/v3/files/public/..{path}",
-    lambda path: f"/v3/files/public%2F..{path}",
-    lambda path: f"/ipfs/..{path}",
-    lambda path: f"/ipfs%2F..{path}",
-    lambda path: f"/psa/..{path}",
-    lambda path: f"/page/..{path}",
 ]
 FORM = (
     b'--x\r\nContent-Disposition: form-data; name="file"; filename="u.txt"\r\n\r\nuploaded\r\n'
@@ -321,7 +233,7 @@ def test_calls_about_private_files_need_the_token_however_they_are_spelled(priva
 
 @pytest.mark.parametrize("spell", PATHS, ids=range(len(PATHS)))
 def test_private_content_is_not_at_the_public_gateway_however_it_is_spelled(private, spell):
-    query = urlsplit(private.call.link(private.a)).query
+    query = private.query(private.a)
     for cid in (private.a, private.deleted, private.folder):
         for more in ("", f"?{query}", "?format=car"):
             target = spell(f"/ipfs/{cid}")
@@ -353,18 +265,12 @@ def test_an_address_for_uploads_takes_uploads_only_however_it_is_spelled(private
 
 def test_only_what_was_signed_is_signed(private):
     """The address that is signed is parsed as strictly as the one that is read."""
-    base = private.node.api_url
     for path in (
         *("/files/x", "/files", "/ipfs/{a}", "/files//{a}", "/files%2F{a}", "/files/{a}/../{b}"),
-        *(
-            "/files/{a}/%2e%2e",
-            "/files/{a}#x",
-            "/fi\nles/{a}",
-            "/files/{a}/a%2Fb",
-            "/x%2F/files/{a}",
-        ),
+        *("/files/{a}/%2e%2e", "/files/{a}#x", "/fi\nles/{a}", "/files/{a}/a%2Fb"),
+        "/x%2F/files/{a}",
     ):
-        url = base + path.format(a=private.a, b=private.b)
+        url = private.node.api_url + path.format(a=private.a, b=private.b)
         body = {"url": url, "date": 1, "expires": 1}
         reply = private.call("POST", "/v3/files/private/download_link", json=body)
         assert reply.status == 400, (path, reply.data)
@@ -393,46 +299,42 @@ def browse(private, start):
     return pages
 
 
-def test_a_private_folder_is_browsed_by_its_link(private):
-    link = urlsplit(private.call.link(private.folder))
-    pages = browse(private, f"{link.path}?{link.query}")
-    assert {target.partition("?")[0] for target in pages} == {
-        f"/files/{private.folder}{path}"
-        for path in (*("", "/other.txt", "/sub", "/sub/deep.txt", "/sub/more", "/sub/more/x.txt"),)
-    }
-    assert {target.partition("?")[2] for target in pages} == {link.query}
+@pytest.mark.parametrize("top", ["", "/sub"])
+def test_a_private_folder_is_browsed_by_its_link(private, top):
+    path, query = f"/files/{private.folder}{top}", private.query(f"{private.folder}{top}")
+    pages = browse(private, f"{path}?{query}")
+    below = ("", "/other.txt", "/sub", "/sub/deep.txt", "/sub/more", "/sub/more/x.txt")
+    expected = {f"/files/{private.folder}{path}" for path in below if path.startswith(top)}
+    assert {target.partition("?")[0] for target in pages} == expected
+    assert {target.partition("?")[2] for target in pages} == {query}
     for target, reply in pages.items():
         if target.partition("?")[0].endswith(".txt"):
             assert reply.body.startswith(b"secret ")
 
 
 def test_a_link_to_a_subfolder_opens_nothing_above_it(private):
-    link = urlsplit(private.call.link(f"{private.folder}/sub"))
-    pages = browse(private, f"{link.path}?{link.query}")
-    assert {target.partition("?")[0] for target in pages} == {
-        f"/files/{private.folder}{path}"
-        for path in ("/sub", "/sub/deep.txt", "/sub/more", "/sub/more/x.txt")
-    }
+    query = private.query(f"{private.folder}/sub")
     for above in ("", "/", "/other.txt", "/sub2", "/su"):
-        reply = send(private.address, f"/files/{private.folder}{above}?{link.query}")
+        reply = send(private.address, f"/files/{private.folder}{above}?{query}")
         assert reply.status == 403, reply
-    archive = private.page(f"{link.path}?{link.query}&format=car").body
+    archive = private.page(f"/files/{private.folder}/sub?{query}&format=car").body
     assert b"deep.txt" in archive
     assert b"other.txt" not in archive  # the block of the folder above is not in it
 
 
 def test_a_link_of_one_folder_opens_no_other_and_expires(private):
-    query = urlsplit(private.call.link(private.folder)).query
-    for path in (private.site, f"{private.site}/index.html", private.a):
-        assert send(private.address, f"/files/{path}?{query}").status == 403
-    old = urlsplit(private.call.link(private.folder, date=1)).query
-    assert send(private.address, f"/files/{private.folder}/other.txt?{old}").status == 403
+    query, old = private.query(private.folder), private.query(private.folder, date=1)
+    for target in (
+        *(f"{path}?{query}" for path in (private.site, f"{private.site}/index.html", private.a)),
+        f"{private.folder}/other.txt?{old}",
+    ):
+        assert send(private.address, f"/files/{target}").status == 403
 
 
 @pytest.mark.parametrize("path", ["", "/", "/other.txt", "/none", "/sub"])
 def test_no_credential_leaves_the_private_gateway(private, path):
-    link = urlsplit(private.call.link(private.folder))
-    reply = send(private.address, f"{link.path}{path}?{link.query}")
+    query = private.query(private.folder)
+    reply = send(private.address, f"/files/{private.folder}{path}?{query}")
     assert reply.headers["referrer-policy"] == "no-referrer"
     assert reply.headers["cache-control"] == "private, no-store"
     # A page could set a policy of its own for referrers, so it loads nothing from elsewhere.
@@ -444,8 +346,8 @@ def test_no_credential_leaves_the_private_gateway(private, path):
 
 
 def test_a_page_of_the_author_is_the_page_of_a_private_folder(private):
-    link = urlsplit(private.call.link(private.site))
-    assert private.page(f"{link.path}?{link.query}").body == b"secret site."
+    page = private.page(f"/files/{private.site}?{private.query(private.site)}")
+    assert page.body == b"secret site."
 
 
 # Below a root path
