@@ -12,11 +12,13 @@ Attack = Callable[[], Iterator[bytes]]
 class Attacker:
     """Answers each request with the bytes of `attack`, which may have no end.
 
-    With `tls`, a server's context, it speaks TLS.
+    With `tls`, a server's context, it speaks TLS. With `is_closing`, it closes the connection after
+    a reply.
     """
 
-    def __init__(self, attack: Attack, tls=None, host="127.0.0.1") -> None:
+    def __init__(self, attack: Attack, tls=None, host="127.0.0.1", *, is_closing=False) -> None:
         self._attack = attack
+        self._is_closing = is_closing
         self._tls = tls
         self._listener = socket.create_server((host, 0))
         self._threads: list[threading.Thread] = []
@@ -43,6 +45,8 @@ class Attacker:
                     for piece in self._attack():
                         caller.sendall(piece)
                         self.sent += len(piece)
+                    if self._is_closing:
+                        break
 
     @staticmethod
     def _take_request(caller: socket.socket) -> bool:
@@ -72,9 +76,9 @@ class Attacker:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for each in (self._listener, *self._open):
+        for open_socket in (self._listener, *self._open):
             with contextlib.suppress(OSError):  # it may be closed already
-                each.shutdown(socket.SHUT_RDWR)
-            each.close()
+                open_socket.shutdown(socket.SHUT_RDWR)
+            open_socket.close()
         for thread in self._threads:
             thread.join(10)

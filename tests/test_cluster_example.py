@@ -1,6 +1,8 @@
 """`examples/cluster`: the script with real engines, and what engines read of the compose file."""
 
+import functools
 import json
+import operator
 import os
 import re
 import subprocess
@@ -24,51 +26,31 @@ def compose():
 # The compose file
 
 
-def test_images_have_the_versions_that_the_tests_run_with(compose):
-    for name, service in compose["services"].items():
-        image = f"ipfs/kubo:{KUBO.version}"
-        if name.startswith("peer"):
-            image = f"ipfs/ipfs-cluster:{CLUSTER.version}"
-        assert service["image"] == image
-
-
-def test_ports_are_those_of_the_script_and_on_the_loopback_only(compose):
-    published = {}
-    for name, service in compose["services"].items():
-        ((host, port, inner),) = (each.split(":") for each in service["ports"])
-        assert host == "127.0.0.1"
-        published[name] = int(port), int(inner)
-    assert published == {
-        **{f"kubo{node}": (19_001 + 10 * node, 8080) for node in (1, 2, 3)},
-        **{f"peer{node}": (19_003 + 10 * node, 9094) for node in (1, 2, 3)},
-    }
-
-
-def test_secrets_come_from_outside(compose):
-    for name in ("peer1", "peer2", "peer3"):
-        settings = compose["services"][name]["environment"]
+def test_the_services_of_the_compose_file(compose):
+    """Versions and ports are those of the tests and the script; secrets come from outside."""
+    for node in (1, 2, 3):
+        kubo, peer = (compose["services"][f"{name}{node}"] for name in ("kubo", "peer"))
+        assert kubo["image"] == f"ipfs/kubo:{KUBO.version}"
+        assert kubo["ports"] == [f"127.0.0.1:{19_001 + 10 * node}:8080"]
+        assert kubo["volumes"] == [f"kubo{node}:/data/ipfs"]
+        assert peer["image"] == f"ipfs/ipfs-cluster:{CLUSTER.version}"
+        assert peer["ports"] == [f"127.0.0.1:{19_003 + 10 * node}:9094"]
+        assert peer["volumes"] == [f"peer{node}:/data/ipfs-cluster"]
+        assert peer["depends_on"] == [f"kubo{node}"]
+        settings = peer["environment"]
+        assert settings["CLUSTER_IPFSHTTP_NODEMULTIADDRESS"] == f"/dns4/kubo{node}/tcp/5001"
         for field in ("CLUSTER_SECRET", "CLUSTER_RESTAPI_BASICAUTHCREDENTIALS"):
             assert re.fullmatch(REQUIRED, settings[field])
+    assert len(compose["services"]) == 6
+    assert set(compose["volumes"]) == set(compose["services"])
     assert not re.search("[0-9a-f]{16}", COMPOSE.read_text())
-
-
-def test_each_peer_has_a_kubo_and_both_have_volumes(compose):
-    services = compose["services"]
-    for node in "123":
-        peer, kubo = services[f"peer{node}"], services[f"kubo{node}"]
-        address = f"/dns4/kubo{node}/tcp/5001"
-        assert peer["environment"]["CLUSTER_IPFSHTTP_NODEMULTIADDRESS"] == address
-        assert peer["depends_on"] == [f"kubo{node}"]
-        assert kubo["volumes"] == [f"kubo{node}:/data/ipfs"]
-        assert peer["volumes"] == [f"peer{node}:/data/ipfs-cluster"]
-    assert set(compose["volumes"]) == set(services)
 
 
 @pytest.mark.slow
 def test_a_peer_takes_the_settings_of_the_compose_file(compose, tmp_path):
-    given = {"CLUSTER_SECRET": "ab" * 32, "CLUSTER_CREDENTIALS": "name:password"}
+    secrets = {"CLUSTER_SECRET": "ab" * 32, "CLUSTER_CREDENTIALS": "name:password"}
     settings = {
-        name: re.sub(r"\$\{(\w+):\?[^}]+\}", lambda found: given[found[1]], value)
+        name: re.sub(r"\$\{(\w+):\?[^}]+\}", lambda match: secrets[match[1]], value)
         for name, value in compose["services"]["peer2"]["environment"].items()
     }
     subprocess.run(  # noqa: S603
@@ -77,18 +59,21 @@ def test_a_peer_takes_the_settings_of_the_compose_file(compose, tmp_path):
         check=True,
         capture_output=True,
     )
-    found = json.loads((tmp_path / "service.json").read_text())
-    assert found["cluster"]["secret"] == "ab" * 32
-    assert found["cluster"]["peername"] == "node2"
-    assert found["cluster"]["replication_factor_min"] == 2
-    assert found["cluster"]["replication_factor_max"] == 2
-    assert found["consensus"]["crdt"]["trusted_peers"] == ["*"]
-    assert found["api"]["restapi"]["http_listen_multiaddress"] == "/ip4/0.0.0.0/tcp/9094"
-    assert found["api"]["restapi"]["basic_auth_credentials"] == {"name": "password"}
-    assert found["ipfs_connector"]["ipfshttp"]["node_multiaddress"] == "/dns4/kubo2/tcp/5001"
-    assert found["cluster"]["monitor_ping_interval"] == "2s"
-    assert found["monitor"]["pubsubmon"]["check_interval"] == "2s"
-    assert found["informer"]["disk"]["metric_ttl"] == "8s"
+    service = json.loads((tmp_path / "service.json").read_text())
+    for path, expected in {
+        "cluster.secret": "ab" * 32,
+        "cluster.peername": "node2",
+        "cluster.replication_factor_min": 2,
+        "cluster.replication_factor_max": 2,
+        "cluster.monitor_ping_interval": "2s",
+        "consensus.crdt.trusted_peers": ["*"],
+        "api.restapi.http_listen_multiaddress": "/ip4/0.0.0.0/tcp/9094",
+        "api.restapi.basic_auth_credentials": {"name": "password"},
+        "ipfs_connector.ipfshttp.node_multiaddress": "/dns4/kubo2/tcp/5001",
+        "monitor.pubsubmon.check_interval": "2s",
+        "informer.disk.metric_ttl": "8s",
+    }.items():
+        assert functools.reduce(operator.getitem, path.split("."), service) == expected, path
 
 
 @pytest.mark.slow
@@ -106,19 +91,15 @@ def test_the_kubos_of_the_compose_file_are_private(compose, tmp_path):
 # The script
 
 
+def run_text(*command):
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout  # noqa: S603
+
+
 def listening(first):
     """The addresses on which anything listens at the ports of the script."""
-    found = set()
-    for line in subprocess.run(
-        ["ss", "-Hltn"],  # noqa: S607
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.splitlines():
-        host, _, port = line.split()[3].rpartition(":")
-        if int(port) - first in PORTS:
-            found.add((host, int(port) - first))
-    return found
+    addresses = [line.split()[3].rpartition(":") for line in run_text("ss", "-Hltn").splitlines()]
+    ports = {(host, int(port) - first) for host, _, port in addresses}
+    return {(host, port) for host, port in ports if port in PORTS}
 
 
 @pytest.mark.slow
@@ -128,13 +109,7 @@ def test_the_script_starts_kills_and_stops_three_nodes(tmp_path):
         assert nodes.check("start").count(" running ") == 6
         assert listening(nodes.first_port) == {("127.0.0.1", port) for port in PORTS}
         token = (tmp_path / "nodes/token").read_text().strip()
-        shown = subprocess.run(
-            ["ps", "ax", "-o", "args"],  # noqa: S607
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert token not in shown.stdout
+        assert token not in run_text("ps", "ax", "-o", "args")
         for name in ("secret", "token"):
             assert (tmp_path / "nodes" / name).stat().st_mode & 0o77 == 0
         nodes.check("kill", "2")

@@ -41,5 +41,5 @@ def test_the_flows_of_the_spec(small_cluster, tmp_path):
 
 
 def test_the_engine_has_the_version_that_we_name():
-    found = subprocess.check_output([engine_path(CLUSTER), "version"], text=True)  # noqa: S603
-    assert found == "1.1.6\n"
+    version = subprocess.check_output([engine_path(CLUSTER), "version"], text=True)  # noqa: S603
+    assert version == "1.1.6\n"

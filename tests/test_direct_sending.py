@@ -21,6 +21,8 @@ from holdfast.node.node_server import NodeServer
 from holdfast.node.settings import NodeSettings, NodeToken
 from holdfast.repository import Repository
 from holdfast.testing import running_node
+from tests.node_caller import Caller
+from tests.support import wait_until
 
 MIB = 1 << 20
 CONTENT = os.urandom(20 * MIB + 12_345)
@@ -38,22 +40,23 @@ class Served:
         settings = NodeSettings(tokens=(NodeToken(token="token-0123456789"),))
         self.server = NodeServer(repository, settings)
         self.server.start()
+        self.address = urlsplit(self.server.url).netloc
 
     def connect(self):
-        return connect(self.server.url)
+        return closing(http.client.HTTPConnection(self.address, timeout=30))
 
     def get(self, target, **headers):
         with self.connect() as connection:
             return get(connection, target, **headers)
 
 
-def connect(url):
-    return closing(http.client.HTTPConnection(urlsplit(url).netloc, timeout=30))
-
-
 def get(connection, target, **headers):
     connection.request("GET", target, headers=headers)
     return connection.getresponse().read()
+
+
+def connect(url):
+    return closing(http.client.HTTPConnection(urlsplit(url).netloc, timeout=30))
 
 
 @pytest.fixture(scope="module")
@@ -88,32 +91,20 @@ def direct(monkeypatch):
 
 
 @pytest.mark.parametrize("layout", PROFILES)
-def test_a_quick_reader_gets_the_whole_file_in_large_parts(served, direct, layout):
-    assert served.get(f"/ipfs/{served.roots[layout]}") == CONTENT
-    assert max(direct) > 64 << 10
-
-
-@pytest.mark.parametrize(
-    ("start", "stop"), [(0, 2 * MIB), (3 * MIB - 7, 14 * MIB + 5), (MIB + 1, len(CONTENT))]
-)
-def test_a_range_begins_and_ends_where_it_should(served, direct, start, stop):
-    for root in served.roots.values():
-        target = f"/ipfs/{root}"
-        assert served.get(target, Range=f"bytes={start}-{stop - 1}") == CONTENT[start:stop]
-    assert direct
-
-
-def test_a_raw_block_is_sent_as_it_is(served, direct):
-    block = CONTENT[4 * MIB : 5 * MIB]
-    assert served.get(f"/ipfs/{CID.of_raw(block)}?format=raw") == block
-    assert direct
-
-
-def test_one_connection_serves_reply_after_reply(served):
+def test_a_quick_reader_gets_files_and_ranges_in_large_parts(served, direct, layout):
+    target = f"/ipfs/{served.roots[layout]}"
     with served.connect() as connection:
-        for layout in (*PROFILES, *PROFILES):
-            assert get(connection, f"/ipfs/{served.roots[layout]}") == CONTENT
+        for _ in range(2):
+            assert get(connection, target) == CONTENT
+            assert max(direct) > 64 << 10
             assert get(connection, "/ipfs/bafkqac3imvwgy3zao5xxe3de") == b"hello world"
+        for start, stop in [(0, 2 * MIB), (3 * MIB - 7, 14 * MIB + 5), (MIB + 1, len(CONTENT))]:
+            direct.clear()
+            ranges = f"bytes={start}-{stop - 1}"
+            assert get(connection, target, Range=ranges) == CONTENT[start:stop]
+            assert direct
+        block = CONTENT[4 * MIB : 5 * MIB]
+        assert get(connection, f"/ipfs/{CID.of_raw(block)}?format=raw") == block
 
 
 @pytest.mark.parametrize("pause", [0.001, 0.005, 0.02])
@@ -208,7 +199,7 @@ def test_clients_that_leave_are_no_errors(served, caplog):
             with connection.getresponse() as response:
                 response.read(size)
     assert served.get(f"/ipfs/{served.roots['v0']}") == CONTENT
-    assert [each for each in caplog.records if each.levelno >= logging.ERROR] == []
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
 def test_no_descriptor_is_left_behind(served):
@@ -218,24 +209,19 @@ def test_no_descriptor_is_left_behind(served):
     served.get(f"/ipfs/{served.roots['v0']}")
     before = len(os.listdir(folder))  # noqa: PTH208
     for _ in range(5):
-        with socket.create_connection(urlsplit(served.server.url).netloc.split(":")) as peer:
+        with socket.create_connection(served.address.split(":")) as peer:
             peer.sendall(f"GET /ipfs/{served.roots['v0']} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
             peer.recv(MIB)
-    deadline = time.monotonic() + 10
-    while len(os.listdir(folder)) > before and time.monotonic() < deadline:  # noqa: PTH208
-        time.sleep(0.05)
-    assert len(os.listdir(folder)) <= before  # noqa: PTH208
+    wait_until(lambda: len(os.listdir(folder)) <= before, 10)  # noqa: PTH208
 
 
 def test_a_fault_of_a_test_applies_to_large_replies(tmp_path):
     with running_node(tmp_path) as node, Repository(tmp_path) as repository:
         root = repository.add(CONTENT, UNIXFS_V1_2025)[0].cid
         node.corrupt_next(after=15 * MIB)
-        with connect(node.api_url) as connection:
-            received = get(connection, f"/ipfs/{root}")
-        assert received[: 15 * MIB] == CONTENT[: 15 * MIB]
-        inverted = bytes(255 - each for each in CONTENT[15 * MIB :])
-        assert received[15 * MIB :] == inverted
+        received = Caller(node)("GET", f"/ipfs/{root}", token="").data
+        inverted = bytes(255 - byte for byte in CONTENT[15 * MIB :])
+        assert received == CONTENT[: 15 * MIB] + inverted
         assert node.faults_left == 0
 
 

@@ -73,7 +73,7 @@ def test_kubo_gets_leaves_that_end_where_a_source_says(kubo, profile):
         for plain in (data, iter([data[:9], data[9:]])):
             seen = []
             source = PrefixedSource(open_source(plain), leaf_ends=(PREFIX,))
-            record = client.upload(source, progress=lambda *each: seen.append(each))  # noqa: B023
+            record = client.upload(source, progress=lambda *sizes: seen.append(sizes))  # noqa: B023
             content = kubo.call("cat", arg=record.cid)
             assert unwrapped(content) == data
             again = open_source(content)
@@ -205,6 +205,5 @@ def test_kubo_may_reply_before_the_end_of_an_upload_is_noticed(kubo, memory_fold
     with Client.init(kubo.provider_config()) as client:
         for _ in range(100):
             (memory_folder / "a.txt").write_bytes(os.urandom(100))
-            for given in (memory_folder, iter([os.urandom(100)])):
-                record = client.upload(given)
-                assert record.duplicate is False
+            for source in (memory_folder, iter([os.urandom(100)])):
+                assert client.upload(source).duplicate is False

@@ -4,6 +4,7 @@ import hashlib
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -42,22 +43,21 @@ def make_program(path, text):
     path.chmod(0o755)
 
 
-def test_without_go_one_sentence_says_what_is_missing(tmp_path):
+@pytest.mark.parametrize(
+    ("go", "words"),
+    [
+        (None, "Kubo is built with Go 1.26 or newer, which is not installed: https://go.dev/dl\n"),
+        (
+            "echo go1.25.3",
+            "Kubo is built with Go 1.26 or newer; this is go1.25.3: https://go.dev/dl\n",
+        ),
+    ],
+)
+def test_without_a_new_go_one_sentence_says_what_is_missing(tmp_path, go, words):
+    if go is not None:
+        make_program(tmp_path / "go", go)
     done = run_script(PATH=str(tmp_path), XDG_CACHE_HOME=str(tmp_path / "cache"))
-    assert done.returncode == 1
-    assert done.stdout == ""
-    assert done.stderr == (
-        "Kubo is built with Go 1.26 or newer, which is not installed: https://go.dev/dl\n"
-    )
-
-
-def test_an_older_go_is_named(tmp_path):
-    make_program(tmp_path / "bin/go", "echo go1.25.3")
-    done = run_script(PATH=str(tmp_path / "bin"), XDG_CACHE_HOME=str(tmp_path / "cache"))
-    assert done.returncode == 1
-    assert done.stderr == (
-        "Kubo is built with Go 1.26 or newer; this is go1.25.3: https://go.dev/dl\n"
-    )
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", words)
 
 
 FAKE_GO = r"""
@@ -94,44 +94,29 @@ def commands_of(variables):
     return [line.split()[0] for line in Path(variables["LOG"]).read_text().splitlines()]
 
 
-def test_the_second_clone_builds_nothing(fake_go, tmp_path):
-    first, second = run_script(**fake_go), run_script(**fake_go)
-    binary = tmp_path / "cache/holdfast-engines/kubo-v0.43.0/ipfs"
-    assert (first.returncode, first.stdout) == (0, f"{binary}\n")
-    assert (second.returncode, second.stdout, second.stderr) == (0, f"{binary}\n", "")
-    assert commands_of(fake_go) == ["env", "mod", "build"] * 2
-    assert sorted(path.name for path in binary.parent.iterdir()) == ["ipfs", "lock"]
-
-
-def test_one_engine_is_built_alone(fake_go, tmp_path):
-    done = run_script("cluster", **fake_go)
-    folder = tmp_path / "cache/holdfast-engines/cluster-v1.1.6"
-    assert (done.returncode, done.stdout) == (0, f"{folder}/ipfs-cluster-service\n")
+def test_an_engine_is_built_alone_and_once(fake_go, tmp_path):
+    """By two at once, and by the second clone."""
+    binary = tmp_path / "cache/holdfast-engines/cluster-v1.1.6/ipfs-cluster-service"
+    with ThreadPoolExecutor() as pool:
+        both = [pool.submit(run_script, "cluster", **fake_go, SLOW="0.5") for _ in range(2)]
+    for done in (*(future.result() for future in both), run_script("cluster", **fake_go)):
+        assert (done.returncode, done.stdout) == (0, f"{binary}\n")
     assert commands_of(fake_go) == ["env", "mod", "build"]
-    assert [path.name for path in folder.parent.iterdir()] == ["cluster-v1.1.6"]
-
-
-def test_two_at_once_build_once(fake_go):
-    command = [sys.executable, SCRIPT]
-    environment = {**fake_go, "SLOW": "0.5"}
-    both = [subprocess.Popen(command, env=environment) for _ in range(2)]  # noqa: S603
-    assert [each.wait() for each in both] == [0, 0]
-    assert commands_of(fake_go) == ["env", "mod", "build"] * 2
+    assert [path.name for path in binary.parent.parent.iterdir()] == ["cluster-v1.1.6"]
+    assert sorted(path.name for path in binary.parent.iterdir()) == [binary.name, "lock"]
 
 
 def test_what_an_interrupted_or_wrong_build_left_is_replaced(fake_go, tmp_path):
     folder = tmp_path / "cache/holdfast-engines/kubo-v0.43.0"
+    good = (tmp_path / "fake").read_text()
+    make_program(tmp_path / "fake", "echo 0.41.0")
+    done = run_script(**fake_go)
+    assert (done.returncode, (folder / "ipfs").exists()) == (1, False)
+    assert "does not say that it is Kubo v0.43.0" in done.stderr
     make_program(folder / "ipfs", "echo 0.42.0")
-    (folder / "partial/source").mkdir(parents=True)
+    (folder / "partial/source").mkdir(parents=True, exist_ok=True)
     (folder / "partial/ipfs").write_bytes(b"half")
+    (tmp_path / "fake").write_text(good)
     assert run_script(**fake_go).returncode == 0
     assert subprocess.check_output([folder / "ipfs", "version"], text=True) == "0.43.0\n"  # noqa: S603
     assert not (folder / "partial").exists()
-
-
-def test_a_build_that_gives_something_else_is_not_kept(fake_go, tmp_path):
-    make_program(tmp_path / "fake", "echo 0.41.0")
-    done = run_script(**fake_go)
-    assert done.returncode == 1
-    assert "does not say that it is Kubo v0.43.0" in done.stderr
-    assert not (tmp_path / "cache/holdfast-engines/kubo-v0.43.0/ipfs").exists()

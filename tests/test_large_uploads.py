@@ -2,13 +2,11 @@
 
 import errno
 import os
-import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-import urllib3
 
 from holdfast.content.cid import CID
 from holdfast.content.profiles import KUBO_LEGACY_CIDV1, UNIXFS_V0_2015, UNIXFS_V1_2025
@@ -19,6 +17,8 @@ from holdfast.node.http_server.request_parser import RequestParser
 from holdfast.repository import Repository, block_files
 from holdfast.repository.adding import FileAdding
 from holdfast.repository.block_files import SharedFolder
+from tests.node_caller import Caller
+from tests.node_process import ON_LINUX
 
 MIB = 1 << 20
 PROFILES = [UNIXFS_V1_2025, UNIXFS_V0_2015, KUBO_LEGACY_CIDV1]
@@ -94,10 +94,10 @@ def test_a_block_that_cannot_be_written_fails_the_file_and_leaves_nothing(reposi
 
 
 def names_in(folder):
-    return tuple(sorted(each.name for each in folder.iterdir()))
+    return tuple(sorted(path.name for path in folder.iterdir()))
 
 
-@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="reads /proc")
+@ON_LINUX
 def test_every_block_and_its_name_is_durable_before_its_row_is_committed(repository, monkeypatch):
     fsync, synced, commits, missing = os.fsync, set(), [], []
     blocks = repository.path / "blocks"
@@ -137,14 +137,13 @@ def test_a_file_that_is_given_up_leaves_nothing(repository):
     assert temporary_files(repository) == []
 
 
-@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="reads /proc")
+@ON_LINUX
 def test_all_files_that_are_added_share_one_open_folder_until_they_end(repository):
     folder = repository.path / "blocks" / "tmp"
 
     def times_open():
-        return [os.path.realpath(each) for each in Path("/proc/self/fd").iterdir()].count(
-            str(folder)
-        )
+        descriptors = Path("/proc/self/fd").iterdir()
+        return [os.path.realpath(path) for path in descriptors].count(str(folder))
 
     with repository.adding() as adding:
         files = [FileAdding(adding, UNIXFS_V1_2025) for _ in range(3)]
@@ -163,9 +162,9 @@ def test_threads_that_come_and_go_always_find_the_folder_open(tmp_path):
     folder = SharedFolder(Folder(tmp_path))
 
     def use(number):
-        for each in range(500):
+        for count in range(500):
             with folder.opened() as place:
-                os.close(create(place, f"{number}-{each}"))
+                os.close(create(place, f"{number}-{count}"))
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(use, range(8)))
@@ -215,14 +214,6 @@ def test_a_forked_child_has_its_own_threads(repository):
 # The body of a request
 
 
-def upload(node, data):
-    headers = {"Authorization": f"Bearer {node.token}"}
-    url = f"{node.api_url}/pinning/pinFileToIPFS"
-    reply = urllib3.request("POST", url, fields={"file": ("f", data)}, headers=headers)
-    assert reply.status == 200, reply.data
-    return CID.parse(reply.json()["IpfsHash"])
-
-
 def test_a_large_body_is_received_in_large_parts(node, monkeypatch):
     sizes = []
     feed = RequestParser.feed
@@ -230,7 +221,7 @@ def test_a_large_body_is_received_in_large_parts(node, monkeypatch):
         RequestParser, "feed", lambda self, data: (sizes.append(len(data)), feed(self, data))[1]
     )
     data = os.urandom(20 * MIB)
-    cid = upload(node, data)
+    cid = CID.parse(Caller(node).pin(data))
     assert b"".join(node.repository.read(cid)) == data
     assert sizes[0] <= http_connection.RECEIVE_SIZE < max(sizes)
 
@@ -239,27 +230,4 @@ def test_a_large_body_is_received_in_large_parts(node, monkeypatch):
 def test_bodies_that_end_at_any_point_are_complete(node, monkeypatch, extra):
     monkeypatch.setattr(http_connection, "BODY_SIZE", 1000)
     data = os.urandom(40_000 + extra)
-    assert upload(node, data) == CID.of_raw(data)
-
-
-def test_a_request_behind_a_large_body_is_answered(node):
-    """Pipelined: the bytes of the next request are never taken for those of the body."""
-    disposition = b'Content-Disposition: form-data; name="file"; filename="f"'
-    body = b"--bound\r\n" + disposition + b"\r\n\r\n" + bytes(3 * MIB) + b"\r\n--bound--\r\n"
-    head = (
-        "POST /pinning/pinFileToIPFS HTTP/1.1\r\nHost: x\r\n"
-        f"Authorization: Bearer {node.token}\r\nContent-Length: {len(body)}\r\n"
-        f"Content-Type: multipart/form-data; boundary=bound\r\n\r\n"
-    )
-    last = (
-        "GET /data/testAuthentication HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
-        f"Authorization: Bearer {node.token}\r\n\r\n"
-    )
-    host, port = node.api_url.removeprefix("http://").split(":")
-    received = b""
-    with socket.create_connection((host, int(port)), timeout=30) as peer:
-        peer.sendall(head.encode() + body + last.encode())
-        while chunk := peer.recv(MIB):
-            received += chunk
-    assert received.count(b"HTTP/1.1 200 OK") == 2
-    assert b"Congratulations" in received
+    assert Caller(node).pin(data) == str(CID.of_raw(data))

@@ -4,8 +4,6 @@ import itertools
 import os
 import threading
 import time
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from holdfast._sync.reads import blocks as block_sources
 from holdfast.content.car import V2_PRAGMA, write_car
@@ -15,6 +13,7 @@ from holdfast.content.unixfs.files import FileImporter
 from holdfast.node import pin_jobs
 from holdfast.repository import Repository
 from holdfast.testing import running_node
+from tests.attackers import Attacker
 from tests.node_caller import Caller
 from tests.support import wait_until
 
@@ -22,36 +21,12 @@ SMALL = b"ten bytes."
 SMALL_CID = CID.of_raw(SMALL)
 
 
-@contextmanager
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/vnd.ipld.car\r\nConnection: close\r\n\r\n"
+
+
 def gateway(pieces):
-    """Serve one archive, which may be endless; tells how many bytes of it were sent."""
-    sent = [0]
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self):
-            self.send_response(200)
-            self.send_header("Content-Type", "application/vnd.ipld.car")
-            self.end_headers()
-            try:
-                for piece in pieces():
-                    self.wfile.write(piece)
-                    sent[0] += len(piece)
-            except OSError:
-                pass  # the node has had enough
-
-        def log_message(self, *_):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/ipfs", sent
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    """Serve one archive, which may be endless."""
+    return Attacker(lambda: itertools.chain([HEAD], pieces()), is_closing=True)
 
 
 def unrelated(size=100_000):
@@ -82,6 +57,11 @@ def pin_by_hash(node, cid):
     return "under way"
 
 
+def node_of(server, folder=None, **settings):
+    """Return a running node that fetches from `server`."""
+    return running_node(folder, gateways=(f"{server.url}/ipfs",), **settings)
+
+
 def stored(repository):
     with repository._database.reading() as connection:
         return connection.execute("SELECT count(*) FROM blocks").fetchone()[0]
@@ -89,11 +69,10 @@ def stored(repository):
 
 def test_an_endless_archive_of_unrelated_blocks_ends_and_none_of_it_is_stored(monkeypatch):
     monkeypatch.setattr(block_sources, "MAX_UNRELATED", 2 << 20)
-    with gateway(lambda: write_car([SMALL_CID], unrelated())) as (url, sent):
-        with running_node(gateways=(url,)) as node:
-            assert pin_by_hash(node, SMALL_CID) == "expired"
-            assert stored(node.repository) == 0
-        assert sent[0] < 32 << 20  # what the sockets hold of it included
+    with gateway(lambda: write_car([SMALL_CID], unrelated())) as server, node_of(server) as node:
+        assert pin_by_hash(node, SMALL_CID) == "expired"
+        assert stored(node.repository) == 0
+        assert server.sent < 32 << 20  # what the sockets hold of it included
 
 
 def test_unrelated_blocks_around_the_wanted_ones_are_left_out(monkeypatch):
@@ -103,22 +82,16 @@ def test_unrelated_blocks_around_the_wanted_ones_are_left_out(monkeypatch):
         itertools.islice(unrelated(), 5), blocks[:2], itertools.islice(unrelated(), 5), blocks[2:]
     )
     endless = itertools.chain(mixed, unrelated())
-    with (
-        gateway(lambda: write_car([root], endless)) as (url, sent),
-        running_node(gateways=(url,)) as node,
-    ):
+    with gateway(lambda: write_car([root], endless)) as server, node_of(server) as node:
         assert pin_by_hash(node, root) is None
         assert stored(node.repository) == len(blocks)
         assert sum(map(len, node.repository.read(root))) == 3 << 20
-        assert sent[0] < 32 << 20
+        assert server.sent < 32 << 20
 
 
 def test_blocks_that_come_before_those_that_link_to_them_are_taken():
     root, blocks = file_blocks(os.urandom(3 << 20))
-    with (
-        gateway(lambda: write_car([root], reversed(blocks))) as (url, _),
-        running_node(gateways=(url,)) as node,
-    ):
+    with gateway(lambda: write_car([root], reversed(blocks))) as server, node_of(server) as node:
         assert pin_by_hash(node, root) is None
         assert stored(node.repository) == len(blocks)
 
@@ -127,10 +100,7 @@ def test_what_a_failed_job_left_is_collected(monkeypatch):
     monkeypatch.setattr(block_sources, "MAX_UNRELATED", 2 << 20)
     root, blocks = file_blocks(os.urandom(10 << 20))
     begun = itertools.chain(blocks[:-1], unrelated())
-    with (
-        gateway(lambda: write_car([root], begun)) as (url, _),
-        running_node(gateways=(url,)) as node,
-    ):
+    with gateway(lambda: write_car([root], begun)) as server, node_of(server) as node:
         assert pin_by_hash(node, root) == "expired"
         node.repository.collect_garbage()
         assert stored(node.repository) == 0
@@ -145,20 +115,20 @@ def test_an_archive_that_never_comes_to_its_data_ends(monkeypatch):
         while True:
             yield bytes(100_000)
 
-    with gateway(far_away) as (url, sent), running_node(gateways=(url,)) as node:
+    with gateway(far_away) as server, node_of(server) as node:
         assert pin_by_hash(node, SMALL_CID) == "expired"
-        assert sent[0] < 32 << 20
+        assert server.sent < 32 << 20
 
 
 def test_content_that_is_too_large_is_given_up(monkeypatch):
     root, blocks = file_blocks(os.urandom(4 << 20))
-    with gateway(lambda: write_car([root], blocks)) as (url, _):
-        with running_node(gateways=(url,), max_upload=2 << 20) as node:
+    with gateway(lambda: write_car([root], blocks)) as server:
+        with node_of(server, max_upload=2 << 20) as node:
             assert pin_by_hash(node, root) == "over_max_size"
             node.repository.collect_garbage()
             assert stored(node.repository) == 0
         monkeypatch.setattr(pin_jobs, "MAX_BLOCKS", 3)
-        with running_node(gateways=(url,)) as node:
+        with node_of(server) as node:
             assert pin_by_hash(node, root) == "over_max_size"
 
 
@@ -170,10 +140,10 @@ def test_a_job_that_the_end_of_the_node_interrupts_leaves_nothing_that_stays(tmp
         yield from write_car([root], blocks[:-1])
         is_over.wait(30)
 
-    with gateway(stalling) as (url, sent):
-        with running_node(tmp_path, gateways=(url,)) as node:
+    with gateway(stalling) as server:
+        with node_of(server, tmp_path) as node:
             Caller(node)("POST", "/pinning/pinByHash", json={"hashToPin": str(root)})
-            wait_until(lambda: sent[0] >= 19 << 20 and stored(node.repository))
+            wait_until(lambda: server.sent >= 19 << 20 and stored(node.repository))
         is_over.set()
     with Repository(tmp_path) as repository:
         assert stored(repository) > 0

@@ -77,20 +77,12 @@ def test_kubo_hears_of_failures_and_reads_all_pages(kubo, kubo_node):
     assert "failed" in remote(kubo, "add", service, missing, succeeds=False)
     assert remote(kubo, "ls", service, "--status=failed") == [f"{missing}\tfailed\t"]
     remote(kubo, "rm", service, "--status=failed")
-    with Client.init(kubo_node.config) as client:
-        cids = {each.result().cid for each in client.store_many([n] for n in range(35))}
-    found = [line.split()[0] for line in remote(kubo, "ls", service)]
-    assert len(found) == 35
-    assert set(found) == cids
-
-
-@pytest.mark.slow
-def test_kubo_hears_that_its_token_is_wrong(kubo, kubo_node):
     remote(kubo, "service", "add", "wrong", f"{kubo_node.api_url}/psa", "wrong-token")
-    try:
-        assert "401" in remote(kubo, "ls", "--service=wrong", succeeds=False)
-    finally:
-        remote(kubo, "service", "rm", "wrong")
+    assert "401" in remote(kubo, "ls", "--service=wrong", succeeds=False)
+    remote(kubo, "service", "rm", "wrong")
+    with Client.init(kubo_node.config) as client:
+        cids = [stored.result().cid for stored in client.store_many([n] for n in range(35))]
+    assert sorted(line.split()[0] for line in remote(kubo, "ls", service)) == sorted(cids)
 
 
 # IPFS Cluster, as a service
@@ -113,11 +105,11 @@ def test_a_cluster_is_such_a_service(cluster):
         assert (pin.state, pin.name, pin.keyvalues) == ("pinned", "tides 0", {"n": "1"})
         for number, cid in enumerate(cids[1:], 1):
             client.pin(cid, name=f"tides {number}", wait=30)
-        assert {each.cid for each in client.pins(name="tides")} == set(cids)
+        assert {pin.cid for pin in client.pins(name="tides")} == set(cids)
         assert len(client.pins(limit=5)) == 5
-        assert [each.cid for each in client.pins(keyvalues={"n": 1})] == [cids[0]]
+        assert [pin.cid for pin in client.pins(keyvalues={"n": 1})] == [cids[0]]
         client.update(cids[0], name="ebb", keyvalues={"n": 2})
-        wait_until(lambda: [each.name for each in client.pins(cid=cids[0])] == ["ebb"])
+        wait_until(lambda: [pin.name for pin in client.pins(cid=cids[0])] == ["ebb"])
         assert client.pin(cids[0], wait=30).keyvalues == {"n": "2"}
         assert client.download(cids[0]).read() == b"at a cluster 0"
         for cid in cids:
@@ -163,56 +155,6 @@ def test_the_compliance_suite(compliance_suite, pretend):
 # The command line
 
 
-@pytest.fixture
-def service(commands, empty_node, tmp_path):
-    """A node that fetches from `empty_node`, and both as connections of the command line."""
-    with running_node(gateways=(empty_node.gateway_url,)) as node:
-        texts = []
-        for name, provider, each in (("source", "pinning", empty_node), ("service", "psa", node)):
-            token = tmp_path / f"{name}-token"
-            token.touch(0o600)
-            token.write_text(each.token)
-            url = each.api_url + ("/psa" if provider == "psa" else "")
-            texts.append(
-                f'[connections.{name}]\nprovider = "{provider}"\npin_api_url = "{url}"\n'
-                f'gateway_url = "{each.gateway_url}"\ntoken_file = "{token}"\n'
-            )
-        commands.write_user_file("\n".join(texts))
-        yield node
-
-
-@pytest.mark.slow
-def test_the_commands_pin_list_update_read_and_revoke(commands, empty_node, service):
-    use = ("--use", "service")
-    with Client.init(empty_node.config) as client:
-        cid = client.upload(b"hello").cid
-    assert commands.text("pin", cid, "--name", "tides", "--wait", "30", *use) == f"pinned {cid}"
-    assert commands.text("update", cid, "--keyvalue", "sea=north", *use) == f"updated {cid}"
-    (pin,) = commands.json("list", "--name", "tide", "--keyvalue", "sea=north", *use)
-    assert (pin["cid"], pin["name"], pin["state"]) == (cid, "tides", "pinned")
-    assert commands.text("list", *use).endswith("  tides")
-    commands.run("download", cid, "copy.txt", *use)
-    assert (commands.folder / "copy.txt").read_bytes() == b"hello"
-    commands.text("revoke", cid, *use)
-    assert commands.text("list", *use) == ""
-
-
-@pytest.mark.slow
-def test_the_command_copy_pins_by_cid(commands, empty_node, service):
-    with Client.init(empty_node.config) as client:
-        cid = client.upload(b"hello", name="hello.txt").cid
-    arguments = ("copy", "--from", "source", "--to", "service")
-    refused = commands.run(*arguments)  # its gateway is on this machine, not on the network
-    assert refused.returncode == 3
-    assert b"--pin-by-cid" in refused.stderr
-    result = commands.run(*arguments, "--pin-by-cid")
-    assert (result.returncode, result.stdout.split()) == (
-        0,
-        [b"copied", cid.encode(), b"hello.txt"],
-    )
-    assert [pin.cid for pin in service.repository.pins()] == [cid]
-
-
 def test_a_list_shows_what_is_not_pinned_yet(commands, server):
     server.reply(200, results(row(status="queued", name="waits"), row(requestid="2", name="here")))
     settings = {
@@ -224,14 +166,3 @@ def test_a_list_shows_what_is_not_pinned_yet(commands, server):
     assert first.endswith("  queued     waits")
     assert second.endswith("Z  here") or second.split()[-1] == "here"
     assert "queued" not in second
-
-
-def test_what_the_service_cannot_do_is_said_with_the_remedy(commands, service):
-    code, lines = commands.failure("store", "[1]", "--use", "service")
-    assert code == 3
-    assert "cannot store new content" in lines[0]
-    code, lines = commands.failure(
-        "list", HOLDFAST_PROVIDER="psa", HOLDFAST_PROVIDER_TOKEN="a-token-0123456789"
-    )
-    assert code == 3
-    assert "pin_api_url is missing" in lines[0]

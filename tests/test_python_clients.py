@@ -139,19 +139,6 @@ def test_pinata_python(run, empty_node, tmp_path):
     assert "no keys" in error_of(out["revoke_key"], 501)["details"]
 
 
-def test_pinata(run, empty_node):
-    out = run("pinata_calls.py", empty_node.api_url, "holdfast", empty_node.token)
-    cid = compute_cid(b"low")
-    assert (out["file"]["status"], out["file"]["data"]["IpfsHash"]) == ("success", cid)
-    assert out["missing"] == {"status": "error", "message": "File does not exist"}
-    assert (out["pins"]["status"], out["pins"]["data"]["count"]) == ("success", 1)
-    assert out["pins"]["data"]["results"][0]["pin"]["cid"] == cid
-    assert out["unpin"]["status"] == "success"
-    message = f"The current user has not pinned the cid: {cid}"
-    assert out["unpin_again"] == {"status": "error", "message": message}
-    assert out["stranger"] == {"status": "error", "message": "Invalid/expired credentials"}
-
-
 @pytest.fixture
 def stored(empty_node, tmp_path):
     """A folder, a file of several blocks and a small one, in the node."""

@@ -1,7 +1,6 @@
 """Queries over the pins end in time: hostile patterns, slow searches, clients that leave."""
 
 import json
-import socket
 import threading
 import time
 from contextlib import ExitStack, contextmanager
@@ -11,6 +10,7 @@ import urllib3
 
 from holdfast.node import api_calls
 from holdfast.testing import running_node
+from tests.node_caller import Caller, connect, head_of
 
 SLOW_NAME = "\ufdfa" * 10_000  # each becomes 18 characters before it is compared: 10 ms a name
 SLOW_PINS = 1000  # some 10 s for one search
@@ -34,31 +34,26 @@ def add_slow_pins(node):
 
 
 def get(node, path, **fields):
-    headers = {"Authorization": f"Bearer {node.token}"}
-    return urllib3.request(
-        "GET", node.api_url + path, fields=fields, headers=headers, timeout=120, retries=False
-    )
+    return Caller(node)("GET", path, fields=fields)
 
 
-def send(node, method, path, body):
-    headers = {"Authorization": f"Bearer {node.token}"}
-    return urllib3.request(
-        method, node.api_url + path, json=body, headers=headers, timeout=120, retries=False
-    )
+def change(node, **body):
+    return Caller(node)("PUT", "/pinning/hashMetadata", json=body)
 
 
 def pin(node, content, keyvalues):
-    body = {"pinataContent": content, "pinataMetadata": {"keyvalues": keyvalues}}
-    return send(node, "POST", "/pinning/pinJSONToIPFS", body)
-
-
-def by_condition(node, **condition):
-    return get(node, "/data/pinList", **{"metadata[keyvalues]": json.dumps({"a": condition})})
+    return Caller(node).pin_json(
+        {"pinataContent": content, "pinataMetadata": {"keyvalues": keyvalues}}
+    )
 
 
 def refusal(response):
     assert response.status == 400
     return response.json()["error"]
+
+
+def by_condition(node, **condition):
+    return get(node, "/data/pinList", **{"metadata[keyvalues]": json.dumps({"a": condition})})
 
 
 # What may be asked for
@@ -79,13 +74,12 @@ def test_a_pattern_has_at_most_200_characters(node, operation):
 
 
 def test_a_value_has_at_most_1000_characters_where_it_is_written(node):
-    assert pin(node, [1], {"k" * 1000: "v" * 1000}).status == 200
-    assert "1000 characters" in refusal(pin(node, [2], {"k": "v" * 1001}))
-    assert "1000 characters" in refusal(pin(node, [2], {"k" * 1001: "v"}))
-    assert "1000 characters" in refusal(pin(node, [2], {"k": int("9" * 1001)}))
-    cid = pin(node, [3], {}).json()["IpfsHash"]
-    change = {"ipfsPinHash": cid, "keyvalues": {"k": "v" * 1001}}
-    assert "1000 characters" in refusal(send(node, "PUT", "/pinning/hashMetadata", change))
+    reply = pin(node, [1], {"k" * 1000: "v" * 1000})
+    assert reply.status == 200
+    for keyvalues in ({"k": "v" * 1001}, {"k" * 1001: "v"}, {"k": int("9" * 1001)}):
+        assert "1000 characters" in refusal(pin(node, [2], keyvalues))
+        changed = change(node, ipfsPinHash=reply.json()["IpfsHash"], keyvalues=keyvalues)
+        assert "1000 characters" in refusal(changed)
 
 
 def test_a_value_has_at_most_1000_characters_where_it_is_asked_for(node):
@@ -104,16 +98,13 @@ def test_a_value_has_at_most_1000_characters_where_it_is_asked_for(node):
 def test_a_longer_value_of_an_old_store_matches_no_pattern_and_can_still_be_replaced(node):
     cid = pin(node, {"of": "old"}, {}).json()["IpfsHash"]
     with node.repository._database.writing() as connection:
-        notes = json.dumps({"old": "x" * 900_000, "other": 1})
+        notes = json.dumps({"a": "x" * 900_000, "other": 1})
         connection.execute("UPDATE pins SET keyvalues = ? WHERE cid = ?", (notes, cid))
-    condition = json.dumps({"old": {"value": "%_x" * 60, "op": "like"}})
-    assert get(node, "/data/pinList", **{"metadata[keyvalues]": condition}).json()["count"] == 0
-    change = {"ipfsPinHash": cid, "keyvalues": {"other": None}}
-    assert send(node, "PUT", "/pinning/hashMetadata", change).status == 200
-    change = {"ipfsPinHash": cid, "keyvalues": {"old": "new"}}
-    assert send(node, "PUT", "/pinning/hashMetadata", change).status == 200
+    assert by_condition(node, value="%_x" * 60, op="like").json()["count"] == 0
+    for keyvalues in ({"other": None}, {"a": "new"}):
+        assert change(node, ipfsPinHash=cid, keyvalues=keyvalues).status == 200
     (row,) = get(node, "/data/pinList", cid=cid).json()["rows"]
-    assert row["metadata"]["keyvalues"] == {"old": "new"}
+    assert row["metadata"]["keyvalues"] == {"a": "new"}
 
 
 # How long it may take
@@ -149,17 +140,11 @@ def test_a_slow_query_ends_by_the_limit_and_others_are_served_meanwhile(
 @contextmanager
 def searching(node, number):
     """Have as many clients ask for a slow search, and never read the answer."""
-    host, port = node.api_url.removeprefix("http://").split(":")
-    head = f"GET /data/pinList?search=x HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {node.token}"
-    clients = [socket.create_connection((host, int(port))) for _ in range(number)]
-    try:
-        for client in clients:
-            client.sendall(f"{head}\r\n\r\n".encode())
+    with ExitStack() as stack:
+        for client in [stack.enter_context(connect(node)) for _ in range(number)]:
+            client.sendall(head_of(node, "/data/pinList?search=x", "GET"))
         time.sleep(0.3)  # until the queries run
         yield
-    finally:
-        for client in clients:
-            client.close()
 
 
 def test_a_query_ends_when_its_client_leaves(slow_node, monkeypatch):
@@ -178,7 +163,7 @@ def test_queries_leave_workers_to_everything_else(slow_node, monkeypatch):
         cid = pin(slow_node, "meanwhile", {}).json()["IpfsHash"]
         reply = urllib3.request("GET", f"{slow_node.gateway_url}/{cid}", timeout=30)
         assert reply.data == b'"meanwhile"'
-    send(slow_node, "DELETE", f"/pinning/unpin/{cid}", None)
+    Caller(slow_node)("DELETE", f"/pinning/unpin/{cid}")
 
 
 def test_a_node_stops_in_the_midst_of_queries(monkeypatch):
