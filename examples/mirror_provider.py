@@ -89,8 +89,8 @@ class Mirror(hp.BaseProvider):
     def check_credentials(self, _: hp.Call) -> None:
         self._all(lambda member: member.test_authentication())
 
-    def find_pins(self, wanted: hp.PinFilter, *, limit: int | None = None) -> Iterator[hp.Pin]:
-        yield from self._first(lambda member: [*member.find_pins(wanted, limit=limit)])
+    def find_pins(self, pin_filter: hp.PinFilter, *, limit: int | None = None) -> Iterator[hp.Pin]:
+        yield from self._first(lambda member: [*member.find_pins(pin_filter, limit=limit)])
 
     def update_pin(self, cid: str, **changes: Any) -> hp.Pin:
         return self._all(lambda member: member.update_pin(cid, **changes))[0]
@@ -183,10 +183,10 @@ class AsyncMirror(hp.AsyncBaseProvider):
         await self._all(lambda member: member.test_authentication())
 
     async def find_pins(
-        self, wanted: hp.PinFilter, *, limit: int | None = None
+        self, pin_filter: hp.PinFilter, *, limit: int | None = None
     ) -> AsyncIterator[hp.Pin]:
         async def find(member: hp.AsyncBaseProvider) -> list[hp.Pin]:
-            return [pin async for pin in member.find_pins(wanted, limit=limit)]
+            return [pin async for pin in member.find_pins(pin_filter, limit=limit)]
 
         for pin in await self._first(find):
             yield pin

@@ -57,7 +57,7 @@ def read_list(service, reply, *, limit=None, **wanted):
     pages = APIS[service].pages(PinFilter(**wanted), limit=limit)
     pins, queries = [], []
     try:
-        while pages.wanted:
+        while pages.next_count:
             queries.append(dict(parse_qsl(urlsplit(pages.request().url).query)))
             pins += pages.read(Reply(200, {}, json.dumps(reply(queries[-1])).encode()))
     except ProviderError as error:
@@ -181,7 +181,7 @@ def test_pins_that_are_revoked_in_the_loop_hide_no_others(total, stays, limit):
     numbers = [*range(total)]
     pages = APIS["pinning"].pages(PinFilter(), limit=limit)
     found = []
-    while pages.wanted:
+    while pages.next_count:
         query = dict(parse_qsl(urlsplit(pages.request().url).query))
         start = int(query["pageOffset"])
         rows = [row(number) for number in numbers[start : start + int(query["pageLimit"])]]

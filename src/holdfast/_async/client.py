@@ -622,14 +622,14 @@ class AsyncClient(AsyncCloses):
             ['report-2026']
         """
         self._check_open()
-        wanted = arguments.pin_filter(
+        pin_filter = arguments.pin_filter(
             name=name, cid=cid, keyvalues=keyvalues, since=since, until=until
         )
         arguments.check_most(limit, "limit", "all pins")
-        if _is_by_name(wanted):
+        if _is_by_name(pin_filter):
             provider = self._provider.require("list_pins")
-            return await provider.list_pins(name=wanted.name, limit=limit)
-        pins = _find(self._provider, wanted, limit)
+            return await provider.list_pins(name=pin_filter.name, limit=limit)
+        pins = _find(self._provider, pin_filter, limit)
         if isinstance(pins, AsyncPinStream):
             return await pins.read_all()
         return [pin async for pin in pins]
@@ -665,11 +665,11 @@ class AsyncClient(AsyncCloses):
             May
         """
         self._check_open()
-        wanted = arguments.pin_filter(
+        pin_filter = arguments.pin_filter(
             name=name, cid=cid, keyvalues=keyvalues, since=since, until=until
         )
         arguments.check_most(limit, "limit", "all pins")
-        return _find(self._provider, wanted, limit)
+        return _find(self._provider, pin_filter, limit)
 
     # Copies at another provider, under the same CIDs
 
@@ -768,11 +768,11 @@ class AsyncClient(AsyncCloses):
 
         arguments.check_progress(progress)
         self._check_open()
-        wanted = arguments.pin_filter(
+        pin_filter = arguments.pin_filter(
             name=name, cid=cid, keyvalues=keyvalues, since=since, until=until
         )
         arguments.check_most(limit, "limit", "all pins")
-        pins = _find(self._provider.stored, wanted, limit)
+        pins = _find(self._provider.stored, pin_filter, limit)
         copier = self._copier(to, pin_by_cid=pin_by_cid, wait=wait)
         function = partial(_copy_one, copier, Tally(progress))
         if journal is None:
@@ -837,10 +837,12 @@ class AsyncClient(AsyncCloses):
         """
         self._check_open()
         seconds = arguments.link_seconds(expires)
-        wanted = arguments.media_types(types)
+        media_types = arguments.media_types(types)
         arguments.check_most(max_bytes, "max_bytes", "no limit")
         provider = self._provider.require("signed_upload_url")
-        return await provider.signed_upload_url(expires=seconds, max_bytes=max_bytes, types=wanted)
+        return await provider.signed_upload_url(
+            expires=seconds, max_bytes=max_bytes, types=media_types
+        )
 
 
 def _record(added: Added, size: int, data: T) -> ClientRecord[T]:
@@ -851,14 +853,14 @@ def _record(added: Added, size: int, data: T) -> ClientRecord[T]:
 
 
 def _find(
-    provider: "AsyncBaseProvider", wanted: PinFilter, limit: int | None
+    provider: "AsyncBaseProvider", pin_filter: PinFilter, limit: int | None
 ) -> AsyncIterator[Pin]:
     if provider.supports("find_pins"):
-        return provider.find_pins(wanted, limit=limit)
+        return provider.find_pins(pin_filter, limit=limit)
     provider.require("list_pins")
-    if not _is_by_name(wanted):
+    if not _is_by_name(pin_filter):
         provider.require("find_pins")
-    return _listed(provider, wanted.name, limit)
+    return _listed(provider, pin_filter.name, limit)
 
 
 async def _listed(
@@ -869,9 +871,9 @@ async def _listed(
         yield pin
 
 
-def _is_by_name(wanted: PinFilter) -> bool:
+def _is_by_name(pin_filter: PinFilter) -> bool:
     """Return whether pins are wanted by their name at the most, which every list can do."""
-    return wanted == PinFilter(name=wanted.name)
+    return pin_filter == PinFilter(name=pin_filter.name)
 
 
 async def _copy_one(copier: "AsyncCopier", tally: "Tally", pin: Pin) -> Copied:

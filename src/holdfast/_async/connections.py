@@ -82,7 +82,7 @@ class ExchangeTimer:
 
     def _check(self) -> None:
         self._handle = None
-        ends = [end for each in tuple(self.exchanges) if (end := each.check()) is not None]
+        ends = [end for limits in tuple(self.exchanges) if (end := limits.check()) is not None]
         if ends:
             self.schedule(min(ends))
 

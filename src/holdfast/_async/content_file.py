@@ -68,11 +68,11 @@ class AsyncContentFile(AsyncFileBase):
         self._check_open()
         start = self._position
         left = max(0, self.size - start)
-        wanted = left if size is None or size < 0 else min(size, left)
+        count = left if size is None or size < 0 else min(size, left)
         parts = []
         done = 0
-        while done < wanted:
-            part = await self._bytes_at(start + done, wanted - done)
+        while done < count:
+            part = await self._bytes_at(start + done, count - done)
             done += len(part)
             parts.append(part)
         self._position = start + done
@@ -81,9 +81,9 @@ class AsyncContentFile(AsyncFileBase):
     async def read1(self, size: int = -1, /) -> bytes:
         """Return up to `size` bytes; those in memory, without a request, if there are any."""
         self._check_open()
-        wanted = min(FIRST_WINDOW if size < 0 else size, max(0, self.size - self._position))
+        count = min(FIRST_WINDOW if size < 0 else size, max(0, self.size - self._position))
         start = self._position
-        part = await self._bytes_at(start, wanted) if wanted else b""
+        part = await self._bytes_at(start, count) if count else b""
         self._position = start + len(part)
         return part
 
@@ -105,8 +105,8 @@ class AsyncContentFile(AsyncFileBase):
     async def peek(self, _size: int = 0, /) -> bytes:
         """Return some of the next bytes; the position does not change."""
         self._check_open()
-        wanted = min(PEEKED, max(0, self.size - self._position))
-        return await self._bytes_at(self._position, wanted) if wanted else b""
+        count = min(PEEKED, max(0, self.size - self._position))
+        return await self._bytes_at(self._position, count) if count else b""
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
         """Go to `offset` from the start, the position or the end; return the new position."""
@@ -140,17 +140,17 @@ class AsyncContentFile(AsyncFileBase):
         self._check_open()
         return False
 
-    async def _bytes_at(self, position: int, wanted: int) -> bytes:
-        """Return one to `wanted` bytes from `position` on; from the window, if they are in it."""
+    async def _bytes_at(self, position: int, count: int) -> bytes:
+        """Return one to `count` bytes from `position` on; from the window, if they are in it."""
         start, data = self._window
         if not start <= position < start + len(data):
             follows = position == start + len(data)
             self._ahead = min(2 * self._ahead, LARGEST_RANGE) if follows else FIRST_WINDOW
-            stop = min(position + min(max(wanted, self._ahead), LARGEST_RANGE), self.size)
+            stop = min(position + min(max(count, self._ahead), LARGEST_RANGE), self.size)
             self._window = NO_WINDOW  # so that two windows are never in memory at once
             start, data = position, await self._ranges.read(position, stop)
             self._window = (start, data)
-        return bytes(memoryview(data)[position - start : position - start + wanted])
+        return bytes(memoryview(data)[position - start : position - start + count])
 
     async def aclose(self) -> None:
         """Close the file. A second time does nothing."""

@@ -104,9 +104,9 @@ class AsyncCopier:
         """
         if noted is not None and not self._target.supports("find_pins"):
             return replace(noted, cid=pin.cid, name=pin.name, earlier=True, checked=False)
-        found = await find_pin(self._target, pin.cid)
-        if found is not None and has_content(found):
-            copied = await self._renamed(pin, found)
+        existing = await find_pin(self._target, pin.cid)
+        if existing is not None and has_content(existing):
+            copied = await self._renamed(pin, existing)
             if noted is None:
                 return copied
             return replace(
@@ -118,13 +118,13 @@ class AsyncCopier:
 
     # A pin that the target has
 
-    async def _renamed(self, pin: Pin, found: Pin) -> Copied:
+    async def _renamed(self, pin: Pin, existing: Pin) -> Copied:
         """Give a pin at the target the name and the key-values of `pin`."""
-        name = pin.name if pin.name and pin.name != found.name else None
+        name = pin.name if pin.name and pin.name != existing.name else None
         changed = {
             key: value
             for key, value in pin.keyvalues.items()
-            if key not in found.keyvalues or not same_value(found.keyvalues[key], value)
+            if key not in existing.keyvalues or not same_value(existing.keyvalues[key], value)
         }
         dropped: tuple[str, ...] = ()
         if changed and not self._keeps_keyvalues:
@@ -133,10 +133,10 @@ class AsyncCopier:
             dropped += await self._update(pin.cid, name, changed)
         return Copied(
             cid=pin.cid,
-            name=pin.name or found.name,
+            name=pin.name or existing.name,
             duplicate=True,
             dropped=dropped,
-            state=found.state,
+            state=existing.state,
         )
 
     async def _update(
@@ -262,8 +262,8 @@ def _not_sent(target: AsyncBaseProvider, pin: Pin) -> str:
 
 def _line_of(pin: Pin) -> str:
     """Return what a journal calls a pin. It is short, whatever the name and the key-values are."""
-    about = repr([pin.name, sorted(pin.keyvalues.items())])
-    return f"{pin.cid} {hashlib.sha256(about.encode()).hexdigest()[:16]}"
+    details = repr([pin.name, sorted(pin.keyvalues.items())])
+    return f"{pin.cid} {hashlib.sha256(details.encode()).hexdigest()[:16]}"
 
 
 class AsyncUploading:
@@ -400,14 +400,16 @@ def _file_layouts(blob: Blob, cid: CID) -> tuple[Profile, ...]:
     with open_source(blob) as source:
         for chunk in source.chunks():
             layouts.update(chunk)
-    return tuple(each for each, root in layouts.roots().items() if root == cid)
+    return tuple(profile for profile, root in layouts.roots().items() if root == cid)
 
 
 def _folder_layouts(folder: FolderSource, cid: CID) -> tuple[Profile, ...]:
     """Return all known layouts in which a folder has `cid`."""
     if cid.hash_code != SHA2_256:
         return ()
-    return tuple(each for each in candidates_for(cid) if import_content(folder, each).cid == cid)
+    return tuple(
+        profile for profile in candidates_for(cid) if import_content(folder, profile).cid == cid
+    )
 
 
 async def find_pin(provider: AsyncBaseProvider, cid: str) -> Pin | None:

@@ -30,7 +30,7 @@ class AsyncDagExport:
         self._reference = reference
         self._seen = SpilledCIDs()
         self._walk = DagWalk(reference.cid, self._seen)
-        self._known = BlockCache(MAX_CACHED)
+        self._cache = BlockCache(MAX_CACHED)
         self._blocks: AsyncBlocks | None = None
         self._feed: AsyncArchiveFeed | None = None
 
@@ -44,7 +44,7 @@ class AsyncDagExport:
         if self._feed is not None:
             page = await self._read_archive(self._feed)
         if not page:
-            await self._blocks.advance(self._walk, self._known, page.extend)
+            await self._blocks.advance(self._walk, self._cache, page.extend)
         for cid, _ in page:
             require_codec(cid)  # the links of other codecs are not known
         return page

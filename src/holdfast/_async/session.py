@@ -54,7 +54,7 @@ _calling: ContextVar[frozenset[_AsyncLocks]] = ContextVar("_calling", default=fr
 class _AsyncLimitedCall:
     """A call of a session, from the time when it is allowed: see `AsyncSession.call`."""
 
-    __slots__ = ("_arguments", "_call", "_clock", "_held", "_locks", "_token")
+    __slots__ = ("_arguments", "_call", "_clock", "_locks", "_semaphore", "_token")
 
     def __init__(self, locks: _AsyncLocks, clock: Clock | None, *arguments: Any) -> None:
         self._locks = locks
@@ -63,10 +63,10 @@ class _AsyncLimitedCall:
 
     async def __aenter__(self) -> Call:
         calling = _calling.get()
-        self._held = None if self._locks in calling else self._locks.calls
-        if self._held is not None:
+        self._semaphore = None if self._locks in calling else self._locks.calls
+        if self._semaphore is not None:
             arrived = now()
-            await self._held.acquire()
+            await self._semaphore.acquire()
             if self._clock is not None:
                 self._clock.postponed += now() - arrived
         self._token = _calling.set(calling | self._locks.alone if calling else self._locks.alone)
@@ -81,8 +81,8 @@ class _AsyncLimitedCall:
             self._call.__exit__(kind)
         finally:
             _calling.reset(self._token)
-            if self._held is not None:
-                self._held.release()
+            if self._semaphore is not None:
+                self._semaphore.release()
 
 
 class AsyncSession:
@@ -158,11 +158,11 @@ class AsyncSession:
 
     async def _fetch(self, request: Request, call: Call, once: Once, *outcomes: Attempt) -> Reply:
         """Make attempts until one succeeds or nothing helps. The first has perhaps its outcome."""
-        known = [*outcomes]
+        earlier = [*outcomes]
         is_lost = False  # whether an attempt sent all of the request and got no reply
 
         async def attempt() -> Attempt:
-            return known.pop() if known else await once(request, call)
+            return earlier.pop() if earlier else await once(request, call)
 
         def reason(outcome: Attempt) -> Retry | None:
             nonlocal is_lost
@@ -292,20 +292,20 @@ class AsyncSession:
         self, request: Request, call: Call, deadline: Deadline
     ) -> "AsyncResponse":
         """Send `request` and report how it ended."""
-        about: dict[str, Any] = {"attempt": call.attempt, "peer": request.peer}
+        facts: dict[str, Any] = {"attempt": call.attempt, "peer": request.peer}
         started = now()
         try:
             timeouts = self._config.timeouts
             response = await self.transport.send(request, timeouts=timeouts, deadline=deadline)
-            about["status"] = response.status
+            facts["status"] = response.status
             return response
         except BaseException as failure:
-            about["error"] = type(failure).__name__
+            facts["error"] = type(failure).__name__
             raise
         finally:
-            outcome = about.get("status") or about.get("error")
-            about["elapsed"] = now() - started
-            call.tell("request", "%s %s: %s", request.method, request.peer, outcome, **about)
+            outcome = facts.get("status") or facts.get("error")
+            facts["elapsed"] = now() - started
+            call.tell("request", "%s %s: %s", request.method, request.peer, outcome, **facts)
 
     async def _wait_for_turn(self, limiter: RateLimiter, call: Call) -> None:
         """Wait until the rate limit allows the next request.

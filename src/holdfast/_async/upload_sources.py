@@ -12,14 +12,14 @@ AsyncUploadable: TypeAlias = "Uploadable | AsyncIterable[bytes]"
 
 
 async def open_upload(
-    given: "AsyncUploadable", *, include_hidden: bool = False
+    upload: "AsyncUploadable", *, include_hidden: bool = False
 ) -> Source | FolderSource:
-    """Return a source of `given`; raise `TypeError`, or the `OSError` of ``open``."""
-    if isinstance(given, AsyncIterable) and not (
-        isinstance(given, Iterable) or hasattr(given, "read")
+    """Return a source of `upload`; raise `TypeError`, or the `OSError` of ``open``."""
+    if isinstance(upload, AsyncIterable) and not (
+        isinstance(upload, Iterable) or hasattr(upload, "read")
     ):
-        return Source(cast("BinaryIO", _AsyncIterableFile(given)), size=None)
-    file = cast("Uploadable", given)
+        return Source(cast("BinaryIO", _AsyncIterableFile(upload)), size=None)
+    file = cast("Uploadable", upload)
     return await run_interruptible(open_file_or_folder, file, include_hidden=include_hidden)
 
 
@@ -57,20 +57,20 @@ class _AsyncIterableFile:
         return b""
 
     async def _iterate(self) -> None:
-        held = bytearray()
+        buffer = bytearray()
         try:
             async for piece in self._pieces:
                 rest = memoryview(checked_piece(piece)).cast("B")
                 while rest:
-                    room = CHUNK_SIZE - len(held)
-                    held += rest[:room]
+                    room = CHUNK_SIZE - len(buffer)
+                    buffer += rest[:room]
                     rest = rest[room:]
                     # A slow iterable must not hold back what it has given.
-                    if len(held) == CHUNK_SIZE or self._chunks.empty():
-                        await self._chunks.put(bytes(held))
-                        held.clear()
-            if held:
-                await self._chunks.put(bytes(held))
+                    if len(buffer) == CHUNK_SIZE or self._chunks.empty():
+                        await self._chunks.put(bytes(buffer))
+                        buffer.clear()
+            if buffer:
+                await self._chunks.put(bytes(buffer))
         finally:
             if hasattr(self._pieces, "aclose"):
                 await self._pieces.aclose()

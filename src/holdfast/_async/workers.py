@@ -36,7 +36,7 @@ class AsyncWorkGroup(Generic[Item, Result]):
         # Outcomes, errors that end everything, and None when the feeder has ended.
         self._done: asyncio.Queue[Outcome[Item, Result] | BaseException | None] = asyncio.Queue()
         self._taken = 0
-        self._given = 0
+        self._returned = 0
         self._stopped = False
         self._error: Exception | None = None
         self.closed = False  # whether nobody may ask for outcomes any more
@@ -47,14 +47,14 @@ class AsyncWorkGroup(Generic[Item, Result]):
             raise StopAsyncIteration
         if self._feeder is None and not self._stopped:
             self._feeder = asyncio.create_task(self._feed())
-        while self._given < self._taken or not (self._stopped or self._is_fed()):
-            found = await self._done.get()
-            if isinstance(found, Outcome):
-                self._given += 1
+        while self._returned < self._taken or not (self._stopped or self._is_fed()):
+            outcome = await self._done.get()
+            if isinstance(outcome, Outcome):
+                self._returned += 1
                 self._slots.release()
-                return found
-            if found is not None:
-                raise found
+                return outcome
+            if outcome is not None:
+                raise outcome
         error, self._error = self._error, None
         try:
             raise error or StopAsyncIteration
@@ -143,9 +143,9 @@ class AsyncWorkGroup(Generic[Item, Result]):
 
 def _iterate(items: AsyncItems[Item]) -> AsyncIterator[Item]:
     """Return an iterator over `items`; raise TypeError if there is none."""
-    return aiter(items) if isinstance(items, AsyncIterable) else _each(iter(items))
+    return aiter(items) if isinstance(items, AsyncIterable) else _as_async(iter(items))
 
 
-async def _each(items: Iterable[Item]) -> AsyncIterator[Item]:
+async def _as_async(items: Iterable[Item]) -> AsyncIterator[Item]:
     for item in items:
         yield item

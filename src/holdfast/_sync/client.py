@@ -616,14 +616,14 @@ class Client(Closes):
             ['report-2026']
         """
         self._check_open()
-        wanted = arguments.pin_filter(
+        pin_filter = arguments.pin_filter(
             name=name, cid=cid, keyvalues=keyvalues, since=since, until=until
         )
         arguments.check_most(limit, "limit", "all pins")
-        if _is_by_name(wanted):
+        if _is_by_name(pin_filter):
             provider = self._provider.require("list_pins")
-            return provider.list_pins(name=wanted.name, limit=limit)
-        pins = _find(self._provider, wanted, limit)
+            return provider.list_pins(name=pin_filter.name, limit=limit)
+        pins = _find(self._provider, pin_filter, limit)
         if isinstance(pins, PinStream):
             return pins.read_all()
         return [pin for pin in pins]
@@ -659,11 +659,11 @@ class Client(Closes):
             May
         """
         self._check_open()
-        wanted = arguments.pin_filter(
+        pin_filter = arguments.pin_filter(
             name=name, cid=cid, keyvalues=keyvalues, since=since, until=until
         )
         arguments.check_most(limit, "limit", "all pins")
-        return _find(self._provider, wanted, limit)
+        return _find(self._provider, pin_filter, limit)
 
     # Copies at another provider, under the same CIDs
 
@@ -762,11 +762,11 @@ class Client(Closes):
 
         arguments.check_progress(progress)
         self._check_open()
-        wanted = arguments.pin_filter(
+        pin_filter = arguments.pin_filter(
             name=name, cid=cid, keyvalues=keyvalues, since=since, until=until
         )
         arguments.check_most(limit, "limit", "all pins")
-        pins = _find(self._provider.stored, wanted, limit)
+        pins = _find(self._provider.stored, pin_filter, limit)
         copier = self._copier(to, pin_by_cid=pin_by_cid, wait=wait)
         function = partial(_copy_one, copier, Tally(progress))
         if journal is None:
@@ -831,10 +831,10 @@ class Client(Closes):
         """
         self._check_open()
         seconds = arguments.link_seconds(expires)
-        wanted = arguments.media_types(types)
+        media_types = arguments.media_types(types)
         arguments.check_most(max_bytes, "max_bytes", "no limit")
         provider = self._provider.require("signed_upload_url")
-        return provider.signed_upload_url(expires=seconds, max_bytes=max_bytes, types=wanted)
+        return provider.signed_upload_url(expires=seconds, max_bytes=max_bytes, types=media_types)
 
 
 def _record(added: Added, size: int, data: T) -> ClientRecord[T]:
@@ -844,13 +844,13 @@ def _record(added: Added, size: int, data: T) -> ClientRecord[T]:
     )
 
 
-def _find(provider: "BaseProvider", wanted: PinFilter, limit: int | None) -> Iterator[Pin]:
+def _find(provider: "BaseProvider", pin_filter: PinFilter, limit: int | None) -> Iterator[Pin]:
     if provider.supports("find_pins"):
-        return provider.find_pins(wanted, limit=limit)
+        return provider.find_pins(pin_filter, limit=limit)
     provider.require("list_pins")
-    if not _is_by_name(wanted):
+    if not _is_by_name(pin_filter):
         provider.require("find_pins")
-    return _listed(provider, wanted.name, limit)
+    return _listed(provider, pin_filter.name, limit)
 
 
 def _listed(provider: "BaseProvider", name: str | None, limit: int | None) -> Iterator[Pin]:
@@ -859,9 +859,9 @@ def _listed(provider: "BaseProvider", name: str | None, limit: int | None) -> It
         yield pin
 
 
-def _is_by_name(wanted: PinFilter) -> bool:
+def _is_by_name(pin_filter: PinFilter) -> bool:
     """Return whether pins are wanted by their name at the most, which every list can do."""
-    return wanted == PinFilter(name=wanted.name)
+    return pin_filter == PinFilter(name=pin_filter.name)
 
 
 def _copy_one(copier: "Copier", tally: "Tally", pin: Pin) -> Copied:

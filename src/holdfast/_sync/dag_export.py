@@ -32,7 +32,7 @@ class DagExport:
         self._reference = reference
         self._seen = SpilledCIDs()
         self._walk = DagWalk(reference.cid, self._seen)
-        self._known = BlockCache(MAX_CACHED)
+        self._cache = BlockCache(MAX_CACHED)
         self._blocks: Blocks | None = None
         self._feed: ArchiveFeed | None = None
 
@@ -46,7 +46,7 @@ class DagExport:
         if self._feed is not None:
             page = self._read_archive(self._feed)
         if not page:
-            self._blocks.advance(self._walk, self._known, page.extend)
+            self._blocks.advance(self._walk, self._cache, page.extend)
         for cid, _ in page:
             require_codec(cid)  # the links of other codecs are not known
         return page

@@ -326,24 +326,24 @@ class FolderFetcher:
         walk = DirectoryWalk(cid)
         names = self.rules.new_directory()
 
-        def take(found: list[DirectoryEntry]) -> None:
-            for entry in found:
+        def take(entries: list[DirectoryEntry]) -> None:
+            for entry in entries:
                 place = (*path, entry.name)
                 self.usage.add_entry(place)
                 counter.add(entry.cid)
                 names.check(place)
                 waiting.add(entry)
 
-        known = BlockCache(MAX_CACHED)
+        cache = BlockCache(MAX_CACHED)
         blocks = GivenBlocks(partial(self._block, path=path), verified=True)
-        blocks.advance(walk, known, take)
+        blocks.advance(walk, cache, take)
         need = walk.need
         if need is not None and self._saved_block(need) is None:
             feed = self.source.archive(cid, path, "entity")
             if feed is not None:
                 self._list_from(feed, walk, take)
         while walk.need is not None:
-            blocks.advance(walk, known, take)
+            blocks.advance(walk, cache, take)
         run_blocking(counter.end_list)
 
     def _list_from(self, feed: ArchiveFeed, walk: DirectoryWalk, take: Take) -> None:
@@ -372,11 +372,11 @@ class FolderFetcher:
     def _fetch_entries(self, directory: _Directory, feed: ArchiveFeed | None) -> None:
         """Fetch all files and links; add the directories that are not fetched to `folders`."""
         path, cid, waiting = directory.path, directory.cid, directory.waiting
-        there = run_blocking(self.work.count, path)
+        saved_count = run_blocking(self.work.count, path)
         iter(waiting)
         if feed is not None:
             self._fetch_from(feed, directory)
-        elif self._archive_pays(waiting, there):
+        elif self._archive_pays(waiting, saved_count):
             feed = self.source.archive(cid, path, "all")
             if feed is not None:
                 try:
@@ -393,14 +393,14 @@ class FolderFetcher:
             if isinstance(outcome, Exception):
                 raise outcome
 
-    def _archive_pays(self, waiting: EntrySpool, there: int) -> bool:
+    def _archive_pays(self, waiting: EntrySpool, saved_count: int) -> bool:
         """Return whether an archive is cheaper than a request for each entry.
 
         Not if an earlier download has written more than a tenth of them: all would come again.
         """
         count = waiting.count
         is_small = waiting.size <= count * ARCHIVE_UP_TO
-        return count >= ARCHIVE_FROM and is_small and there * 10 <= count
+        return count >= ARCHIVE_FROM and is_small and saved_count * 10 <= count
 
     def _fetch_from(self, feed: ArchiveFeed, directory: _Directory) -> None:
         """Take entries that wait, and write them with the blocks of `feed`, until it ends."""

@@ -56,7 +56,7 @@ _calling: ContextVar[frozenset[_Locks]] = ContextVar("_calling", default=frozens
 class _LimitedCall:
     """A call of a session, from the time when it is allowed: see `Session.call`."""
 
-    __slots__ = ("_arguments", "_call", "_clock", "_held", "_locks", "_token")
+    __slots__ = ("_arguments", "_call", "_clock", "_locks", "_semaphore", "_token")
 
     def __init__(self, locks: _Locks, clock: Clock | None, *arguments: Any) -> None:
         self._locks = locks
@@ -65,10 +65,10 @@ class _LimitedCall:
 
     def __enter__(self) -> Call:
         calling = _calling.get()
-        self._held = None if self._locks in calling else self._locks.calls
-        if self._held is not None:
+        self._semaphore = None if self._locks in calling else self._locks.calls
+        if self._semaphore is not None:
             arrived = now()
-            self._held.acquire()
+            self._semaphore.acquire()
             if self._clock is not None:
                 self._clock.postponed += now() - arrived
         self._token = _calling.set(calling | self._locks.alone if calling else self._locks.alone)
@@ -83,8 +83,8 @@ class _LimitedCall:
             self._call.__exit__(kind)
         finally:
             _calling.reset(self._token)
-            if self._held is not None:
-                self._held.release()
+            if self._semaphore is not None:
+                self._semaphore.release()
 
 
 class Session:
@@ -160,11 +160,11 @@ class Session:
 
     def _fetch(self, request: Request, call: Call, once: Once, *outcomes: Attempt) -> Reply:
         """Make attempts until one succeeds or nothing helps. The first has perhaps its outcome."""
-        known = [*outcomes]
+        earlier = [*outcomes]
         is_lost = False  # whether an attempt sent all of the request and got no reply
 
         def attempt() -> Attempt:
-            return known.pop() if known else once(request, call)
+            return earlier.pop() if earlier else once(request, call)
 
         def reason(outcome: Attempt) -> Retry | None:
             nonlocal is_lost
@@ -290,20 +290,20 @@ class Session:
 
     def _send_and_tell(self, request: Request, call: Call, deadline: Deadline) -> "Response":
         """Send `request` and report how it ended."""
-        about: dict[str, Any] = {"attempt": call.attempt, "peer": request.peer}
+        facts: dict[str, Any] = {"attempt": call.attempt, "peer": request.peer}
         started = now()
         try:
             timeouts = self._config.timeouts
             response = self.transport.send(request, timeouts=timeouts, deadline=deadline)
-            about["status"] = response.status
+            facts["status"] = response.status
             return response
         except BaseException as failure:
-            about["error"] = type(failure).__name__
+            facts["error"] = type(failure).__name__
             raise
         finally:
-            outcome = about.get("status") or about.get("error")
-            about["elapsed"] = now() - started
-            call.tell("request", "%s %s: %s", request.method, request.peer, outcome, **about)
+            outcome = facts.get("status") or facts.get("error")
+            facts["elapsed"] = now() - started
+            call.tell("request", "%s %s: %s", request.method, request.peer, outcome, **facts)
 
     def _wait_for_turn(self, limiter: RateLimiter, call: Call) -> None:
         """Wait until the rate limit allows the next request.

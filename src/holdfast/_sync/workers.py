@@ -57,12 +57,12 @@ class WorkGroup(Generic[Item, Result]):
                 pass
             if not self._ahead:
                 break
-            found = self._done.get()
+            outcome = self._done.get()
             self._ahead -= 1
-            if isinstance(found, Outcome):
-                return found
-            if found is not None:
-                raise found
+            if isinstance(outcome, Outcome):
+                return outcome
+            if outcome is not None:
+                raise outcome
         self.stop()
         error, self._error = self._error, None
         try:

@@ -67,20 +67,20 @@ def unverified_limit(
         size: The size of the file, if a verified block contains it.
         allowed: `max_unverified_bytes`.
     """
-    about = str(reference)
+    text = str(reference)
     if cid is not None and is_one_block(cid) and cid.hash_code == IDENTITY:
         size = len(cid.digest)
     if size is not None:
         return SizeLimit(size, wrong_bytes(reference))
     if cid is not None and is_one_block(cid) and allowed > MAX_RAW:
         words = (
-            f"the body for {about}, a single block, is larger than {MAX_RAW} bytes, the limit for "
+            f"the body for {text}, a single block, is larger than {MAX_RAW} bytes, the limit for "
             "one block whatever max_unverified_bytes allows"
         )
-        return SizeLimit(MAX_RAW, MalformedError(words, cid=about))
+        return SizeLimit(MAX_RAW, MalformedError(words, cid=text))
     words = (
-        f"the body for {about} cannot be verified before its end, and is larger than "
+        f"the body for {text} cannot be verified before its end, and is larger than "
         f"max_unverified_bytes ({allowed}): raise max_unverified_bytes, or add a gateway that "
         "serves blocks or archives"
     )
-    return SizeLimit(allowed, UnprovenError(words, cid=about))
+    return SizeLimit(allowed, UnprovenError(words, cid=text))

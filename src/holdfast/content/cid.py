@@ -66,16 +66,16 @@ class CID:
         try:
             if len(text) == V0_TEXT and text.startswith("Qm"):
                 data = multibase.base58_decode(text)
-                wanted = 0
+                version = 0
             else:
                 data = _decode_v1_text(text)
-                wanted = 1
+                version = 1
             cid, end = cls.read(data)
         except ValueError as error:
             is_cut = "…" in text or "..." in text  # copied from a list on a terminal or a page
             reason = "its middle is missing: copy all of it" if is_cut else str(error)
             raise InvalidCIDError(reason=reason) from None
-        if cid.version != wanted or end != len(data):
+        if cid.version != version or end != len(data):
             raise InvalidCIDError(reason="the text is not exactly one CID of its version")
         return cid
 

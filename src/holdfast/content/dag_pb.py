@@ -89,8 +89,8 @@ def _decode_common_links(block: bytes, position: int, links: list[Link]) -> int:
     All other links go to the general decoder, which is several times slower.
     """
     match = _COMMON_LINK.match
-    while (found := match(block, position)) is not None and len(links) <= MAX_LINKS:
-        length, body, cid_v1, cid_v0, size = found.groups()
+    while (link := match(block, position)) is not None and len(links) <= MAX_LINKS:
+        length, body, cid_v1, cid_v0, size = link.groups()
         if length[0] != len(body):
             break
         if cid_v1 is not None:
@@ -98,7 +98,7 @@ def _decode_common_links(block: bytes, position: int, links: list[Link]) -> int:
         else:
             cid = CID(0, DAG_PB, SHA2_256, cid_v0[2:])
         links.append(Link(cid, b"", size[0] if len(size) == 1 else varint.decode(size)[0]))
-        position = found.end()
+        position = link.end()
     return position
 
 

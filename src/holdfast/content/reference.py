@@ -51,8 +51,8 @@ class Reference(str):
         return str, (str(self),)
 
     @classmethod
-    def parse(cls, given: object) -> "Reference":
-        """Return the reference in `given` by the rules of the spec, or raise `InvalidCIDError`.
+    def parse(cls, cid_or_url: object) -> "Reference":
+        """Return the reference in `cid_or_url` by the spec's rules, or raise `InvalidCIDError`.
 
         White space around it, the query, the fragment and trailing slashes are removed. The CID is
         what follows the first ``/ipfs/``, ``ipfs://``, or the subdomain in
@@ -63,26 +63,28 @@ class Reference(str):
             >>> str(Reference.parse(" https://ipfs.io/ipfs/bafkqaaa/a%20b.json?download=1 "))
             'bafkqaaa/a%20b.json'
         """
-        if not isinstance(given, str):
-            error = InvalidCIDError(reason=f"a CID is a string, not {type(given).__name__}")
-            if hasattr(given, "cid"):  # a record, a pin or an entry
-                error.add_note(f"give the CID of the {type(given).__name__}: its attribute `cid`")
+        if not isinstance(cid_or_url, str):
+            error = InvalidCIDError(reason=f"a CID is a string, not {type(cid_or_url).__name__}")
+            if hasattr(cid_or_url, "cid"):  # a record, a pin or an entry
+                error.add_note(
+                    f"give the CID of the {type(cid_or_url).__name__}: its attribute `cid`"
+                )
             raise error
-        if len(given) > MAX_REFERENCE:
+        if len(cid_or_url) > MAX_REFERENCE:
             raise InvalidCIDError(reason=f"longer than {MAX_REFERENCE} characters")
-        if isinstance(given, Reference):
-            return given
-        if given.isalnum():  # a CID and nothing else
-            return cls(given, CID.parse(given))
+        if isinstance(cid_or_url, Reference):
+            return cid_or_url
+        if cid_or_url.isalnum():  # a CID and nothing else
+            return cls(cid_or_url, CID.parse(cid_or_url))
         # Remove the query first: an ``/ipfs/`` inside it does not count.
-        address = re.split(r"[?#]", given.strip(), maxsplit=1)[0]
+        address = re.split(r"[?#]", cid_or_url.strip(), maxsplit=1)[0]
         text, *names = _after_ipfs(address).rstrip("/").split("/")
         return cls(text, CID.parse(text), tuple(map(_name, names)))
 
     @classmethod
-    def parse_cid(cls, given: object) -> str:
-        """Return the CID in `given`; raise `InvalidCIDError` if a path follows it."""
-        reference = cls.parse(given)
+    def parse_cid(cls, cid_or_url: object) -> str:
+        """Return the CID in `cid_or_url`; raise `InvalidCIDError` if a path follows it."""
+        reference = cls.parse(cid_or_url)
         if reference.path:
             raise InvalidCIDError(reason="a path inside a CID cannot be used here, only a CID")
         return reference.text
@@ -90,8 +92,8 @@ class Reference(str):
 
 def _after_ipfs(text: str) -> str:
     """Return the part of `text` that begins with the CID."""
-    _, found, rest = text.partition("/ipfs/")
-    if found:
+    _, separator, rest = text.partition("/ipfs/")
+    if separator:
         return rest
     if match := _NATIVE.match(text):
         return match["rest"]

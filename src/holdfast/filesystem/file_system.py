@@ -149,7 +149,7 @@ class HoldfastFileSystem(AsyncFileSystem, metaclass=SecretOptions):
     @classmethod
     def _strip_protocol(cls, path: Any) -> Any:
         if isinstance(path, list):
-            return [plain_path(each) for each in path]
+            return [plain_path(name) for name in path]
         return plain_path(path)
 
     async def client(self) -> AsyncClient:
@@ -481,8 +481,8 @@ class HoldfastFileSystem(AsyncFileSystem, metaclass=SecretOptions):
         **_: Any,
     ) -> None:
         paths = await self._expand_path(path, recursive=recursive, maxdepth=maxdepth)
-        for each in reversed(paths):
-            await self._rm_file(each)
+        for inner_path in reversed(paths):
+            await self._rm_file(inner_path)
 
     async def _rm_file(self, path: str, **_: Any) -> None:
         await self._staged(path, Staging.remove_one, writing=True)

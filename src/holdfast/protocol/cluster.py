@@ -84,7 +84,7 @@ class PeerStates:
 
     def count(self, status: str) -> int:
         """Return how many peers report `status`."""
-        return sum(each == status for each in self.statuses.values())
+        return sum(reported == status for reported in self.statuses.values())
 
     def state(self, copies: int) -> PinState:
         """Return the state of the whole pin."""
@@ -94,11 +94,11 @@ class PeerStates:
 
     def describe(self) -> str:
         """Return all statuses, and the errors that peers report, as one text."""
-        found = (
+        descriptions = (
             f"{name} {status}" + (f" ({self.errors[name]})" if self.errors.get(name) else "")
             for name, status in self.statuses.items()
         )
-        return one_line(", ".join(found)) or "no peer reports it"
+        return one_line(", ".join(descriptions)) or "no peer reports it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,7 +358,7 @@ class ClusterAPI(DaemonAPI[ClusterPin]):
         """Return the pin of an object of ``/allocations`` or ``/pins``."""
         keyvalues = value.get("metadata") or {}
         peers = value.get("allocations") or []
-        copies, most = (value.get(f"replication_factor_{each}") for each in ("min", "max"))
+        copies, most = (value.get(f"replication_factor_{bound}") for bound in ("min", "max"))
         if not (
             isinstance(keyvalues, dict)
             and isinstance(peers, list)
@@ -372,7 +372,7 @@ class ClusterAPI(DaemonAPI[ClusterPin]):
             id=cid,
             cid=cid,
             name=text_at(value, "name"),
-            keyvalues={str(key): str(each) for key, each in keyvalues.items()},
+            keyvalues={str(key): str(text) for key, text in keyvalues.items()},
             size=None,  # which the cluster does not know
             created=_milliseconds(text_at(value, "timestamp")),
         )
@@ -421,13 +421,13 @@ NEW: Final = ClusterPin(Pin(id="", cid=""), copies=0, most_copies=0)
 """What a pin has that does not exist yet; 0 copies are the cluster's own setting."""
 
 
-def matches(pin: Pin, wanted: PinFilter) -> bool:
+def matches(pin: Pin, pin_filter: PinFilter) -> bool:
     """Return whether `pin` is one of those that are wanted by name, key-values and time."""
     return (
-        (wanted.name or "") in pin.name
-        and wanted.fits(pin.keyvalues)
-        and (wanted.since is None or wanted.since <= (pin.created or 0))
-        and (wanted.until is None or (pin.created or 0) <= wanted.until)
+        (pin_filter.name or "") in pin.name
+        and pin_filter.fits(pin.keyvalues)
+        and (pin_filter.since is None or pin_filter.since <= (pin.created or 0))
+        and (pin_filter.until is None or (pin.created or 0) <= pin_filter.until)
     )
 
 

@@ -114,8 +114,8 @@ class Gateway:
             raise directory_error(reference)
         if objection:
             raise self.not_followed(request, reply, objection)
-        kept = {name: value for name, value in request.headers.items() if isinstance(value, str)}
-        return replace(self._get(target, kept), max_privacy=most)
+        headers = {name: value for name, value in request.headers.items() if isinstance(value, str)}
+        return replace(self._get(target, headers), max_privacy=most)
 
     def not_followed(self, request: Request, reply: Reply, objection: str) -> ProviderError:
         """Return the error for a redirect in `reply` that is not followed."""
@@ -158,13 +158,13 @@ def too_many_redirects(request: Request) -> ProviderError:
 
 def _objection(source: str, target: str, max_privacy: int) -> str:
     """Return why a redirect from `source` to `target` is not followed, or "" if it is."""
-    here, there = urlsplit(source), urlsplit(target)
-    if there.port == 0:
+    here, destination = urlsplit(source), urlsplit(target)
+    if destination.port == 0:
         return "to an invalid URL"
-    if there.scheme not in {"http", "https"} or not there.hostname:
+    if destination.scheme not in {"http", "https"} or not destination.hostname:
         return "to a URL that is not http or https"
-    if here.scheme == "https" and there.scheme == "http":
+    if here.scheme == "https" and destination.scheme == "http":
         return "from https to http"
-    if there.username is not None or there.password is not None:
+    if destination.username is not None or destination.password is not None:
         return "to a URL with a user name"
-    return INTO_PRIVATE if host_privacy.privacy(there.hostname) > max_privacy else ""
+    return INTO_PRIVATE if host_privacy.privacy(destination.hostname) > max_privacy else ""

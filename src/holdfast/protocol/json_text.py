@@ -67,8 +67,8 @@ def value_of(data: bytes | bytearray) -> Any:
 
 def text_at(value: Any, name: str) -> str:
     """Return the text that the JSON object `value` has under `name`; "" if there is none."""
-    found = value.get(name) if isinstance(value, dict) else None
-    return found if isinstance(found, str) else ""
+    text = value.get(name) if isinstance(value, dict) else None
+    return text if isinstance(text, str) else ""
 
 
 def from_content(data: bytes | bytearray) -> Any:
@@ -84,12 +84,12 @@ def _check_keys(value: Any) -> None:
     """Raise `TypeError` for a key that is not a string: `json` converts numbers and None."""
     pending = [value]
     while pending:
-        each = pending.pop()
-        if isinstance(each, dict):
-            for key, member in each.items():
+        container = pending.pop()
+        if isinstance(container, dict):
+            for key, member in container.items():
                 if not isinstance(key, str):
                     raise TypeError(f"keys must be strings, not {type(key).__name__}")
                 if isinstance(member, _CONTAINERS):
                     pending.append(member)
-        elif isinstance(each, _CONTAINERS):
-            pending += [member for member in each if isinstance(member, _CONTAINERS)]
+        elif isinstance(container, _CONTAINERS):
+            pending += [member for member in container if isinstance(member, _CONTAINERS)]

@@ -200,10 +200,12 @@ class KuboAPI(DaemonAPI[Pin]):
         self.parse_cid(text, reply)
         return _make_pin(text, text_at(details, "Name"))
 
-    def list_request(self, wanted: PinFilter) -> Request:
+    def list_request(self, pin_filter: PinFilter) -> Request:
         """Return the request for a stream of pins, which `PinLines` reads."""
         options = {"type": "recursive", "names": "true", "stream": "true"}
-        return self.command("pin/ls", {**options, **({"name": wanted.name} if wanted.name else {})})
+        return self.command(
+            "pin/ls", {**options, **({"name": pin_filter.name} if pin_filter.name else {})}
+        )
 
     def read_row(self, value: dict[str, Any]) -> Pin:
         """Return the pin of a line."""
@@ -351,7 +353,9 @@ def public_addresses(addresses: Iterable[object]) -> list[str]:
         >>> public_addresses(["/ip4/10.0.0.1/tcp/4001/p2p/12D3", "/dns/example.com/tcp/1/p2p/12D3"])
         ['/dns/example.com/tcp/1/p2p/12D3']
     """
-    texts = (each for each in addresses if isinstance(each, str) and len(each) <= MAX_ADDRESS)
+    texts = (
+        address for address in addresses if isinstance(address, str) and len(address) <= MAX_ADDRESS
+    )
     return [address for address in dict.fromkeys(texts) if _is_public(address)]
 
 
@@ -375,11 +379,11 @@ def check_info(info: PinInfo) -> None:
         raise UnsupportedError(f"Kubo keeps names of up to {MAX_NAME} bytes; shorten the name")
 
 
-def check_filter(wanted: PinFilter) -> None:
+def check_filter(pin_filter: PinFilter) -> None:
     """Raise `UnsupportedError` for a filter that Kubo does not have."""
-    if wanted.keyvalues:
+    if pin_filter.keyvalues:
         raise UnsupportedError("Kubo keeps no key-values; find pins by name or CID")
-    if wanted.since is not None or wanted.until is not None:
+    if pin_filter.since is not None or pin_filter.until is not None:
         raise UnsupportedError("Kubo keeps no times of pins; leave since and until out")
 
 

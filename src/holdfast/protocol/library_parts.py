@@ -41,8 +41,8 @@ class LibraryPart:
 
 def _code_of(owner: type) -> list[CodeType]:
     members = [member for base in owner.__mro__ for member in vars(base).values()]
-    functions = [each.fset if isinstance(each, property) else each for each in members]
-    return [each.__code__ for each in functions if isinstance(each, FunctionType)]
+    functions = [member.fset if isinstance(member, property) else member for member in members]
+    return [function.__code__ for function in functions if isinstance(function, FunctionType)]
 
 
 @cache

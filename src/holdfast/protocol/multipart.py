@@ -156,13 +156,13 @@ class FileForm:
 
     def on_sent(self, tell: Callable[[int], None]) -> Callable[[int], None]:
         """Return a function for `Request.on_sent` that reports how many bytes of files are sent."""
-        told = -1
+        reported = -1
 
         def on_sent(sent: int) -> None:
-            nonlocal told
+            nonlocal reported
             done = self._file_bytes(sent)
-            if done != told:
-                told = done
+            if done != reported:
+                reported = done
                 tell(done)
 
         return on_sent
@@ -198,6 +198,8 @@ def _quoted(name: str) -> str:
     return name.replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")
 
 
-def _media_type(given: str) -> str:
-    """Return `given`, unless it could break out of its header line."""
-    return given if given.isascii() and given.isprintable() and given else OCTETS
+def _media_type(media_type: str) -> str:
+    """Return `media_type`, unless it could break out of its header line."""
+    return (
+        media_type if media_type.isascii() and media_type.isprintable() and media_type else OCTETS
+    )

@@ -57,17 +57,17 @@ def read_id(value: Any) -> str:
     return str(value)
 
 
-def read_file(row: dict[str, Any], cid: str, about: dict[str, Any], created: str) -> Pin:
+def read_file(row: dict[str, Any], cid: str, metadata: dict[str, Any], created: str) -> Pin:
     """Return the pin of a file; raise a built-in error if the members of `row` are not its.
 
-    `about` has its name and key-values.
+    `metadata` has its name and key-values.
     """
     CID.parse(cid)
     return Pin(
         id=read_id(row["id"]),
         cid=cid,
-        name=str(about.get("name") or ""),
-        keyvalues=dict(about.get("keyvalues") or {}),
+        name=str(metadata.get("name") or ""),
+        keyvalues=dict(metadata.get("keyvalues") or {}),
         size=int(row["size"]),
         files=int(row.get("number_of_files") or 1),
         type=str(row.get("mime_type") or ""),
@@ -109,7 +109,7 @@ class PinAPI(Protocol):
     def check_credentials(self) -> Exchange[None]:
         """Return if the service accepts the token; raise an error otherwise."""
 
-    def pages(self, wanted: PinFilter, *, limit: int | None) -> "PinPages":
+    def pages(self, pin_filter: PinFilter, *, limit: int | None) -> "PinPages":
         """Return a new list of at most `limit` pins, newest first."""
 
     def update(
@@ -176,9 +176,9 @@ class ServiceAPI:
         except MALFORMED:
             raise self.failure(words, reply) from None
 
-    def pages(self, wanted: PinFilter, *, limit: int | None) -> "PinPages":
+    def pages(self, pin_filter: PinFilter, *, limit: int | None) -> "PinPages":
         """Return a new list of at most `limit` pins, newest first."""
-        return PinPages(self.list_type(self, wanted), limit)
+        return PinPages(self.list_type(self, pin_filter), limit)
 
     def find(self, cid: str, *, limit: int | None = 1) -> Exchange[list[Pin]]:
         """Return the pins of `cid`, newest first."""
@@ -199,9 +199,9 @@ class PagedList(ABC):
     compares_names: ClassVar[bool] = True  # False where the service does it
     api: ServiceAPI
 
-    def __init__(self, api: Any, wanted: PinFilter) -> None:
+    def __init__(self, api: Any, pin_filter: PinFilter) -> None:
         self.api = api
-        self.wanted = wanted
+        self.pin_filter = pin_filter
 
     @abstractmethod
     def request(self, count: int, cursor: str | None) -> Request:
@@ -221,19 +221,19 @@ class PagedList(ABC):
 
     def matches(self, pin: Pin) -> bool:
         """Return whether `pin` is wanted: services differ in how exact their filters are."""
-        wanted = self.wanted
+        pin_filter = self.pin_filter
         return (
-            (not self.compares_names or (wanted.name or "").casefold() in pin.name.casefold())
-            and (wanted.cid is None or CID.parse(pin.cid) == CID.parse(wanted.cid))
-            and (not wanted.keyvalues or wanted.fits(pin.keyvalues))
-            and (wanted.since is None or wanted.since <= (pin.created or 0))
-            and (wanted.until is None or (pin.created or 0) <= wanted.until)
+            (not self.compares_names or (pin_filter.name or "").casefold() in pin.name.casefold())
+            and (pin_filter.cid is None or CID.parse(pin.cid) == CID.parse(pin_filter.cid))
+            and (not pin_filter.keyvalues or pin_filter.fits(pin.keyvalues))
+            and (pin_filter.since is None or pin_filter.since <= (pin.created or 0))
+            and (pin_filter.until is None or (pin.created or 0) <= pin_filter.until)
         )
 
     def cid_at(self, cursor: str | None) -> str | None:
         """Return the CID to ask for at `cursor`."""
         is_other = (cursor or "").startswith(OTHER)
-        return (other_version(self.wanted.cid) or "") if is_other else self.wanted.cid
+        return (other_version(self.pin_filter.cid) or "") if is_other else self.pin_filter.cid
 
 
 class ListSize:
@@ -272,7 +272,7 @@ class PinPages:
         self._list = pins
         self._limit = limit
         self._seen: set[str] = set()
-        self._kept = 0
+        self._returned = 0
         self._size = ListSize("the provider repeats pins in its list: {:,} rows did not end it")
         self._cursor: str | None = None
         self._is_last = False
@@ -281,28 +281,28 @@ class PinPages:
         self._may_move = True  # False if that has shown no pin that was not known
 
     @property
-    def wanted(self) -> int:
+    def next_count(self) -> int:
         """How many pins to ask for next; 0 when the list is complete."""
         if self._is_last:
             return 0
         if self._limit is None:
             return PAGE_LIMIT
-        left = self._limit - self._kept
+        left = self._limit - self._returned
         if not left:
             return 0
         # A service whose filters are inexact is asked for full pages.
-        if self._is_back or self._kept < len(self._seen):
+        if self._is_back or self._returned < len(self._seen):
             return PAGE_LIMIT
         return min(PAGE_LIMIT, left + (self._cursor is not None))  # one is known
 
     def request(self) -> Request:
         """Return the request for the next page."""
-        return self._list.request(self.wanted, self._cursor)
+        return self._list.request(self.next_count, self._cursor)
 
     def read(self, reply: Reply) -> list[Pin]:
         """Return the pins of a page that are new."""
         cursor = self._cursor
-        pins, self._cursor = self._list.read(reply, self.wanted, cursor)
+        pins, self._cursor = self._list.read(reply, self.next_count, cursor)
         new = {pin.id: pin for pin in pins if pin.id not in self._seen}
         rows = len(pins) or PAGE_LIMIT  # so that empty pages come to an end too
         too_long = self._size.add(rows=rows, size=len(reply.body))
@@ -318,18 +318,18 @@ class PinPages:
         self._is_last = self._cursor is None
         self._last = pins[-1].id if pins else None
         self._seen.update(new)
-        kept = [pin for pin in new.values() if self._list.matches(pin)]
+        matching = [pin for pin in new.values() if self._list.matches(pin)]
         if self._limit is not None:
-            kept = kept[: self._limit - self._kept]
-        self._kept += len(kept)
-        return kept
+            matching = matching[: self._limit - self._returned]
+        self._returned += len(matching)
+        return matching
 
     def read_all(self) -> Exchange[list[Pin]]:
         """Return the pins of all pages."""
-        found: list[Pin] = []
-        while self.wanted:
-            found += self.read((yield self.request()))
-        return found
+        pins: list[Pin] = []
+        while self.next_count:
+            pins += self.read((yield self.request()))
+        return pins
 
     def _has_moved(self, pins: list[Pin]) -> bool:
         """Return whether pins before this page were removed: it does not begin with a known one."""

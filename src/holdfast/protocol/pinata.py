@@ -73,8 +73,8 @@ class PinataOptions:
     @classmethod
     def of(cls, config: ClientConfig) -> "PinataOptions":
         """Return the options of `config`; raise ConfigError for a mistake. No value is shown."""
-        given = provider_options(config, *cls.__slots__)
-        network = given.get("network", "public")
+        options = provider_options(config, *cls.__slots__)
+        network = options.get("network", "public")
         if network not in ("public", "private"):
             raise ConfigError("provider_options: network must be 'public' or 'private'")
         if network == "private" and config.gateway_url is None:
@@ -82,15 +82,15 @@ class PinataOptions:
                 "gateway_url is missing: private files are read through your own gateway, "
                 "such as https://example.mypinata.cloud"
             )
-        expires = given.get("expires")
+        expires = options.get("expires")
         if expires is not None:
             checks.whole("provider_options: expires", expires)
         return cls(
             network=cast("Network", network),
-            group=_group_id(given.get("group")),
+            group=_group_id(options.get("group")),
             expires=expires,
-            upload_url=_upload_url(given.get("upload_url"), config),
-            spool=checks.flag("provider_options: spool", given.get("spool", True)),
+            upload_url=_upload_url(options.get("upload_url"), config),
+            spool=checks.flag("provider_options: spool", options.get("spool", True)),
         )
 
 
@@ -100,10 +100,10 @@ def _group_id(group: Any) -> str | None:
     return group
 
 
-def _upload_url(given: Any, config: ClientConfig) -> str:
+def _upload_url(address: Any, config: ClientConfig) -> str:
     """Return the address for uploads: the one that is given, else one that fits `pin_api_url`."""
-    if given is not None:
-        url = checks.base_url("provider_options: upload_url", given)
+    if address is not None:
+        url = checks.base_url("provider_options: upload_url", address)
         if "?" in url or "@" in url:
             raise ConfigError("provider_options: upload_url must hold no user name and no query")
         check_secure("provider_options: upload_url", url, config)
@@ -130,7 +130,7 @@ class PinataList(PagedList):
         query = {"limit": str(count), "order": "DESC"}
         if (cid := self.cid_at(cursor)) is not None:
             query["cid"] = cid
-        for key, value in (self.wanted.keyvalues or {}).items():
+        for key, value in (self.pin_filter.keyvalues or {}).items():
             query[f"keyvalues[{key}]"] = value_text(value)
         if token := (cursor or "").removeprefix(OTHER):
             query["pageToken"] = token
@@ -145,9 +145,9 @@ class PinataList(PagedList):
             token = data.get("next_page_token") or ""
             if not isinstance(data["files"], list) or not isinstance(token, str):
                 raise TypeError("files are a list, and a token is text")
-        if not (pins or token or cursor) and other_version(self.wanted.cid) is not None:
+        if not (pins or token or cursor) and other_version(self.pin_filter.cid) is not None:
             return pins, OTHER
-        since = self.wanted.since
+        since = self.pin_filter.since
         is_older = since is not None and pins and (pins[-1].created or 0) < since
         if not token or is_older:
             return pins, None
@@ -245,10 +245,10 @@ class PinataAPI(ServiceAPI):
         self, cid: str, name: str | None, keyvalues: Mapping[str, Any] | None
     ) -> Exchange[Pin]:
         """Change the name, the key-values or both of the file with `cid`."""
-        found = yield from self.find(cid)
-        if not found:
+        pins = yield from self.find(cid)
+        if not pins:
             raise NotFoundError(f"{cid} is not pinned: upload it, or pin it by its CID")
-        return (yield from self._change(found[0].id, name, keyvalues))
+        return (yield from self._change(pins[0].id, name, keyvalues))
 
     def _change(
         self, pin_id: str, name: str | None, keyvalues: Mapping[str, Any] | None
@@ -262,13 +262,13 @@ class PinataAPI(ServiceAPI):
 
     def pin(self, cid: str, info: PinInfo) -> Exchange[Pin]:
         """Pin content that exists elsewhere, unless it is pinned already."""
-        found = yield from self.find(cid)
-        if not found:
+        pins = yield from self.find(cid)
+        if not pins:
             return (yield from self._start_job(cid, info))
         if not info.is_explicit:
-            return found[0]
+            return pins[0]
         name = info.name if info.given else None
-        return (yield from self._change(found[0].id, name, info.keyvalues))
+        return (yield from self._change(pins[0].id, name, info.keyvalues))
 
     def _start_job(self, cid: str, info: PinInfo) -> Exchange[Pin]:
         """Let the service fetch and pin `cid`."""
@@ -293,15 +293,15 @@ class PinataAPI(ServiceAPI):
         state = find_job(self, reply, self.read_data(reply), "jobs", pin)
         if state is not None:
             return replace(pin, state=state_of(self, reply, state, pin.cid))
-        found = yield from self.find(pin.cid)
-        return found[0] if found else pin
+        pins = yield from self.find(pin.cid)
+        return pins[0] if pins else pin
 
     def unpin(self, cid: str) -> Exchange[None]:
         """Delete every file with `cid`. The service deletes by its own ids."""
-        found = yield from self.find(cid, limit=None)
-        if not found:
+        pins = yield from self.find(cid, limit=None)
+        if not pins:
             raise NotFoundError(f"{cid} is not pinned in the {self.options.network} network")
-        for pin in found:
+        for pin in pins:
             reply = yield self.request("DELETE", self.file_path(pin.id))
             # If the reply to an earlier attempt was lost, the file may be gone already.
             if not (reply.reply_lost and reply.status == NOT_FOUND):
@@ -390,13 +390,13 @@ class PinataAPI(ServiceAPI):
         fields = self.upload_fields(info)
         return {"filename": fields.pop("name", ""), "filetype": media_type, **fields}
 
-    def identity(self, about: Mapping[str, str], info: PinInfo) -> dict[str, str]:
+    def identity(self, metadata: Mapping[str, str], info: PinInfo) -> dict[str, str]:
         """Return the part of the metadata that is the same when the upload is continued later.
 
         A name that the user did not give may be another one then, such as a random one.
         """
         name = {} if info.given else {"filename": ""}
-        return {**about, **name, EXPIRES_AT: str(self.options.expires)}
+        return {**metadata, **name, EXPIRES_AT: str(self.options.expires)}
 
     def find_cid(self, location: str, expected: str | None) -> Exchange[str | None]:
         """Return the CID of a complete upload whose reply was lost; None if it is not there.
@@ -409,13 +409,13 @@ class PinataAPI(ServiceAPI):
         if reply.status not in GONE:
             cid = self.read_data(reply).get("cid")
             return cid if isinstance(cid, str) else None
-        found = [] if expected is None else (yield from self.find(expected))
-        return found[0].cid if found else None
+        pins = [] if expected is None else (yield from self.find(expected))
+        return pins[0].cid if pins else None
 
     def describe(self, cid: str, location: str, info: PinInfo) -> Exchange[Added]:
         """Return what became of a complete upload. Known content gets the name the user gave."""
-        found = yield from self.find(cid)
-        pin_id = found[0].id if found else None
+        pins = yield from self.find(cid)
+        pin_id = pins[0].id if pins else None
         is_known = None if pin_id is None else pin_id != _file_id(location)
         added = Added(cid=cid, duplicate=is_known, pin_id=pin_id)
         yield from self.rename_known(added, info)

@@ -58,7 +58,7 @@ class PinList(PagedList):
         """Return the request for `count` pins from `cursor` on."""
         query = {"status": "pinned", "includeCount": "false", "pageLimit": str(count)}
         query["pageOffset"] = (cursor or "0").removeprefix(OTHER)
-        query |= _filters(self.wanted, self.cid_at(cursor))
+        query |= _filters(self.pin_filter, self.cid_at(cursor))
         return self.api.request("GET", f"/data/pinList?{urlencode(query)}", max_reply=MAX_PAGE)
 
     def read(self, reply: Reply, count: int, cursor: str | None) -> tuple[list[Pin], str | None]:
@@ -69,7 +69,7 @@ class PinList(PagedList):
         value = self.api.read_json(reply)
         with self.api.reading(reply, "the provider's reply is not a list of pins (rows)"):
             pins = [_read_pin(row) for row in value["rows"]]
-        if not pins and cursor is None and other_version(self.wanted.cid) is not None:
+        if not pins and cursor is None and other_version(self.pin_filter.cid) is not None:
             return pins, f"{OTHER}0"
         if len(pins) < count:
             return pins, None
@@ -87,20 +87,22 @@ def _moved(cursor: str, count: int) -> str:
     return f"{kind}{max(0, int(cursor.removeprefix(kind)) + count)}"
 
 
-def _filters(wanted: PinFilter, cid: str | None) -> dict[str, str]:
-    """Return the service's parameters for the pins that are `wanted`."""
+def _filters(pin_filter: PinFilter, cid: str | None) -> dict[str, str]:
+    """Return the service's parameters for the pins that are `pin_filter`."""
     query: dict[str, str] = {}
-    if wanted.name:
-        query["metadata[name]"] = wanted.name
+    if pin_filter.name:
+        query["metadata[name]"] = pin_filter.name
     if cid is not None:
         query["cid"] = cid
-    if wanted.keyvalues:
-        conditions = {key: {"value": value, "op": "eq"} for key, value in wanted.keyvalues.items()}
+    if pin_filter.keyvalues:
+        conditions = {
+            key: {"value": value, "op": "eq"} for key, value in pin_filter.keyvalues.items()
+        }
         query["metadata[keyvalues]"] = json_text.to_text(conditions)
-    if wanted.since is not None:
-        query["pinStart"] = iso_time(wanted.since)
-    if wanted.until is not None:
-        query["pinEnd"] = iso_time(wanted.until)
+    if pin_filter.since is not None:
+        query["pinStart"] = iso_time(pin_filter.since)
+    if pin_filter.until is not None:
+        query["pinEnd"] = iso_time(pin_filter.until)
     return query
 
 
@@ -138,15 +140,15 @@ class PinningAPI(ServiceAPI):
 
     def add_json(self, text: bytes, info: PinInfo) -> Exchange[Added]:
         """Pin the JSON `text`, which goes into the body as it is."""
-        about = f'"{METADATA}":{_metadata(info)},"{OPTIONS}":{self._options}'.encode()
+        members = f'"{METADATA}":{_metadata(info)},"{OPTIONS}":{self._options}'.encode()
         reply = yield self.request(
             "POST",
             "/pinning/pinJSONToIPFS",
             headers=JSON_TYPE,
-            body=b'{"%b":%b,%b}' % (CONTENT, text, about),
+            body=b'{"%b":%b,%b}' % (CONTENT, text, members),
         )
         added = self._read_added(reply)
-        return (yield from self._known(added, info, reply)) if added.duplicate else added
+        return (yield from self._change_duplicate(added, info, reply)) if added.duplicate else added
 
     def add_files(
         self, files: Iterable[FormFile], info: PinInfo, on_sent: Callable[[int], None]
@@ -161,9 +163,9 @@ class PinningAPI(ServiceAPI):
         form = FileForm(files, fields=fields)
         reply = yield self.request("POST", "/pinning/pinFileToIPFS", **form.sending(on_sent))
         added = self._read_added(reply)
-        return (yield from self._known(added, info, reply)) if added.duplicate else added
+        return (yield from self._change_duplicate(added, info, reply)) if added.duplicate else added
 
-    def _known(self, added: Added, info: PinInfo, reply: Reply) -> Exchange[Added]:
+    def _change_duplicate(self, added: Added, info: PinInfo, reply: Reply) -> Exchange[Added]:
         """Give a pin that existed what the user gave: the service may keep what it has.
 
         If the reply to an earlier attempt was lost, that attempt may have made the pin.
@@ -188,28 +190,28 @@ class PinningAPI(ServiceAPI):
     ) -> Exchange[Pin]:
         """Change the name, the key-values or both of the pin of `cid`."""
         yield from self._change(cid, name, keyvalues)
-        found = yield from self.find(cid)
-        if not found:
+        pins = yield from self.find(cid)
+        if not pins:
             raise NotFoundError(f"The current user has not pinned the cid: {cid}")
-        return _changed(found[0], name, keyvalues)
+        return _changed(pins[0], name, keyvalues)
 
     def pin(self, cid: str, info: PinInfo) -> Exchange[Pin]:
         """Pin content that exists elsewhere, unless it is pinned already."""
-        found = yield from self.find(cid)
-        if not found:
-            about = f',"{METADATA}":{_metadata(info)}' if info.is_explicit else ""
+        pins = yield from self.find(cid)
+        if not pins:
+            metadata = f',"{METADATA}":{_metadata(info)}' if info.is_explicit else ""
             reply = yield self.request(
                 "POST",
                 "/pinning/pinByHash",
                 headers=JSON_TYPE,
-                body=f'{{"hashToPin":{json_text.to_text(cid)}{about}}}'.encode(),
+                body=f'{{"hashToPin":{json_text.to_text(cid)}{metadata}}}'.encode(),
             )
             return read_job(self, reply, self.read_json(reply), "ipfsHash", cid=cid, info=info)
         if not info.is_explicit:
-            return found[0]
+            return pins[0]
         name = info.name if info.given else None
-        yield from self._change(found[0].cid, name, info.keyvalues)
-        return _changed(found[0], name, info.keyvalues)
+        yield from self._change(pins[0].cid, name, info.keyvalues)
+        return _changed(pins[0], name, info.keyvalues)
 
     def check_pin(self, pin: Pin) -> Exchange[Pin]:
         """Return a pin by `pin` as it is now."""
@@ -219,8 +221,8 @@ class PinningAPI(ServiceAPI):
         state = find_job(self, reply, value, "rows", pin)
         if state is not None and state != DONE:
             return replace(pin, state=state_of(self, reply, state, pin.cid))
-        found = yield from self.find(pin.cid)
-        return found[0] if found else pin
+        pins = yield from self.find(pin.cid)
+        return pins[0] if pins else pin
 
     def unpin(self, cid: str) -> Exchange[None]:
         """Remove the pin of `cid`.
@@ -245,15 +247,15 @@ class PinningAPI(ServiceAPI):
 
     def _read_added(self, reply: Reply) -> Added:
         value = self.read_json(reply)
-        found = value if isinstance(value, dict) else {}
-        pin_id = found.get("ID")
+        members = value if isinstance(value, dict) else {}
+        pin_id = members.get("ID")
         with self.reading(reply, "the provider's reply holds no CID (IpfsHash)"):
-            text = found["IpfsHash"]
+            text = members["IpfsHash"]
             cid = Reference(text, CID.parse(text))  # so that it is parsed only once
         # The service sends isDuplicate only where it is true.
         return Added(
             cid=cid,
-            duplicate=found.get("isDuplicate") is True,
+            duplicate=members.get("isDuplicate") is True,
             pin_id=pin_id if isinstance(pin_id, str) else None,
         )
 

@@ -75,16 +75,16 @@ class PSAList(PagedList):
                 "cannot be asked for: filter by cid, or set a limit"
             )
         query = {"status": ",".join(self.statuses), "limit": str(count)}
-        wanted = self.wanted
-        if wanted.cid is not None:
-            names = (wanted.cid, other_version(wanted.cid))
+        pin_filter = self.pin_filter
+        if pin_filter.cid is not None:
+            names = (pin_filter.cid, other_version(pin_filter.cid))
             query["cid"] = ",".join(name for name in names if name is not None)
-        if wanted.since is not None:
-            query["after"] = iso_time(wanted.since - 1)
+        if pin_filter.since is not None:
+            query["after"] = iso_time(pin_filter.since - 1)
         if cursor is not None:
             query["before"] = cursor
-        elif wanted.until is not None:
-            query["before"] = iso_time(wanted.until + 1)
+        elif pin_filter.until is not None:
+            query["before"] = iso_time(pin_filter.until + 1)
         path = f"/pins?{urlencode(query, safe=',')}"
         return self.api.request("GET", path, max_reply=MAX_PAGE)
 
@@ -129,9 +129,9 @@ def read_row(row: dict[str, Any]) -> PSARow:
 
     A state that the specification does not have is read as ``pinning``.
     """
-    about, info = row["pin"], row.get("info")
+    content, info = row["pin"], row.get("info")
     facts = info if isinstance(info, dict) else {}
-    CID.parse(about["cid"])
+    CID.parse(content["cid"])
     status, request_id = row["status"], read_id(row.get("requestid", row.get("requestId")))
     created = row.get("created") or ""
     if not isinstance(status, str) or len(request_id) > MAX_ID or request_id in {".", ".."}:
@@ -143,9 +143,9 @@ def read_row(row: dict[str, Any]) -> PSARow:
         state = status  # type: ignore[assignment]  # just compared
     pin = Pin(
         id=request_id,
-        cid=about["cid"],
-        name=str(about.get("name") or ""),
-        keyvalues=dict(about.get("meta") or {}),
+        cid=content["cid"],
+        name=str(content.get("name") or ""),
+        keyvalues=dict(content.get("meta") or {}),
         size=_size(facts.get("dag_size")),
         created=read_time(created) if created else None,
         state=state,
@@ -182,25 +182,25 @@ class PSAAPI(ServiceAPI):
 
         Such a request gets the name and the key-values that the user gave.
         """
-        found = yield from self._best(cid)
-        if found is None:
+        existing = yield from self._best(cid)
+        if existing is None:
             body = self._body(cid, info.name, info.keyvalues, origins)
             return (yield from self._ask("/pins", body, cid))
-        name = info.name if info.given else found.name
-        after = merged_keyvalues(found.keyvalues, info.keyvalues)
-        if (name, _texts(after)) == (found.name, _texts(found.keyvalues)):
-            return found
-        return (yield from self._replace(found, name, after))
+        name = info.name if info.given else existing.name
+        after = merged_keyvalues(existing.keyvalues, info.keyvalues)
+        if (name, _texts(after)) == (existing.name, _texts(existing.keyvalues)):
+            return existing
+        return (yield from self._replace(existing, name, after))
 
     def update(
         self, cid: str, name: str | None, keyvalues: Mapping[str, Any] | None
     ) -> Exchange[Pin]:
         """Change the name, the key-values or both, by a request in place of the one there is."""
-        found = yield from self._best(cid)
-        if found is None:
+        existing = yield from self._best(cid)
+        if existing is None:
             raise NotFoundError(f"{cid} is not pinned: pin it by its CID")
-        after = merged_keyvalues(found.keyvalues, keyvalues or {})
-        return (yield from self._replace(found, found.name if name is None else name, after))
+        after = merged_keyvalues(existing.keyvalues, keyvalues or {})
+        return (yield from self._replace(existing, existing.name if name is None else name, after))
 
     def _replace(self, pin: Pin, name: str, keyvalues: Mapping[str, Any]) -> Exchange[Pin]:
         """Replace a request by one with this name and these key-values.
@@ -243,26 +243,26 @@ class PSAAPI(ServiceAPI):
         reply = yield self.request("GET", _path(pin.id))
         if reply.status != NOT_FOUND:
             return self._checked(self._read_row(reply), reply)
-        found = yield from self._best(pin.cid)
-        if found is None:
+        newest = yield from self._best(pin.cid)
+        if newest is None:
             raise NotFoundError(f"{pin.cid} was unpinned meanwhile")
-        return found
+        return newest
 
     def unpin(self, cid: str) -> Exchange[None]:
         """Delete every request for `cid`, also those that have failed."""
-        found = yield from PinPages(AllRequests(self, PinFilter(cid=cid)), None).read_all()
-        if not found:
+        pins = yield from PinPages(AllRequests(self, PinFilter(cid=cid)), None).read_all()
+        if not pins:
             raise NotFoundError(f"{cid} is not pinned")
-        for pin in found:
+        for pin in pins:
             reply = yield self.request("DELETE", _path(pin.id))
             if reply.status != NOT_FOUND:  # somebody else was faster, or the reply was lost
                 self.check(reply)
 
     def _best(self, cid: str) -> Exchange[Pin | None]:
         """Return the newest request for `cid`, one that is pinned if there is any."""
-        found = yield from self.find(cid, limit=None)
-        pinned = (pin for pin in found if pin.state == "pinned")
-        return next(pinned, found[0] if found else None)
+        pins = yield from self.find(cid, limit=None)
+        pinned = (pin for pin in pins if pin.state == "pinned")
+        return next(pinned, pins[0] if pins else None)
 
     def _checked(self, row: "PSARow", reply: Reply) -> Pin:
         """Return the pin of a row; raise ProviderError if it has failed."""

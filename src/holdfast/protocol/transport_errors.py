@@ -74,10 +74,10 @@ def translate(error: Exception, table: Table, peer: str, *, sent: bool = False) 
     whether the whole request was sent.
     """
     chain = list(_chain(error))
-    kind = next((table[each] for each in type(error).__mro__ if each in table), BROKEN)
+    kind = next((table[base] for base in type(error).__mro__ if base in table), BROKEN)
     if kind is None:
         return ClientClosedError()
-    if kind is BROKEN and any(isinstance(each, TimeoutError) for each in chain):
+    if kind is BROKEN and any(isinstance(cause, TimeoutError) for cause in chain):
         kind = STALLED
     reason = next(filter(None, map(_reason, chain)), "")
     failed = kind.error(peer, sent=sent, reason=reason)
@@ -91,12 +91,12 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
     seen: list[BaseException] = []
     pending: list[object] = [error]
     while pending:
-        each = pending.pop(0)
-        if isinstance(each, BaseException) and each not in seen:
-            seen.append(each)
-            yield each
-            more = (each.__cause__, each.__context__, getattr(each, "os_error", None))
-            pending += [*each.args, *more]
+        cause = pending.pop(0)
+        if isinstance(cause, BaseException) and cause not in seen:
+            seen.append(cause)
+            yield cause
+            more = (cause.__cause__, cause.__context__, getattr(cause, "os_error", None))
+            pending += [*cause.args, *more]
 
 
 def _reason(error: BaseException) -> str:

@@ -39,20 +39,20 @@ class TusAPI(ServiceAPI):
     The token is sent to the origin of that address only.
     """
 
-    def begin(self, size: int, about: Mapping[str, str]) -> Request:
-        """Return the request that begins an upload of `size` bytes; `about` is its metadata."""
-        headers = {"Upload-Length": str(size), "Upload-Metadata": _metadata(about)}
+    def begin(self, size: int, metadata: Mapping[str, str]) -> Request:
+        """Return the request that begins an upload of `size` bytes; `metadata` is its metadata."""
+        headers = {"Upload-Length": str(size), "Upload-Metadata": _metadata(metadata)}
         return self._request("POST", self.base_url, headers)
 
     def read_location(self, reply: Reply) -> SignedURL:
         """Return the address of an upload that was begun; raise an error if it is elsewhere."""
         self.check(reply)
-        given = reply.headers.get("location", "")
+        address = reply.headers.get("location", "")
         try:
-            location = SignedURL(urljoin(self.base_url, given))
+            location = SignedURL(urljoin(self.base_url, address))
         except ValueError:
             location = SignedURL("")
-        if not 0 < len(given) <= MAX_LOCATION or address_error(location):
+        if not 0 < len(address) <= MAX_LOCATION or address_error(location):
             words = "the provider's reply names no address for the upload (Location)"
             raise self.failure(words, reply)
         if not self.is_ours(location):
@@ -113,7 +113,7 @@ def read_expiry(reply: Reply) -> float | None:
         return None
 
 
-def _metadata(about: Mapping[str, str]) -> str:
+def _metadata(metadata: Mapping[str, str]) -> str:
     """Return the header Upload-Metadata.
 
     Example:
@@ -121,5 +121,5 @@ def _metadata(about: Mapping[str, str]) -> str:
         'filename YS50eHQ=,filetype '
     """
     return ",".join(
-        f"{key} {base64.b64encode(value.encode()).decode()}" for key, value in about.items()
+        f"{key} {base64.b64encode(value.encode()).decode()}" for key, value in metadata.items()
     )

@@ -149,7 +149,7 @@ class AsyncBaseProvider(AsyncStorageProvider, ABC):
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         for name in ("put_json", "put_file"):
-            first = next(each for each in cls.__mro__ if {name, "add"} & set(vars(each)))
+            first = next(base for base in cls.__mro__ if {name, "add"} & set(vars(base)))
             if "add" not in vars(first):
                 raise TypeError(
                     f"{cls.__name__} overrides {name}, which clients do not call: override add"
@@ -211,8 +211,8 @@ class AsyncBaseProvider(AsyncStorageProvider, ABC):
         return [pin async for pin in self.find_pins(PinFilter(name=name), limit=limit)]
 
     @optional("can only list pins by name; leave the other filters out")
-    def find_pins(self, wanted: PinFilter, *, limit: int | None = None) -> AsyncIterator[Pin]:
-        """Yield the pins that match `wanted`, newest first, at most `limit` of them."""
+    def find_pins(self, pin_filter: PinFilter, *, limit: int | None = None) -> AsyncIterator[Pin]:
+        """Yield the pins that match `pin_filter`, newest first, at most `limit` of them."""
         raise NotImplementedError
 
     @optional("cannot change pins; store the content again")
@@ -334,7 +334,7 @@ class AsyncBaseProvider(AsyncStorageProvider, ABC):
         if config.provider_options:  # they may name a part of an account
             secret = account and account.reveal()
             account = Secret(f"{secret} {sorted(config.provider_options.items())}")
-        words = [self.title.removeprefix("Async"), *(str(each) for each in address if each)]
+        words = [self.title.removeprefix("Async"), *(str(part) for part in address if part)]
         return Place(" ".join(words), account, folder)
 
     def is_on_network(self) -> bool:

@@ -64,7 +64,7 @@ def _may_improve(request: Request, reply: Reply) -> bool:
 
 
 def _was_sent(failures: Sequence[Attempt]) -> bool:
-    return any(isinstance(each, NetworkError) and each.sent for each in failures)
+    return any(isinstance(failure, NetworkError) and failure.sent for failure in failures)
 
 
 def _last(failures: Sequence[Attempt]) -> Attempt:
@@ -72,8 +72,10 @@ def _last(failures: Sequence[Attempt]) -> Attempt:
     last = failures[-1]
     if isinstance(last, NetworkError):
         last.sent = _was_sent(failures)
-        for each in failures[:-1]:
-            words = f"HTTP error {each.status}" if isinstance(each, Reply) else each.message
+        for failure in failures[:-1]:
+            words = (
+                f"HTTP error {failure.status}" if isinstance(failure, Reply) else failure.message
+            )
             last.add_note(f"another peer: {words}")
     return last
 
@@ -251,13 +253,13 @@ class AsyncClusterProvider(AsyncDaemonProvider):
     async def check_pin(self, pin: Pin) -> Pin:
         """Return a pin of `pin` as it is now; raise ProviderError if too many peers gave up."""
         async with self.call("pin", pin.cid) as call:
-            found = await self.run(self._api.find(pin.cid), call)
-            if found is None:
+            cluster_pin = await self.run(self._api.find(pin.cid), call)
+            if cluster_pin is None:
                 raise NotFoundError(f"{pin.cid} was unpinned meanwhile")
-            states = await self.run(self._api.states(found.cid), call)
-            if states.is_lost(found.copies):
+            states = await self.run(self._api.states(cluster_pin.cid), call)
+            if states.is_lost(cluster_pin.copies):
                 raise ProviderError(f"the cluster cannot pin {pin.cid}: {states.describe()}")
-            return found.with_states(states)
+            return cluster_pin.with_states(states)
 
     async def update_pin(
         self, cid: str, *, name: str | None, keyvalues: Mapping[str, Any] | None
@@ -268,15 +270,15 @@ class AsyncClusterProvider(AsyncDaemonProvider):
             return pin.with_states(await self.run(self._api.states(pin.cid), call))
 
     async def stream_pins(
-        self, wanted: PinFilter, limit: int | None, clock: Clock
+        self, pin_filter: PinFilter, limit: int | None, clock: Clock
     ) -> AsyncGenerator[Pin]:
-        """Yield the pins that match `wanted`, in no order, as the cluster sends them.
+        """Yield the pins that match `pin_filter`, in no order, as the cluster sends them.
 
         The list says nothing about the peers: they are asked for many pins at a time.
         """
         count = 0
         size = min(limit or ASKED_AT_ONCE, ASKED_AT_ONCE)
-        async with aclosing(self._batches(wanted, size, clock)) as batches:
+        async with aclosing(self._batches(pin_filter, size, clock)) as batches:
             async for batch in batches:
                 async with self.list_call(clock) as call:
                     pins = await self.run(self._api.with_states(batch), call)
@@ -287,12 +289,12 @@ class AsyncClusterProvider(AsyncDaemonProvider):
                         return
 
     async def _batches(
-        self, wanted: PinFilter, size: int, clock: Clock
+        self, pin_filter: PinFilter, size: int, clock: Clock
     ) -> AsyncGenerator[list[ClusterPin]]:
         batch: list[ClusterPin] = []
-        async with aclosing(self.stream_rows(wanted, clock)) as pins:
+        async with aclosing(self.stream_rows(pin_filter, clock)) as pins:
             async for pin in pins:
-                if matches(pin.pin, wanted):
+                if matches(pin.pin, pin_filter):
                     batch.append(pin)
                 if len(batch) == size:
                     yield batch
@@ -300,7 +302,7 @@ class AsyncClusterProvider(AsyncDaemonProvider):
             if batch:
                 yield batch
 
-    async def open_list(self, _wanted: PinFilter, call: Call) -> "AsyncResponse | None":
+    async def open_list(self, _pin_filter: PinFilter, call: Call) -> "AsyncResponse | None":
         """Return the reply with all pins, whose body is not read yet; None if there are none."""
         ask_all = partial(self._ask_all, self._session.send, 0, self._api.list_request(), call)
         response: AsyncResponse = await self._session.retry(ask_all, call)
@@ -363,8 +365,8 @@ def _too_few(cid: str, pin: ClusterPin | None, states: PeerStates | None) -> Req
     if pin is None or states is None:
         words = f"no peer of the cluster says in time where {cid} is"
     else:
-        there, needed = states.count(PINNED), states.needed(pin.copies)
-        words = f"{cid} is on {there} of {needed} peers: {states.describe()}"
+        copies, needed = states.count(PINNED), states.needed(pin.copies)
+        words = f"{cid} is on {copies} of {needed} peers: {states.describe()}"
     return RequestTimeoutError(
         f"{words}; the cluster goes on trying: look at Pin.peers later, or allow more time "
         "(timeouts.total)",

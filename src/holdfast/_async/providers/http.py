@@ -139,17 +139,17 @@ class AsyncServiceProvider(AsyncHTTPProvider):
         """Return what is pinned, in the order in which the service sends it."""
         return await self.find_pins(PinFilter(name=name), limit=limit).read_all()
 
-    def find_pins(self, wanted: PinFilter, *, limit: int | None = None) -> AsyncPinStream:
-        """Yield the pins that match `wanted`, in the order in which the service sends them."""
-        find = partial(self.stream_pins, wanted, limit)
+    def find_pins(self, pin_filter: PinFilter, *, limit: int | None = None) -> AsyncPinStream:
+        """Yield the pins that match `pin_filter`, in the order in which the service sends them."""
+        find = partial(self.stream_pins, pin_filter, limit)
         return AsyncPinStream(find, total=self.config.timeouts.total)
 
     async def stream_pins(
-        self, wanted: PinFilter, limit: int | None, clock: Clock
+        self, pin_filter: PinFilter, limit: int | None, clock: Clock
     ) -> AsyncGenerator[Pin]:
-        """Yield at most `limit` pins that match `wanted`, page by page; they share the `clock`."""
-        pages: PinPages = self._api.pages(wanted, limit=limit)
-        while pages.wanted:
+        """Yield at most `limit` pins that match `pin_filter`, page by page, all by `clock`."""
+        pages: PinPages = self._api.pages(pin_filter, limit=limit)
+        while pages.next_count:
             async with self.list_call(clock) as call:
                 page = pages.read(await self.fetch(pages.request(), call))
             for pin in page:
@@ -174,19 +174,19 @@ class AsyncDaemonProvider(AsyncServiceProvider):
         return BuiltArchive(content, self._profile, root)
 
     @abstractmethod
-    async def open_list(self, wanted: PinFilter, call: Call) -> "AsyncResponse | None":
+    async def open_list(self, pin_filter: PinFilter, call: Call) -> "AsyncResponse | None":
         """Return the reply with all pins, whose body is not read yet; None if there are none."""
 
-    async def stream_rows(self, wanted: PinFilter, clock: Clock) -> AsyncGenerator[Any]:
+    async def stream_rows(self, pin_filter: PinFilter, clock: Clock) -> AsyncGenerator[Any]:
         """Yield what the API says of the pin with the CID that is wanted, else of all pins."""
-        if wanted.cid is not None:
-            async with self.list_call(clock, wanted.cid) as call:
-                row = await self.run(self._api.find(wanted.cid), call)
+        if pin_filter.cid is not None:
+            async with self.list_call(clock, pin_filter.cid) as call:
+                row = await self.run(self._api.find(pin_filter.cid), call)
             if row is not None:
                 yield row
             return
         async with self.list_call(clock) as call:
-            response = await self.open_list(wanted, call)
+            response = await self.open_list(pin_filter, call)
         if response is None:
             return
         lines: PinLines[Any] = PinLines(self._api)

@@ -248,27 +248,27 @@ class AsyncKuboProvider(AsyncDaemonProvider):
         async with self.call("addresses") as call:
             return await self.run(self._api.addresses(), call)
 
-    def find_pins(self, wanted: PinFilter, *, limit: int | None = None) -> AsyncPinStream:
-        """Yield the pins that match `wanted`, in no order, as Kubo sends them."""
-        check_filter(wanted)
-        return super().find_pins(wanted, limit=limit)
+    def find_pins(self, pin_filter: PinFilter, *, limit: int | None = None) -> AsyncPinStream:
+        """Yield the pins that match `pin_filter`, in no order, as Kubo sends them."""
+        check_filter(pin_filter)
+        return super().find_pins(pin_filter, limit=limit)
 
     async def stream_pins(
-        self, wanted: PinFilter, limit: int | None, clock: Clock
+        self, pin_filter: PinFilter, limit: int | None, clock: Clock
     ) -> AsyncGenerator[Pin]:
-        """Yield the pins that match `wanted`, in no order, as Kubo sends them."""
+        """Yield the pins that match `pin_filter`, in no order, as Kubo sends them."""
         count = 0
-        async with aclosing(self.stream_rows(wanted, clock)) as pins:
+        async with aclosing(self.stream_rows(pin_filter, clock)) as pins:
             async for pin in pins:
-                if (wanted.name or "") in pin.name:
+                if (pin_filter.name or "") in pin.name:
                     yield pin
                     count += 1
                     if count == limit:
                         return
 
-    async def open_list(self, wanted: PinFilter, call: Call) -> "AsyncResponse | None":
+    async def open_list(self, pin_filter: PinFilter, call: Call) -> "AsyncResponse | None":
         """Return the reply with all pins whose name may be wanted."""
-        return await self._node.send(self._api.list_request(wanted), call, call.clock.deadline)
+        return await self._node.send(self._api.list_request(pin_filter), call, call.clock.deadline)
 
     async def own_block(self, cid: CID) -> bytes:
         """Return a block that the node has."""

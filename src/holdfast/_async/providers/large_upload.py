@@ -224,13 +224,13 @@ class AsyncLargeUpload:
         try:
             CID.parse(cid)
         except InvalidCIDError:
-            found = await self._find_cid(state)
-            if found is None:
+            listed_cid = await self._find_cid(state)
+            if listed_cid is None:
                 raise ProviderError(
                     "the provider has all bytes of the file, but does not say its CID; "
                     "try the same upload again later, nothing is sent twice"
                 ) from None
-            return found
+            return listed_cid
         return cid
 
     async def _find_cid(self, state: UnfinishedUpload) -> str | None:

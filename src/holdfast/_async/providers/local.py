@@ -39,7 +39,7 @@ class AsyncRepositoryBlocks(AsyncBlocks):
         self._repository = repository
 
     async def advance(
-        self, walk: Walk[Any, Item], _known: BlockCache, take: Callable[[list[Item]], object]
+        self, walk: Walk[Any, Item], _cache: BlockCache, take: Callable[[list[Item]], object]
     ) -> None:
         """Feed `walk` a few MiB of blocks."""
         await run_blocking(self._feed, walk, take)
@@ -125,20 +125,20 @@ class AsyncLocalProvider(AsyncBaseProvider):
         if isinstance(content, ArchiveSource):
             return await self._add_archive(content, info)
         if isinstance(content, Source) and content.json is not None:
-            about = _about(info, content.type)
-            pin, known = await run_blocking(
-                self.repository.add, content.json, self._profile, **about
+            fields = _pin_fields(info, content.type)
+            pin, duplicate = await run_blocking(
+                self.repository.add, content.json, self._profile, **fields
             )
-            return await self._added(pin, info, known=known)
+            return await self._added(pin, info, duplicate=duplicate)
         if isinstance(content, FolderSource):
-            about = {**_about(info, "directory"), "files": content.files}
+            fields = {**_pin_fields(info, "directory"), "files": content.files}
         else:
-            about = _about(info, told_type(content.type, info.name))
+            fields = _pin_fields(info, told_type(content.type, info.name))
         adding = self.repository.adding()
         try:
             part = await self.import_content(content, adding.put, progress)
-            pin, known = await run_blocking(adding.pin, part.cid, size=part.dag_size, **about)
-            return await self._added(pin, info, known=known)
+            pin, duplicate = await run_blocking(adding.pin, part.cid, size=part.dag_size, **fields)
+            return await self._added(pin, info, duplicate=duplicate)
         finally:
             await run_blocking(adding.close)
 
@@ -148,18 +148,18 @@ class AsyncLocalProvider(AsyncBaseProvider):
         try:
             while chunk := await run_interruptible(next, chunks, b""):
                 await run_blocking(archive.update, chunk)
-            about = {"name": info.name, "keyvalues": info.keyvalues}
-            ((pin, known),) = await run_blocking(archive.pin, **about)
+            fields = {"name": info.name, "keyvalues": info.keyvalues}
+            ((pin, duplicate),) = await run_blocking(archive.pin, **fields)
         except BaseException:
             await run_blocking(archive.discard)
             raise
         await run_blocking(archive.close)
-        return await self._added(pin, info, known=known)
+        return await self._added(pin, info, duplicate=duplicate)
 
-    async def _added(self, pin: Pin, info: PinInfo, *, known: bool) -> Added:
-        if known and info.is_explicit:
+    async def _added(self, pin: Pin, info: PinInfo, *, duplicate: bool) -> Added:
+        if duplicate and info.is_explicit:
             await self._change_known(pin.cid, info)
-        return Added(cid=pin.cid, duplicate=known, pin_id=pin.id)
+        return Added(cid=pin.cid, duplicate=duplicate, pin_id=pin.id)
 
     async def _change_known(self, cid: str, info: PinInfo) -> Pin:
         """Give a pin that existed what the user gave."""
@@ -183,16 +183,16 @@ class AsyncLocalProvider(AsyncBaseProvider):
     async def pin(self, cid: str, info: PinInfo) -> Pin:
         """Pin content that is in the store; raise NotFoundError if some of it is not."""
         async with self.call("pin", cid):
-            about = {"name": info.name, "keyvalues": info.keyvalues}
+            fields = {"name": info.name, "keyvalues": info.keyvalues}
             try:
-                pin, known = await run_blocking(self.repository.pin, CID.parse(cid), **about)
+                pin, duplicate = await run_blocking(self.repository.pin, CID.parse(cid), **fields)
             except UnprovenError as error:
                 missing = NotFoundError(
                     f"the embedded store does not have all of {cid}: import it as an archive "
                     "(CAR), or download it with another provider and upload it here"
                 )
                 raise advise(missing, "see `import_car`", "see `holdfast car import`") from error
-            return await self._change_known(cid, info) if known and info.is_explicit else pin
+            return await self._change_known(cid, info) if duplicate and info.is_explicit else pin
 
     async def unpin(self, cid: str, _call: Call, /) -> None:
         """Unpin `cid`."""
@@ -209,14 +209,16 @@ class AsyncLocalProvider(AsyncBaseProvider):
             query = PinQuery(name_contains=name, limit=limit)
             return await run_blocking(self.repository.pins, query)
 
-    async def find_pins(self, wanted: PinFilter, *, limit: int | None = None) -> AsyncIterator[Pin]:
-        """Yield the pins that match `wanted`, newest first, read page by page."""
+    async def find_pins(
+        self, pin_filter: PinFilter, *, limit: int | None = None
+    ) -> AsyncIterator[Pin]:
+        """Yield the pins that match `pin_filter`, newest first, read page by page."""
         query = PinQuery(
-            name_contains=wanted.name,
-            cid=wanted.cid,
-            created_from=wanted.since,
-            created_to=wanted.until,
-            matches=wanted.fits if wanted.keyvalues else None,
+            name_contains=pin_filter.name,
+            cid=pin_filter.cid,
+            created_from=pin_filter.since,
+            created_to=pin_filter.until,
+            matches=pin_filter.fits if pin_filter.keyvalues else None,
             limit=limit,
         )
         pages = pin_pages(self.repository.pins, query)
@@ -267,7 +269,7 @@ def _not_pinned(cid: str) -> NotFoundError:
     return NotFoundError(f"The current user has not pinned the cid: {cid}")
 
 
-def _about(info: PinInfo, media_type: str) -> dict[str, Any]:
+def _pin_fields(info: PinInfo, media_type: str) -> dict[str, Any]:
     return {"name": info.name, "keyvalues": info.keyvalues, "type": media_type}
 
 

@@ -127,14 +127,14 @@ class AsyncPinataProvider(AsyncPinProvider):
     ) -> Added:
         if size <= LARGEST_FORM:
             return await super().add_file(source, info, call, progress)
-        about = self._api.metadata(info, source.type)
+        metadata = self._api.metadata(info, source.type)
         identity = await run_blocking(source.identify)
-        saved = await run_blocking(self._open_saved, source, identity, about, info)
+        saved = await run_blocking(self._open_saved, source, identity, metadata, info)
         try:
             parts = self._layout.hashed(source, verify=self.config.verify)
             upload = AsyncLargeUpload(
                 *(self._session, self.run, self._api, parts, size, saved, call, progress),
-                metadata=about,
+                metadata=metadata,
                 identity=identity,
             )
             cid, location = await upload.send()
@@ -155,7 +155,7 @@ class AsyncPinataProvider(AsyncPinProvider):
         self,
         source: Source,
         identity: Mapping[str, Any] | None,
-        about: Mapping[str, str],
+        metadata: Mapping[str, str],
         info: PinInfo,
     ) -> SavedUpload:
         """Return what is saved about the upload of a file, locked. Pass `source` its states."""
@@ -164,7 +164,7 @@ class AsyncPinataProvider(AsyncPinProvider):
             endpoint=account.name,
             account=account.fingerprint(account.name),
             source=identity,
-            metadata=self._api.identity(about, info),
+            metadata=self._api.identity(metadata, info),
             restore=source.restore_states,
         )
 

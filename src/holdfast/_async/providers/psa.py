@@ -63,11 +63,11 @@ class AsyncPSAProvider(AsyncServiceProvider):
 
 def read_origins(config: ClientConfig) -> tuple[str, ...]:
     """Return the option ``origins``; raise ConfigError for another one, or another form."""
-    given = provider_options(config, "origins").get("origins", ())
-    is_list = isinstance(given, list | tuple) and len(given) <= MAX_ORIGINS
-    if not is_list or not all(isinstance(each, str) and each.startswith("/") for each in given):
+    origins = provider_options(config, "origins").get("origins", ())
+    is_list = isinstance(origins, list | tuple) and len(origins) <= MAX_ORIGINS
+    if not is_list or not all(isinstance(text, str) and text[:1] == "/" for text in origins):
         raise ConfigError(
             f"provider_options: origins must be a list of up to {MAX_ORIGINS} multiaddrs, such as "
             "/dns/node.example.com/tcp/4001/p2p/12D3KooW…"
         )
-    return tuple(dict.fromkeys(given))
+    return tuple(dict.fromkeys(origins))

@@ -68,7 +68,7 @@ class AsyncEntryPages:
         self._reference = reference
         self._details = details
         self._walk: DirectoryWalk | None = None
-        self._known = BlockCache(MAX_CACHED)
+        self._cache = BlockCache(MAX_CACHED)
         self._waiting: deque[DirectoryEntry] = deque()
         self._changes: list[Callable[[Entry], Entry]] = []
 
@@ -91,7 +91,7 @@ class AsyncEntryPages:
         if not self._waiting:
             if self._walk.need is None:
                 return None
-            await self._blocks.advance(self._walk, self._known, self._waiting.extend)
+            await self._blocks.advance(self._walk, self._cache, self._waiting.extend)
             check_time(call.deadline, self._reference)
         if self._details:
             return await self._detailed(call)
@@ -106,8 +106,8 @@ class AsyncEntryPages:
         unknown = [
             entry.cid for entry in batch if not is_one_block(entry.cid) and has_root_info(entry.cid)
         ]
-        found = await self._blocks.root_infos(unknown, self._known, self._reference, call)
-        infos = dict(zip(unknown, found, strict=True))
+        root_infos = await self._blocks.root_infos(unknown, self._cache, self._reference, call)
+        infos = dict(zip(unknown, root_infos, strict=True))
         return [
             Entry(name=entry.name, cid=str(entry.cid), kind=info.kind, size=info.size)
             if (info := infos.get(entry.cid)) is not None
@@ -197,7 +197,7 @@ class AsyncReader(ABC):
         peer_blocks = self.blocks(reference, call) if blocks is None else blocks
         cid = await peer_blocks.find(reference, call)
         walk = FileWalk(cid)
-        known = BlockCache(MAX_CACHED)
+        cache = BlockCache(MAX_CACHED)
         output = Output(sink, progress)
         take = partial(output.take, verified=False)  # nothing is saved of an interrupted read
 
@@ -205,15 +205,15 @@ class AsyncReader(ABC):
             sink.expect(walk.size or 0)
             take(pieces)
 
-        await peer_blocks.advance(walk, known, begin)
+        await peer_blocks.advance(walk, cache, begin)
         check_time(call.deadline, reference)
         if blocks is None and (walk.size or 0) >= BODY_FROM and not output.written:
             state = ReadState(reference, output, call)
-            state.found.cid, state.found.blocks = cid, known
+            state.file.cid, state.file.blocks = cid, cache
             await self._read_body(state, cid, peer_blocks)
             walk = FileWalk(cid, output.written)
         while walk.need is not None:
-            await peer_blocks.advance(walk, known, take)
+            await peer_blocks.advance(walk, cache, take)
             check_time(call.deadline, reference)
             if output.written:
                 output.report(walk.size)
@@ -225,10 +225,10 @@ class AsyncReader(ABC):
         blocks = self.blocks(reference, call)
         cid = await blocks.find(reference, call)
         walk = FileWalk(cid, 0, 0)
-        known = BlockCache(MAX_CACHED)
-        await blocks.advance(walk, known, ignore_items)
+        cache = BlockCache(MAX_CACHED)
+        await blocks.advance(walk, cache, ignore_items)
         check_time(call.deadline, reference)
-        read_part = partial(self._read_range, blocks, cid, known)
+        read_part = partial(self._read_range, blocks, cid, cache)
         return AsyncRanges(walk.size or 0, read_part, type=await blocks.media_type(cid))
 
     def pages(self, reference: Reference, *, details: bool = False) -> AsyncEntryPages:
@@ -265,7 +265,7 @@ class AsyncReader(ABC):
             return  # the rest is read block by block
 
     async def _read_range(
-        self, blocks: AsyncBlocks, cid: CID, known: BlockCache, start: int, stop: int
+        self, blocks: AsyncBlocks, cid: CID, cache: BlockCache, start: int, stop: int
     ) -> bytearray:
         """Return the bytes from `start` up to `stop` of the file at `cid`."""
         deadline = Deadline(None if self._total is None else now() + self._total)
@@ -277,7 +277,7 @@ class AsyncReader(ABC):
                 data.extend(piece)
 
         while walk.need is not None:
-            await blocks.advance(walk, known, take)
+            await blocks.advance(walk, cache, take)
             check_time(deadline, cid)
         return data
 

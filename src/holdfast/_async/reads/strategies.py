@@ -163,7 +163,7 @@ class AsyncBodyStream(AsyncStream[BodyProof]):
                 block = await self.peer.block_for_body(proof, need)
             except RefusedError:
                 # An import cannot win a race: it verifies nothing before the end.
-                if self.peer.is_racing or need != state.found.cid:
+                if self.peer.is_racing or need != state.file.cid:
                     raise
                 return False
             self._pieces += await run_blocking(proof.feed_block, block)
@@ -174,8 +174,8 @@ class AsyncBodyStream(AsyncStream[BodyProof]):
     async def _begin_import(self) -> AsyncStream[LayoutProof]:
         """Import the whole body, from its start, in the known layouts."""
         self.peer.was_imported = True
-        held = [bytes(view) for view in self.proof.held()]
-        return await self.begin_again(LayoutProof(await self.peer.target()), held)
+        received = [bytes(view) for view in self.proof.unverified()]
+        return await self.begin_again(LayoutProof(await self.peer.target()), received)
 
     async def _see_end(self) -> None:
         await super()._see_end()
@@ -387,7 +387,7 @@ class AsyncWalking:
         while (need := walk.need) is not None:
             budget.check_time()
             block = await self._peer.block(need, walk.needed_next(BLOCKS_AT_ONCE - 1))
-            pieces = await run_blocking(feed_known, walk, block, state.found.blocks)
+            pieces = await run_blocking(feed_known, walk, block, state.file.blocks)
             state.learn_size(walk.size)
             await run_blocking(output.take, pieces, verified=True)
             output.report(walk.size)

@@ -49,7 +49,7 @@ async def in_batches(
     if not first:
         limit, patience = BATCH_SIZE, LINGER
     batch: list[bytes] = []
-    held = 0
+    size = 0
     begun = now()
     failure: NetworkError | None = None
     try:
@@ -61,12 +61,12 @@ async def in_batches(
             skip = 0
             most = None if most is None else most - len(part)
             _append(batch, part)
-            held += len(part)
+            size += len(part)
             if most == 0:
                 break
-            if held >= limit or now() - begun >= patience:
+            if size >= limit or now() - begun >= patience:
                 yield batch
-                batch, held, limit, patience, begun = [], 0, BATCH_SIZE, LINGER, now()
+                batch, size, limit, patience, begun = [], 0, BATCH_SIZE, LINGER, now()
     except NetworkError as error:
         failure = error
     if batch:
@@ -180,16 +180,16 @@ class AsyncStream(Generic[P]):
         await self._check_begun()
         return self
 
-    async def begin_again(self, proof: Q, held: list[bytes]) -> "AsyncStream[Q]":
+    async def begin_again(self, proof: Q, received: list[bytes]) -> "AsyncStream[Q]":
         """Continue with another `proof`, which verifies the body at its end.
 
-        `held` are the bytes received so far. None of them may be verified yet.
+        `received` are the bytes received so far. None of them may be verified yet.
         """
         stream = AsyncStream(self.peer, proof, self._response, self._batches)
         stream.budget = self.budget
         stream._ended, stream._failure = self._ended, self._failure
         stream._set_limit()
-        await stream._absorb(held)
+        await stream._absorb(received)
         await stream._check_begun()
         return stream
 

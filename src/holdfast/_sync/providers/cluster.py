@@ -66,7 +66,7 @@ def _may_improve(request: Request, reply: Reply) -> bool:
 
 
 def _was_sent(failures: Sequence[Attempt]) -> bool:
-    return any(isinstance(each, NetworkError) and each.sent for each in failures)
+    return any(isinstance(failure, NetworkError) and failure.sent for failure in failures)
 
 
 def _last(failures: Sequence[Attempt]) -> Attempt:
@@ -74,8 +74,10 @@ def _last(failures: Sequence[Attempt]) -> Attempt:
     last = failures[-1]
     if isinstance(last, NetworkError):
         last.sent = _was_sent(failures)
-        for each in failures[:-1]:
-            words = f"HTTP error {each.status}" if isinstance(each, Reply) else each.message
+        for failure in failures[:-1]:
+            words = (
+                f"HTTP error {failure.status}" if isinstance(failure, Reply) else failure.message
+            )
             last.add_note(f"another peer: {words}")
     return last
 
@@ -249,13 +251,13 @@ class ClusterProvider(DaemonProvider):
     def check_pin(self, pin: Pin) -> Pin:
         """Return a pin of `pin` as it is now; raise ProviderError if too many peers gave up."""
         with self.call("pin", pin.cid) as call:
-            found = self.run(self._api.find(pin.cid), call)
-            if found is None:
+            cluster_pin = self.run(self._api.find(pin.cid), call)
+            if cluster_pin is None:
                 raise NotFoundError(f"{pin.cid} was unpinned meanwhile")
-            states = self.run(self._api.states(found.cid), call)
-            if states.is_lost(found.copies):
+            states = self.run(self._api.states(cluster_pin.cid), call)
+            if states.is_lost(cluster_pin.copies):
                 raise ProviderError(f"the cluster cannot pin {pin.cid}: {states.describe()}")
-            return found.with_states(states)
+            return cluster_pin.with_states(states)
 
     def update_pin(self, cid: str, *, name: str | None, keyvalues: Mapping[str, Any] | None) -> Pin:
         """Change the name, the key-values or both of the pin of `cid`."""
@@ -263,14 +265,14 @@ class ClusterProvider(DaemonProvider):
             pin = self.run(self._api.update(cid, name, keyvalues), call)
             return pin.with_states(self.run(self._api.states(pin.cid), call))
 
-    def stream_pins(self, wanted: PinFilter, limit: int | None, clock: Clock) -> Generator[Pin]:
-        """Yield the pins that match `wanted`, in no order, as the cluster sends them.
+    def stream_pins(self, pin_filter: PinFilter, limit: int | None, clock: Clock) -> Generator[Pin]:
+        """Yield the pins that match `pin_filter`, in no order, as the cluster sends them.
 
         The list says nothing about the peers: they are asked for many pins at a time.
         """
         count = 0
         size = min(limit or ASKED_AT_ONCE, ASKED_AT_ONCE)
-        with closing(self._batches(wanted, size, clock)) as batches:
+        with closing(self._batches(pin_filter, size, clock)) as batches:
             for batch in batches:
                 with self.list_call(clock) as call:
                     pins = self.run(self._api.with_states(batch), call)
@@ -280,11 +282,13 @@ class ClusterProvider(DaemonProvider):
                     if count == limit:
                         return
 
-    def _batches(self, wanted: PinFilter, size: int, clock: Clock) -> Generator[list[ClusterPin]]:
+    def _batches(
+        self, pin_filter: PinFilter, size: int, clock: Clock
+    ) -> Generator[list[ClusterPin]]:
         batch: list[ClusterPin] = []
-        with closing(self.stream_rows(wanted, clock)) as pins:
+        with closing(self.stream_rows(pin_filter, clock)) as pins:
             for pin in pins:
-                if matches(pin.pin, wanted):
+                if matches(pin.pin, pin_filter):
                     batch.append(pin)
                 if len(batch) == size:
                     yield batch
@@ -292,7 +296,7 @@ class ClusterProvider(DaemonProvider):
             if batch:
                 yield batch
 
-    def open_list(self, _wanted: PinFilter, call: Call) -> "Response | None":
+    def open_list(self, _pin_filter: PinFilter, call: Call) -> "Response | None":
         """Return the reply with all pins, whose body is not read yet; None if there are none."""
         ask_all = partial(self._ask_all, self._session.send, 0, self._api.list_request(), call)
         response: Response = self._session.retry(ask_all, call)
@@ -355,8 +359,8 @@ def _too_few(cid: str, pin: ClusterPin | None, states: PeerStates | None) -> Req
     if pin is None or states is None:
         words = f"no peer of the cluster says in time where {cid} is"
     else:
-        there, needed = states.count(PINNED), states.needed(pin.copies)
-        words = f"{cid} is on {there} of {needed} peers: {states.describe()}"
+        copies, needed = states.count(PINNED), states.needed(pin.copies)
+        words = f"{cid} is on {copies} of {needed} peers: {states.describe()}"
     return RequestTimeoutError(
         f"{words}; the cluster goes on trying: look at Pin.peers later, or allow more time "
         "(timeouts.total)",

@@ -41,7 +41,7 @@ class RepositoryBlocks(Blocks):
         self._repository = repository
 
     def advance(
-        self, walk: Walk[Any, Item], _known: BlockCache, take: Callable[[list[Item]], object]
+        self, walk: Walk[Any, Item], _cache: BlockCache, take: Callable[[list[Item]], object]
     ) -> None:
         """Feed `walk` a few MiB of blocks."""
         run_blocking(self._feed, walk, take)
@@ -125,18 +125,20 @@ class LocalProvider(BaseProvider):
         if isinstance(content, ArchiveSource):
             return self._add_archive(content, info)
         if isinstance(content, Source) and content.json is not None:
-            about = _about(info, content.type)
-            pin, known = run_blocking(self.repository.add, content.json, self._profile, **about)
-            return self._added(pin, info, known=known)
+            fields = _pin_fields(info, content.type)
+            pin, duplicate = run_blocking(
+                self.repository.add, content.json, self._profile, **fields
+            )
+            return self._added(pin, info, duplicate=duplicate)
         if isinstance(content, FolderSource):
-            about = {**_about(info, "directory"), "files": content.files}
+            fields = {**_pin_fields(info, "directory"), "files": content.files}
         else:
-            about = _about(info, told_type(content.type, info.name))
+            fields = _pin_fields(info, told_type(content.type, info.name))
         adding = self.repository.adding()
         try:
             part = self.import_content(content, adding.put, progress)
-            pin, known = run_blocking(adding.pin, part.cid, size=part.dag_size, **about)
-            return self._added(pin, info, known=known)
+            pin, duplicate = run_blocking(adding.pin, part.cid, size=part.dag_size, **fields)
+            return self._added(pin, info, duplicate=duplicate)
         finally:
             run_blocking(adding.close)
 
@@ -146,18 +148,18 @@ class LocalProvider(BaseProvider):
         try:
             while chunk := run_interruptible(next, chunks, b""):
                 run_blocking(archive.update, chunk)
-            about = {"name": info.name, "keyvalues": info.keyvalues}
-            ((pin, known),) = run_blocking(archive.pin, **about)
+            fields = {"name": info.name, "keyvalues": info.keyvalues}
+            ((pin, duplicate),) = run_blocking(archive.pin, **fields)
         except BaseException:
             run_blocking(archive.discard)
             raise
         run_blocking(archive.close)
-        return self._added(pin, info, known=known)
+        return self._added(pin, info, duplicate=duplicate)
 
-    def _added(self, pin: Pin, info: PinInfo, *, known: bool) -> Added:
-        if known and info.is_explicit:
+    def _added(self, pin: Pin, info: PinInfo, *, duplicate: bool) -> Added:
+        if duplicate and info.is_explicit:
             self._change_known(pin.cid, info)
-        return Added(cid=pin.cid, duplicate=known, pin_id=pin.id)
+        return Added(cid=pin.cid, duplicate=duplicate, pin_id=pin.id)
 
     def _change_known(self, cid: str, info: PinInfo) -> Pin:
         """Give a pin that existed what the user gave."""
@@ -179,16 +181,16 @@ class LocalProvider(BaseProvider):
     def pin(self, cid: str, info: PinInfo) -> Pin:
         """Pin content that is in the store; raise NotFoundError if some of it is not."""
         with self.call("pin", cid):
-            about = {"name": info.name, "keyvalues": info.keyvalues}
+            fields = {"name": info.name, "keyvalues": info.keyvalues}
             try:
-                pin, known = run_blocking(self.repository.pin, CID.parse(cid), **about)
+                pin, duplicate = run_blocking(self.repository.pin, CID.parse(cid), **fields)
             except UnprovenError as error:
                 missing = NotFoundError(
                     f"the embedded store does not have all of {cid}: import it as an archive "
                     "(CAR), or download it with another provider and upload it here"
                 )
                 raise advise(missing, "see `import_car`", "see `holdfast car import`") from error
-            return self._change_known(cid, info) if known and info.is_explicit else pin
+            return self._change_known(cid, info) if duplicate and info.is_explicit else pin
 
     def unpin(self, cid: str, _call: Call, /) -> None:
         """Unpin `cid`."""
@@ -205,14 +207,14 @@ class LocalProvider(BaseProvider):
             query = PinQuery(name_contains=name, limit=limit)
             return run_blocking(self.repository.pins, query)
 
-    def find_pins(self, wanted: PinFilter, *, limit: int | None = None) -> Iterator[Pin]:
-        """Yield the pins that match `wanted`, newest first, read page by page."""
+    def find_pins(self, pin_filter: PinFilter, *, limit: int | None = None) -> Iterator[Pin]:
+        """Yield the pins that match `pin_filter`, newest first, read page by page."""
         query = PinQuery(
-            name_contains=wanted.name,
-            cid=wanted.cid,
-            created_from=wanted.since,
-            created_to=wanted.until,
-            matches=wanted.fits if wanted.keyvalues else None,
+            name_contains=pin_filter.name,
+            cid=pin_filter.cid,
+            created_from=pin_filter.since,
+            created_to=pin_filter.until,
+            matches=pin_filter.fits if pin_filter.keyvalues else None,
             limit=limit,
         )
         pages = pin_pages(self.repository.pins, query)
@@ -263,7 +265,7 @@ def _not_pinned(cid: str) -> NotFoundError:
     return NotFoundError(f"The current user has not pinned the cid: {cid}")
 
 
-def _about(info: PinInfo, media_type: str) -> dict[str, Any]:
+def _pin_fields(info: PinInfo, media_type: str) -> dict[str, Any]:
     return {"name": info.name, "keyvalues": info.keyvalues, "type": media_type}
 
 

@@ -127,14 +127,14 @@ class PinataProvider(PinProvider):
     ) -> Added:
         if size <= LARGEST_FORM:
             return super().add_file(source, info, call, progress)
-        about = self._api.metadata(info, source.type)
+        metadata = self._api.metadata(info, source.type)
         identity = run_blocking(source.identify)
-        saved = run_blocking(self._open_saved, source, identity, about, info)
+        saved = run_blocking(self._open_saved, source, identity, metadata, info)
         try:
             parts = self._layout.hashed(source, verify=self.config.verify)
             upload = LargeUpload(
                 *(self._session, self.run, self._api, parts, size, saved, call, progress),
-                metadata=about,
+                metadata=metadata,
                 identity=identity,
             )
             cid, location = upload.send()
@@ -155,7 +155,7 @@ class PinataProvider(PinProvider):
         self,
         source: Source,
         identity: Mapping[str, Any] | None,
-        about: Mapping[str, str],
+        metadata: Mapping[str, str],
         info: PinInfo,
     ) -> SavedUpload:
         """Return what is saved about the upload of a file, locked. Pass `source` its states."""
@@ -164,7 +164,7 @@ class PinataProvider(PinProvider):
             endpoint=account.name,
             account=account.fingerprint(account.name),
             source=identity,
-            metadata=self._api.identity(about, info),
+            metadata=self._api.identity(metadata, info),
             restore=source.restore_states,
         )
 

@@ -36,11 +36,11 @@ class Blocks(ABC):
 
     @abstractmethod
     def advance(
-        self, walk: Walk[Any, Item], known: BlockCache, take: Callable[[list[Item]], object]
+        self, walk: Walk[Any, Item], cache: BlockCache, take: Callable[[list[Item]], object]
     ) -> None:
         """Feed `walk` some of the blocks that it needs, and pass the items in them to `take`.
 
-        `take` may write to a disk, and is called on a worker thread. `known` may keep blocks until
+        `take` may write to a disk, and is called on a worker thread. `cache` may keep blocks until
         they are needed.
         """
 
@@ -52,9 +52,9 @@ class Blocks(ABC):
         if reference.target is not None:
             return reference.target
         walk = PathWalk(reference.cid, reference.path)
-        known = BlockCache(MAX_CACHED)
+        cache = BlockCache(MAX_CACHED)
         while walk.need is not None:
-            self.advance(walk, known, ignore)
+            self.advance(walk, cache, ignore)
             check_time(call.deadline, reference)
         return walk.end()
 
@@ -63,13 +63,13 @@ class Blocks(ABC):
         """Return the block of `cid`."""
 
     def root_infos(
-        self, roots: Sequence[CID], known: BlockCache, reference: Reference, call: Call
+        self, roots: Sequence[CID], cache: BlockCache, reference: Reference, call: Call
     ) -> list[RootInfo]:
         """Return what each of `roots` is, from their blocks."""
         walk = RootsWalk(roots)
         infos: list[RootInfo] = []
         while walk.need is not None:
-            self.advance(walk, known, infos.extend)
+            self.advance(walk, cache, infos.extend)
             check_time(call.deadline, reference)
         return infos
 
@@ -103,25 +103,25 @@ class FetchedBlocks(Blocks):
         return block
 
     def advance(
-        self, walk: Walk[Any, Item], known: BlockCache, take: Callable[[list[Item]], object]
+        self, walk: Walk[Any, Item], cache: BlockCache, take: Callable[[list[Item]], object]
     ) -> None:
         """Fetch the needed block and some that are needed next; feed all that are available."""
         need = walk.need
         if need is None:
             return
         fetched: dict[CID, bytes] = {}
-        if known.get(need) is None:
+        if cache.get(need) is None:
             following = walk.needed_next(self.at_once - 1)
-            ahead = (each for each in following if known.get(each) is None)
+            ahead = (cid for cid in following if cache.get(cid) is None)
             fetch_together(self.get, need, ahead, fetched.__setitem__)
-        run_blocking(self._feed, walk, need, fetched, known, take)
+        run_blocking(self._feed, walk, need, fetched, cache, take)
 
     def _feed(
         self,
         walk: Walk[Any, Item],
         need: CID,
         fetched: dict[CID, bytes],
-        known: BlockCache,
+        cache: BlockCache,
         take: Callable[[list[Item]], object],
     ) -> None:
         """Verify the blocks that were fetched, then feed them. Runs on a worker thread."""
@@ -133,11 +133,11 @@ class FetchedBlocks(Blocks):
                 if cid == need:
                     raise
             else:
-                known.put(cid, block)
+                cache.put(cid, block)
         # It may be too large to be kept together with the others.
-        first = fetched[need] if need in fetched else known.get(need)
+        first = fetched[need] if need in fetched else cache.get(need)
         if first is not None:
-            take(feed_known(walk, first, known))
+            take(feed_known(walk, first, cache))
 
 
 class GetBlock(Protocol):
@@ -189,7 +189,7 @@ class ArchiveFeed(FetchedBlocks):
         self._batches = in_batches(response, first=0)
         self._reader = CarReader()
         self._arrived: deque[Block] = deque()
-        self._kept = BlockCache(MAX_CACHED)
+        self._cached = BlockCache(MAX_CACHED)
         self._used = 0
         self._unused = 0
         self._between = 0  # bytes that were received, less those of blocks
@@ -202,7 +202,7 @@ class ArchiveFeed(FetchedBlocks):
     def get(self, cid: CID, /) -> bytes:
         """Return the block of `cid`; raise an error if the archive does not have it."""
         try:
-            block = self._kept.get(cid)
+            block = self._cached.get(cid)
             return self._next(cid) if block is None else block
         except PassedError:
             raise
@@ -221,10 +221,10 @@ class ArchiveFeed(FetchedBlocks):
         while cid not in self._passed:
             if not self._arrived:
                 self._receive(cid)
-            found, block = self._arrived.popleft()
-            self._kept.put(found, block)
-            self._count(block, needed=found == cid)
-            if found == cid:
+            arrived_cid, block = self._arrived.popleft()
+            self._cached.put(arrived_cid, block)
+            self._count(block, needed=arrived_cid == cid)
+            if arrived_cid == cid:
                 return block
             passed += len(block) + BLOCK_COST
             if passed > self._look_ahead:
@@ -266,10 +266,10 @@ class ArchiveFeed(FetchedBlocks):
             raise RequestTimeoutError(f"the archive sent nothing of {cid} in time", sent=True)
 
 
-def check_time(deadline: Deadline, about: Reference | CID) -> None:
+def check_time(deadline: Deadline, reference: Reference | CID) -> None:
     """Raise `RequestTimeoutError` if the time is over."""
     if deadline.has_passed:
-        raise RequestTimeoutError(f"{about} could not be read in time")
+        raise RequestTimeoutError(f"{reference} could not be read in time")
 
 
 def ignore(_items: object) -> None:

@@ -120,15 +120,15 @@ class Rounds:
         peers = [
             GatewayPeer(
                 self._session,
-                each,
+                gateway,
                 state.fork(),
                 state.call.deadline,
                 verify=verify,
                 is_racing=True,
             )
-            for each in self.gateways
+            for gateway in self.gateways
         ]
-        winner, lost = race(peers, strategy.begin, delay, lambda each: each.close())
+        winner, lost = race(peers, strategy.begin, delay, lambda transfer: transfer.close())
         for peer, error in lost.items():
             if not isinstance(error, FAILURES):
                 if winner is not None:
@@ -147,7 +147,7 @@ class Rounds:
             step()
         except FAILURES as error:
             failure = without_frames(error)
-            if isinstance(error, TooLargeError) and self._state.found.size is not None:
+            if isinstance(error, TooLargeError) and self._state.file.size is not None:
                 raise  # the size is verified: no gateway can help
         else:
             self._session.succeeded()
@@ -168,7 +168,7 @@ class Rounds:
 
         def ask_ready() -> bool:
             before, time = output.furthest, max(now(), min(waiting.values(), default=AT_ONCE))
-            is_done = self.ask([each for each, ready in waiting.items() if ready <= time])
+            is_done = self.ask([peer for peer, ready in waiting.items() if ready <= time])
             if output.furthest > before:
                 backoff.restart()
             return is_done
@@ -176,12 +176,12 @@ class Rounds:
         def reason(is_done: object) -> Retry | None:
             nonlocal waiting
             failed = [] if is_done else self.gateways
-            reasons = {each: why for each in failed if (why := retry_reason(self.failures[each]))}
-            waiting = {each: self._rests_until(each, why.asked) for each, why in reasons.items()}
+            reasons = {peer: why for peer in failed if (why := retry_reason(self.failures[peer]))}
+            waiting = {peer: self._rests_until(peer, why.asked) for peer, why in reasons.items()}
             if not waiting:
                 return None
             soonest = min(waiting.values())
-            last = [reasons[each] for each, ready in waiting.items() if ready == soonest][-1]
+            last = [reasons[peer] for peer, ready in waiting.items() if ready == soonest][-1]
             return last._replace(asked=None if soonest == AT_ONCE else max(0.0, soonest - now()))
 
         if not self._session.retry(ask_ready, self._state.call, reason, backoff):
@@ -221,9 +221,9 @@ def without_frames(error: ClientError) -> ClientError:
     """
     chain: list[BaseException | None] = [error]
     while chain:
-        if (each := chain.pop()) is not None and each.__traceback__ is not None:
-            each.__traceback__ = None
-            chain += [each.__cause__, each.__context__]
+        if (cause := chain.pop()) is not None and cause.__traceback__ is not None:
+            cause.__traceback__ = None
+            chain += [cause.__cause__, cause.__context__]
     return error
 
 
@@ -278,7 +278,7 @@ class GatewayBlocks(FetchedBlocks):
         fetched: list[bytes] = []
         attempt = partial(self._ask, cid, state, fetched)
         rounds = Rounds(self.session, self.gateways, state, attempt)
-        rounds.gateways.sort(key=lambda each: each != self._last)
+        rounds.gateways.sort(key=lambda gateway: gateway != self._last)
         if not rounds.ask(rounds.gateways):
             rounds.ask_again()
         return fetched[0]
@@ -380,7 +380,7 @@ class GatewayReader(Reader):
             reference, output, call, max_unverified=self._max_unverified, cache=self._cache
         )
         self._fill(state, verify=verify, begun=begun)
-        return state.found.media_type
+        return state.file.media_type
 
     def open(self, reference: Reference, call: Call) -> Ranges:
         """Return a file whose parts are read and verified on demand.
@@ -395,12 +395,12 @@ class GatewayReader(Reader):
         except UnprovenError:
             size = None
         else:
-            size = state.found.size
+            size = state.file.size
         # Outside of the handler: an error from here on must not have that one as its context.
         if size is None:
             return self._open_whole(reference, call)
-        read_part = partial(self._read_part, reference, state.found)
-        return Ranges(size, read_part, type=state.found.media_type)
+        read_part = partial(self._read_part, reference, state.file)
+        return Ranges(size, read_part, type=state.file.media_type)
 
     def archive(self, reference: Reference, scope: ArchiveScope, call: Call) -> ArchiveFeed | None:
         """Return the blocks of the first archive that a gateway sends, or None."""
@@ -480,13 +480,13 @@ class GatewayReader(Reader):
         return headers.get("content-type", "")
 
     def _read_part(
-        self, reference: Reference, found: KnownFile, start: int, stop: int
+        self, reference: Reference, file: KnownFile, start: int, stop: int
     ) -> bytes | bytearray:
         """Return a part of a file that `open` has found, within a time limit of its own."""
         sink = RangeSink(stop - start)
         with self._session.call("open", str(reference)) as call:
             state = ReadState(reference, Output(sink), call, start, stop, cache=self._cache)
-            state.found = replace(found)
+            state.file = replace(file)
             self._fill(state, verify=True)
         return sink.data
 
@@ -516,20 +516,20 @@ class GatewayReader(Reader):
 
     def _fill(self, state: ReadState, *, verify: bool, begun: Begun | None = None) -> None:
         """Read everything that `state` wants, or raise the most serious failure."""
-        if verify and state.found.cid is not None:
+        if verify and state.file.cid is not None:
             # Do not request content that cannot be verified.
-            check_provable(state.found.cid)
-            require_codec(state.found.cid)
+            check_provable(state.file.cid)
+            require_codec(state.file.cid)
         attempt = partial(fill, self._session, state, verify=verify, begun=begun)
         rounds = Rounds(self._session, self._gateways, state, attempt)
         if begun is not None:  # its gateway is the first, even if it is avoided by now
-            rounds.gateways.sort(key=lambda each: each != begun.gateway)
+            rounds.gateways.sort(key=lambda gateway: gateway != begun.gateway)
         output, delay = state.output, self._hedge_after
         may_race = self._is_race and not state.is_cached_part and not output.sink.saved_size
         if delay is not None and may_race:
             done = rounds.race(delay, verify=verify)
             # Gateways that refused the strategy of the race may support another.
-            others = [each for each in rounds.gateways if each not in rounds.failures]
+            others = [gateway for gateway in rounds.gateways if gateway not in rounds.failures]
             done = done or rounds.ask(others)
         else:
             done = rounds.ask(rounds.gateways)

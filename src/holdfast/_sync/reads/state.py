@@ -136,7 +136,7 @@ class ReadState:
         max_unverified: The largest size of a body that is verified only at its end, if no verified
             block contains the size.
         cache: Keeps blocks on disk, if the configuration says so.
-        found: What is known of the file so far.
+        file: What is known of the file so far.
     """
 
     reference: Reference
@@ -146,10 +146,10 @@ class ReadState:
     stop: int | None = None
     max_unverified: int = MAX_UNVERIFIED_BYTES
     cache: DiskBlockCache | None = None
-    found: KnownFile = field(default_factory=KnownFile)
+    file: KnownFile = field(default_factory=KnownFile)
 
     def __post_init__(self) -> None:
-        self.found.cid = self.found.cid or self.reference.target
+        self.file.cid = self.file.cid or self.reference.target
 
     @property
     def position(self) -> int:
@@ -169,38 +169,38 @@ class ReadState:
     @property
     def is_block(self) -> bool:
         """Whether the file is known to be one raw block."""
-        return self.found.cid is not None and is_one_block(self.found.cid)
+        return self.file.cid is not None and is_one_block(self.file.cid)
 
     @property
     def is_whole_tree(self) -> bool:
         """Whether a whole file is wanted that is known to be a tree of blocks."""
         is_whole = self.start == 0 and self.stop is None
-        return is_whole and self.found.cid is not None and not is_one_block(self.found.cid)
+        return is_whole and self.file.cid is not None and not is_one_block(self.file.cid)
 
     def learn_size(self, size: int | None) -> None:
         """Set the verified size of the whole file; raise an error if the sink cannot take it."""
-        if size is not None and size != self.found.size:
-            self.found.size = size
+        if size is not None and size != self.file.size:
+            self.file.size = size
             self.output.sink.expect(size)
 
     def unverified_limit(self) -> SizeLimit:
         """Return the largest size of a body that is verified only at its end."""
-        found = self.found
-        return unverified_limit(self.reference, found.cid, found.size, self.max_unverified)
+        file = self.file
+        return unverified_limit(self.reference, file.cid, file.size, self.max_unverified)
 
     def fork(self) -> "ReadState":
         """Return a state for one gateway in a race.
 
-        It has its own `found`. The output is shared: only the winner may write to it.
+        It has its own `file`. The output is shared: only the winner may write to it.
         """
-        return replace(self, found=replace(self.found, blocks=self.found.blocks.copy()))
+        return replace(self, file=replace(self.file, blocks=self.file.blocks.copy()))
 
     def adopt(self, fork: "ReadState") -> None:
-        """Use the `found` of the winner of a race; the two states share it from now on."""
-        blocks = self.found.blocks
-        blocks.put_all(fork.found.blocks)
-        fork.found.blocks = blocks
-        self.found = fork.found
+        """Use the `file` of the winner of a race; the two states share it from now on."""
+        blocks = self.file.blocks
+        blocks.put_all(fork.file.blocks)
+        fork.file.blocks = blocks
+        self.file = fork.file
 
 
 @dataclass(eq=False, repr=False)
@@ -313,9 +313,9 @@ class Refusals:
             reason=reason,
         )
 
-    def check_type(self, reply: Reply, wanted: str) -> None:
+    def check_type(self, reply: Reply, media_type: str) -> None:
         """Raise RefusedError unless `reply` has the wanted media type."""
-        if reply.media_type != wanted:
+        if reply.media_type != media_type:
             raise self.error() from None
 
     def add(self, error: UnprovenError) -> None:
@@ -354,10 +354,10 @@ class Refusals:
                 return reason
             if self.plain is not None:
                 return self.plain
-        told = UnprovenError(error.message, cid=error.cid)
+        unproven = UnprovenError(error.message, cid=error.cid)
         if reason is not None:
-            told.add_note(f"{self._gateway.base_url}: {reason.name}: {reason.message}")
-        return told
+            unproven.add_note(f"{self._gateway.base_url}: {reason.name}: {reason.message}")
+        return unproven
 
 
 class Sent(NamedTuple):
@@ -434,8 +434,8 @@ class Peer(ABC):
 
     def refusal(self) -> RefusedError:
         """Return the error for a peer that does not serve what a body needs."""
-        about = str(self.state.reference)
-        return RefusedError(f"{about} cannot be verified: {self.host} lacks blocks", cid=about)
+        cid = str(self.state.reference)
+        return RefusedError(f"{cid} cannot be verified: {self.host} lacks blocks", cid=cid)
 
     def block(self, cid: CID, ahead: Sequence[CID] = ()) -> bytes:
         """Return one verified block; raise RefusedError where the gateway does not give blocks.
@@ -443,7 +443,7 @@ class Peer(ABC):
         If it must be fetched, the blocks of `ahead` are fetched at the same time and kept for
         later. Those of them that fail are left out.
         """
-        cached = self.state.found.blocks
+        cached = self.state.file.blocks
         block = cached.get(cid)
         if block is not None:
             return block
@@ -461,14 +461,14 @@ class Peer(ABC):
 
     def target(self) -> CID:
         """Return the CID that the reference leads to, found through verified directories."""
-        found, reference = self.state.found, self.state.reference
-        if found.cid is None:
+        file, reference = self.state.file, self.state.reference
+        if file.cid is None:
             walk = PathWalk(reference.cid, reference.path)
             while (need := walk.need) is not None:
                 walk.feed(self.block(need))
-            found.cid = walk.end()
-            require_codec(found.cid)
-        return found.cid
+            file.cid = walk.end()
+            require_codec(file.cid)
+        return file.cid
 
     def _find(self, cid: CID) -> bytes:
         """Return one verified block, from the cache on disk if it is there."""
@@ -556,7 +556,7 @@ class GatewayPeer(Peer):
                 raise
             self.refusals.plain = error.with_traceback(None)
         else:
-            self.state.found.media_type = response.headers.get("content-type", "")
+            self.state.file.media_type = response.headers.get("content-type", "")
             return response
         raise self.refusals.error(self.refusals.plain)
 

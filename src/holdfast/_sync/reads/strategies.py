@@ -165,7 +165,7 @@ class BodyStream(Stream[BodyProof]):
                 block = self.peer.block_for_body(proof, need)
             except RefusedError:
                 # An import cannot win a race: it verifies nothing before the end.
-                if self.peer.is_racing or need != state.found.cid:
+                if self.peer.is_racing or need != state.file.cid:
                     raise
                 return False
             self._pieces += run_blocking(proof.feed_block, block)
@@ -176,8 +176,8 @@ class BodyStream(Stream[BodyProof]):
     def _begin_import(self) -> Stream[LayoutProof]:
         """Import the whole body, from its start, in the known layouts."""
         self.peer.was_imported = True
-        held = [bytes(view) for view in self.proof.held()]
-        return self.begin_again(LayoutProof(self.peer.target()), held)
+        received = [bytes(view) for view in self.proof.unverified()]
+        return self.begin_again(LayoutProof(self.peer.target()), received)
 
     def _see_end(self) -> None:
         super()._see_end()
@@ -387,7 +387,7 @@ class Walking:
         while (need := walk.need) is not None:
             budget.check_time()
             block = self._peer.block(need, walk.needed_next(BLOCKS_AT_ONCE - 1))
-            pieces = run_blocking(feed_known, walk, block, state.found.blocks)
+            pieces = run_blocking(feed_known, walk, block, state.file.blocks)
             state.learn_size(walk.size)
             run_blocking(output.take, pieces, verified=True)
             output.report(walk.size)

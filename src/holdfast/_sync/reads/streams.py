@@ -51,7 +51,7 @@ def in_batches(
     if not first:
         limit, patience = BATCH_SIZE, LINGER
     batch: list[bytes] = []
-    held = 0
+    size = 0
     begun = now()
     failure: NetworkError | None = None
     try:
@@ -63,12 +63,12 @@ def in_batches(
             skip = 0
             most = None if most is None else most - len(part)
             _append(batch, part)
-            held += len(part)
+            size += len(part)
             if most == 0:
                 break
-            if held >= limit or now() - begun >= patience:
+            if size >= limit or now() - begun >= patience:
                 yield batch
-                batch, held, limit, patience, begun = [], 0, BATCH_SIZE, LINGER, now()
+                batch, size, limit, patience, begun = [], 0, BATCH_SIZE, LINGER, now()
     except NetworkError as error:
         failure = error
     if batch:
@@ -182,16 +182,16 @@ class Stream(Generic[P]):
         self._check_begun()
         return self
 
-    def begin_again(self, proof: Q, held: list[bytes]) -> "Stream[Q]":
+    def begin_again(self, proof: Q, received: list[bytes]) -> "Stream[Q]":
         """Continue with another `proof`, which verifies the body at its end.
 
-        `held` are the bytes received so far. None of them may be verified yet.
+        `received` are the bytes received so far. None of them may be verified yet.
         """
         stream = Stream(self.peer, proof, self._response, self._batches)
         stream.budget = self.budget
         stream._ended, stream._failure = self._ended, self._failure
         stream._set_limit()
-        stream._absorb(held)
+        stream._absorb(received)
         stream._check_begun()
         return stream
 

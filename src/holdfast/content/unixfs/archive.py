@@ -40,7 +40,7 @@ class ArchiveProof(Proof):
     ) -> None:
         self._range = (start, stop)
         self._reader = CarReader()
-        self._kept = _Kept()
+        self._cached = _Kept()
         self._path = PathWalk(root, path)
         self._file: FileWalk | None = None
         self._used = 0
@@ -70,7 +70,7 @@ class ArchiveProof(Proof):
         work = 0  # bytes that were hashed or wait in memory
         while work < OUTPUT_SIZE:
             need = self._needed()
-            block = self._kept.take(need) if need is not None else None
+            block = self._cached.take(need) if need is not None else None
             if block is None:
                 arrived = self._next_block()
                 if arrived is None:
@@ -100,7 +100,7 @@ class ArchiveProof(Proof):
     def close(self) -> None:
         """Release the blocks."""
         self._reader.close()
-        self._kept = _Kept()
+        self._cached = _Kept()
 
     def _needed(self) -> CID | None:
         return self._path.need if self._file is None else self._file.need
@@ -119,10 +119,10 @@ class ArchiveProof(Proof):
         need = self._needed()
         if cid == need:
             self._used += len(block)
-            self._kept.add_used(cid, block)
+            self._cached.add_used(cid, block)
             return block
         if need is not None:
-            self._used += self._kept.add_early(cid, block)
+            self._used += self._cached.add_early(cid, block)
         return None  # None is needed when the file is complete and the archive continues
 
     def _feed(self, block: bytes) -> list[bytes]:
@@ -134,8 +134,8 @@ class ArchiveProof(Proof):
         return []
 
     def _begin_file(self) -> None:
-        if self._path.found is not None:
-            self._file = FileWalk(self._path.found, *self._range)
+        if self._path.target is not None:
+            self._file = FileWalk(self._path.target, *self._range)
 
 
 class _Kept:

@@ -136,7 +136,7 @@ class BodyProof(Proof):
         guess = MAX_BLOCK + 1 if length is None or start or stop is not None else length
         # Pieces still to come, the next one last. The size of the root is a guess at first.
         self._pieces = [Segment(root, 0, guess)]
-        self._held = HeldBytes()
+        self._queue = HeldBytes()
         self._begun = False  # once True, the body has each piece as a whole, wanted or not
         self._needs_block = guess > MAX_BLOCK
         self._inner_depth = -1  # of the last inner node: its siblings are probably inner nodes too
@@ -172,7 +172,7 @@ class BodyProof(Proof):
     @property
     def received(self) -> int:
         """The position in the file of the next byte of the body."""
-        return self.position + self._held.size
+        return self.position + self._queue.size
 
     @property
     def end(self) -> int:
@@ -216,9 +216,9 @@ class BodyProof(Proof):
         if self._size is None and self._pieces:
             self._needs_block = True
 
-    def held(self) -> list[memoryview]:
+    def unverified(self) -> list[memoryview]:
         """Return the received bytes that are not verified yet."""
-        return self._held.views()
+        return self._queue.views()
 
     def feed_block(self, block: bytes) -> list[Any]:
         """Feed the block that is needed, and return the bytes of the body that it verifies."""
@@ -248,7 +248,7 @@ class BodyProof(Proof):
     def update(self, data: bytes) -> list[Any]:
         """Feed the next bytes of the body, which must not change; return what is verified."""
         if data:
-            self._held.append(data)
+            self._queue.append(data)
             self._begun = True
         return self._advance()
 
@@ -269,11 +269,11 @@ class BodyProof(Proof):
 
     def update_leaf(self, piece: Segment, content: list[Any]) -> list[Any]:
         """Feed `content`, for which `is_leaf` returned True; return what is verified."""
-        if self._needs_block or self._held.size or not self._pieces or self._pieces[-1] != piece:
+        if self._needs_block or self._queue.size or not self._pieces or self._pieces[-1] != piece:
             return self.update_all(content)
         self._begun = True
         self._end_piece()
-        return self._wanted(content, piece.start)
+        return self._requested(content, piece.start)
 
     def ends_too_early(self) -> bool:
         """Return whether the body has ended before the file, and a block may explain that.
@@ -287,18 +287,18 @@ class BodyProof(Proof):
     def finish(self) -> None:
         """Raise `VerificationError` unless the body was exactly the bytes of the file."""
         if self._pieces:
-            if self._held.size >= (self._pieces[-1].size or 0):
+            if self._queue.size >= (self._pieces[-1].size or 0):
                 raise wrong_bytes(self._root)
             raise self._wrong("ends too early")
         self._check_end()
 
     def _advance(self) -> list[memoryview]:
         """Verify piece after piece, while there are enough bytes and no block is needed."""
-        pieces, held = self._pieces, self._held
+        pieces, queue = self._pieces, self._queue
         position = self.position
         while pieces and not self._needs_block:
             piece = pieces[-1]
-            content = held.peek(piece.size or 0)
+            content = queue.peek(piece.size or 0)
             if content is None:
                 break
             if not is_leaf(piece, content):
@@ -306,29 +306,29 @@ class BodyProof(Proof):
                     raise wrong_bytes(self._root)
                 self._needs_block = True
                 break
-            held.accept()
+            queue.accept()
             self._end_piece()
-        verified = held.take_accepted()
+        verified = queue.take_accepted()
         if not pieces:
             self._check_end()
-        return self._wanted(verified, position)
+        return self._requested(verified, position)
 
     def _end_piece(self) -> None:
         """Go on to the next piece."""
         self._pieces.pop()
         self._needs_block = bool(self._pieces) and _is_inner(self._pieces[-1])
 
-    def _wanted(self, verified: list[memoryview], position: int) -> list[memoryview]:
+    def _requested(self, verified: list[memoryview], position: int) -> list[memoryview]:
         """Return the wanted part of `verified`, which begins at `position` in the file."""
-        wanted = []
+        parts = []
         for view in verified:
             if part := in_range(view, position, self._start, self._stop):
-                wanted.append(part)
+                parts.append(part)
             position += len(view)
-        return wanted
+        return parts
 
     def _check_end(self) -> None:
-        if self._held.size:
+        if self._queue.size:
             raise self._wrong("is too long")
 
     def _wrong(self, how: str) -> VerificationError:
@@ -361,39 +361,39 @@ class BodyCutter:
     def __init__(self, proof: BodyProof) -> None:
         self._proof = proof
         self._position = proof.received
-        self._held = HeldBytes()
+        self._queue = HeldBytes()
 
     def cut(self, chunks: list[bytes]) -> Iterator[list[BodyPart]]:
         """Yield the parts of `chunks`, in lists of `BATCH_SIZE` bytes; hold back half a leaf."""
-        held = self._held
+        queue = self._queue
         for chunk in chunks:
-            held.append(chunk)
+            queue.append(chunk)
         parts: list[BodyPart] = []
         begun = self._position
         for leaf in self._proof.leaves_from(self._position):
             between = leaf.start - self._position
-            if between and held.size >= between:
+            if between and queue.size >= between:
                 parts.append(self._take(None, between))
             size = leaf.size or 0
-            if leaf.start > self._position or held.size < size:
+            if leaf.start > self._position or queue.size < size:
                 break
             parts.append(self._take(leaf, size))
             if self._position - begun >= BATCH_SIZE:
                 yield parts
                 parts, begun = [], self._position
         else:
-            if held.size:
-                parts.append(self._take(None, held.size))
+            if queue.size:
+                parts.append(self._take(None, queue.size))
         if parts:
             yield parts
-        held.take_accepted()
+        queue.take_accepted()
 
     def rest(self) -> list[BodyPart]:
         """Return what was held back: the body has ended."""
-        return [self._take(None, self._held.size)] if self._held.size else []
+        return [self._take(None, self._queue.size)] if self._queue.size else []
 
     def _take(self, leaf: Segment | None, size: int) -> BodyPart:
-        content = self._held.peek(size) or []
-        self._held.accept()
+        content = self._queue.peek(size) or []
+        self._queue.accept()
         self._position += size
         return BodyPart(leaf, content)

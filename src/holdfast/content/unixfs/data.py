@@ -45,8 +45,8 @@ class Data:
 def file_data(size: int, block_sizes: list[int]) -> bytes:
     """Return the message of an inner node of a file."""
     out = bytearray(b"\x08\x02\x18" + varint.encode(size))
-    for each in block_sizes:
-        out += b"\x20" + varint.encode(each)
+    for block_size in block_sizes:
+        out += b"\x20" + varint.encode(block_size)
     return bytes(out)
 
 

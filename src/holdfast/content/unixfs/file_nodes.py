@@ -175,10 +175,10 @@ def not_a_file(cid: CID, kind: Kind) -> NotAFileError | MalformedError:
     return malformed(cid, "it is metadata, not a file")
 
 
-def directory_error(about: object) -> NotAFileError:
+def directory_error(cid: object) -> NotAFileError:
     """Return the error for a directory that is read as a file."""
     return NotAFileError(
-        f"{about} is a directory; read a file in it by its path, or all of it with download_folder"
+        f"{cid} is a directory; read a file in it by its path, or all of it with download_folder"
     )
 
 

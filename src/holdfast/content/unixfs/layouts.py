@@ -112,8 +112,8 @@ class WriteCheck:
     """
 
     def __init__(self, guess: Profile) -> None:
-        alike = (each for each in CANDIDATES if leaves_alike(each, guess))
-        self._layouts = Layouts(each.with_hash(guess.hash_code) for each in alike)
+        alike = (profile for profile in CANDIDATES if leaves_alike(profile, guess))
+        self._layouts = Layouts(profile.with_hash(guess.hash_code) for profile in alike)
         # The whole upload, while it may be a single block: the hash function of such a block is
         # known only at the end, from the provider's CID.
         self._whole = bytearray()
@@ -135,9 +135,11 @@ class WriteCheck:
 
         Raise `VerificationError` for a raw CID that differs: a raw block has only one layout.
         """
-        found = next((each for each, root in self._all_roots().items() if root == cid), None)
-        if found is not None or not is_one_block(cid):
-            return found
+        profile = next(
+            (candidate for candidate, root in self._all_roots().items() if root == cid), None
+        )
+        if profile is not None or not is_one_block(cid):
+            return profile
         if cid.is_provable and (self._size > MAX_BLOCK or not self._is_block(cid)):
             raise not_what_was_sent(cid)
         return None

@@ -101,8 +101,8 @@ def check_pending(cid: CID, count: int) -> None:
         raise malformed(cid, "the DAG is too wide at too many levels")
 
 
-def feed_known(walk: Walk[Any, Item], block: bytes, known: BlockCache) -> list[Item]:
-    """Feed the block that `walk` needs, then those that `known` has, all verified already.
+def feed_known(walk: Walk[Any, Item], block: bytes, cache: BlockCache) -> list[Item]:
+    """Feed the block that `walk` needs, then those that `cache` has, all verified already.
 
     Return the items. Stop after `OUTPUT_SIZE` bytes of blocks: a small DAG may have very many links
     to one block.
@@ -113,7 +113,7 @@ def feed_known(walk: Walk[Any, Item], block: bytes, known: BlockCache) -> list[I
     while following is not None and work < OUTPUT_SIZE:
         items += walk.feed(following, verified=True)
         work += len(following) + PIECE_COST
-        following = None if walk.need is None else known.get(walk.need)
+        following = None if walk.need is None else cache.get(walk.need)
     return items
 
 
@@ -182,34 +182,34 @@ class PathWalk(Walk[Shard, CID]):
     """Follows a path from a root through directories, name by name, to the CID at its end.
 
     Attributes:
-        found: The CID at the end of the path, when `need` is None.
+        target: The CID at the end of the path, when `need` is None.
     """
 
     def __init__(self, root: CID, path: Sequence[str]) -> None:
         super().__init__(Shard(root))
         self._names = [name.encode("utf-8", "surrogateescape") for name in path]
-        self.found: CID | None = None
+        self.target: CID | None = None
         self._arrive(root)
 
     def feed(self, block: bytes, *, verified: bool = False) -> list[CID]:
         """Take the block that is needed; return the CID at the end of the path, if that is it."""
-        found = step(self._expect(block, verified=verified), block, self._names[0])
-        if isinstance(found, Shard):
-            self._replace([found])
+        place = step(self._expect(block, verified=verified), block, self._names[0])
+        if isinstance(place, Shard):
+            self._replace([place])
         else:
             del self._names[0]
-            self._arrive(found)
-        return [] if self.found is None else [self.found]
+            self._arrive(place)
+        return [] if self.target is None else [self.target]
 
     def end(self) -> CID:
         """Return the CID at the end of the path, when `need` is None."""
-        if self.found is None:
+        if self.target is None:
             raise ValueError("the walk is not over yet")
-        return self.found
+        return self.target
 
     def _arrive(self, cid: CID) -> None:
         self._pending = [Shard(cid)] if self._names else []
-        self.found = None if self._names else cid
+        self.target = None if self._names else cid
 
 
 MAX_LINKS_HELD: Final = 250_000  # links seen but not yet followed: some 60 MiB at most
@@ -254,7 +254,7 @@ class DagWalk(Walk[_Link, Block]):
             raise malformed(cid, f"the DAG is deeper than {DEEPEST} levels")
         if len(self._pending) + len(links) > MAX_LINKS_HELD:
             raise malformed(cid, "the DAG is too wide at too many levels")
-        self._pending[-1:] = (_Link(each.cid, each.size, depth + 1) for each in reversed(links))
+        self._pending[-1:] = (_Link(link.cid, link.size, depth + 1) for link in reversed(links))
         self._drop_seen()
         return [(cid, block)]
 

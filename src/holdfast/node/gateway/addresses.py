@@ -159,6 +159,6 @@ def resolve_path(repository: CachedRepository, address: Address) -> ResolvedPath
             walk.feed(repository.block(needed), verified=True)
             if depth >= address.top:
                 path_blocks.append(needed)
-        if walk.found is not None:
-            roots.append(walk.found)
+        if walk.target is not None:
+            roots.append(walk.target)
     return ResolvedPath(address, tuple(roots), tuple(path_blocks))
