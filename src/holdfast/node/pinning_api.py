@@ -17,27 +17,8 @@ from starlette.routing import BaseRoute, Route
 from holdfast.content.media_types import told_type
 from holdfast.content.profiles import UNIXFS_V0_2015, UNIXFS_V1_2025, Profile
 from holdfast.content.unixfs.directories import build_directory
+from holdfast.node import client_values as values
 from holdfast.node.api_calls import INLINE_JSON, ApiCalls, AuthorizedEndpoint, Endpoint
-from holdfast.node.client_values import (
-    DEFAULT_PAGE,
-    MAX_KEYVALUES,
-    MAX_VALUE,
-    ORDERS,
-    choice,
-    is_long,
-    iso_time,
-    json_value,
-    page_size,
-    parse_json,
-    read_cid,
-    read_keyvalues,
-    read_name,
-    read_parameter,
-    short_text,
-    whole_number,
-    with_numbers,
-    write_json,
-)
 from holdfast.node.form_upload import FormUpload, receive_form
 from holdfast.node.http_server.refusals import Refusal, bad_request
 from holdfast.node.pin_jobs import PinJob
@@ -80,8 +61,8 @@ def read_metadata(value: Any) -> PinMetadata:
         return PinMetadata(name="", keyvalues={})
     if not isinstance(value, dict):
         raise bad_request("pinataMetadata must be an object")
-    name = read_name(value.get("name"), "The name in pinataMetadata")
-    return PinMetadata(name=name or "", keyvalues=read_keyvalues(value.get("keyvalues")))
+    name = values.read_name(value.get("name"), "The name in pinataMetadata")
+    return PinMetadata(name=name or "", keyvalues=values.read_keyvalues(value.get("keyvalues")))
 
 
 def read_options(value: Any) -> PinOptions:
@@ -124,11 +105,11 @@ def read_content(body: Any) -> tuple[bytes, PinOptions, dict[str, Any]]:
     name = next((n for n in CONTENT_NAMES if isinstance(body, dict) and n in body), None)
     if name is not None:
         content = body[name]
-        metadata = read_metadata(with_numbers(body.get("pinataMetadata")))
-        options = read_options(with_numbers(body.get("pinataOptions")))
+        metadata = read_metadata(values.with_numbers(body.get("pinataMetadata")))
+        options = read_options(values.with_numbers(body.get("pinataOptions")))
     elif not isinstance(body, dict | list):
         raise bad_request("The body must be a JSON object")
-    return write_json(content).encode(), options, {**metadata, "type": "application/json"}
+    return values.write_json(content).encode(), options, {**metadata, "type": "application/json"}
 
 
 class PinningForm(FormUpload):
@@ -146,7 +127,7 @@ class PinningForm(FormUpload):
 
     def take_field(self, name: str, text: bytes) -> None:
         """Take the metadata or the options."""
-        value = with_numbers(parse_json(text)) if text and name != "network" else None
+        value = values.with_numbers(values.parse_json(text)) if text and name != "network" else None
         if name == "pinataMetadata":
             self._metadata = read_metadata(value)
         elif name == "pinataOptions":
@@ -194,9 +175,9 @@ def keyvalues_matcher(conditions: Any) -> Callable[[Mapping[str, Any]], bool]:
 
     The conditions have the service's shape: ``{key: {value, op, secondValue}}``.
     """
-    if not isinstance(conditions, dict) or len(conditions) > MAX_KEYVALUES:
+    if not isinstance(conditions, dict) or len(conditions) > values.MAX_KEYVALUES:
         raise bad_request(
-            f"metadata[keyvalues] must be an object with at most {MAX_KEYVALUES} members"
+            f"metadata[keyvalues] must be an object with at most {values.MAX_KEYVALUES} members"
         )
     checks = [(key, _check(condition)) for key, condition in conditions.items()]
 
@@ -218,9 +199,9 @@ def _check(condition: Any) -> Check:
     for operand in (value, second):
         if isinstance(operand, dict | list):
             raise bad_request("A value in metadata[keyvalues] must be a string, number or boolean")
-        if is_long(operand):
+        if values.is_long(operand):
             raise bad_request(
-                f"A value in metadata[keyvalues] may have at most {MAX_VALUE} characters"
+                f"A value in metadata[keyvalues] may have at most {values.MAX_VALUE} characters"
             )
     check = OPERATIONS[name](value, second)
 
@@ -310,24 +291,24 @@ def read_query(parameters: Mapping[str, str]) -> PinQuery:
     """Return the query of a list; raise a `Refusal` if a parameter is invalid."""
     # A filter that is empty, because of an empty variable say, must not select all pins.
     fields: dict[str, Any] = {
-        field: short_text(parameters[name], name)
+        field: values.short_text(parameters[name], name)
         for field, name in TEXTS.items()
         if name in parameters
     }
-    for names, read in ((TIMES, parse_time), (SIZES, whole_number)):
+    for names, read in ((TIMES, parse_time), (SIZES, values.whole_number)):
         for field, name in names.items():
-            fields[field] = read_parameter(parameters, name, read)
+            fields[field] = values.read_parameter(parameters, name, read)
     conditions = parameters.get("metadata[keyvalues]")
     if conditions is not None:
-        fields["matches"] = keyvalues_matcher(json_value(conditions, "metadata[keyvalues]"))
-    limit = read_parameter(parameters, "pageLimit", page_size)
+        fields["matches"] = keyvalues_matcher(values.json_value(conditions, "metadata[keyvalues]"))
+    limit = values.read_parameter(parameters, "pageLimit", values.page_size)
     return PinQuery(
         **fields,
-        pinned=choice(parameters, "status", STATUSES, "all"),
-        sort=choice(parameters, "sortBy", SORTS, "date_pinned"),
-        descending=choice(parameters, "sortOrder", ORDERS, "DESC"),
-        limit=DEFAULT_PAGE if limit is None else limit,
-        offset=read_parameter(parameters, "pageOffset", whole_number) or 0,
+        pinned=values.choice(parameters, "status", STATUSES, "all"),
+        sort=values.choice(parameters, "sortBy", SORTS, "date_pinned"),
+        descending=values.choice(parameters, "sortOrder", values.ORDERS, "DESC"),
+        limit=values.DEFAULT_PAGE if limit is None else limit,
+        offset=values.read_parameter(parameters, "pageOffset", values.whole_number) or 0,
     )
 
 
@@ -344,7 +325,7 @@ def pinned_record(file: File) -> dict[str, Any]:
     reply: dict[str, Any] = {
         "IpfsHash": pin.cid,
         "PinSize": pin.size,
-        "Timestamp": iso_time(pin.created or 0),
+        "Timestamp": values.iso_time(pin.created or 0),
         "ID": pin.id,
         "Name": pin.name,
         "NumberOfFiles": pin.files,
@@ -364,8 +345,8 @@ def pin_row(pin: Pin) -> dict[str, Any]:
         "ipfs_pin_hash": pin.cid,
         "size": pin.size,
         "user_id": "local",
-        "date_pinned": iso_time(pin.created or 0),
-        "date_unpinned": None if pin.removed is None else iso_time(pin.removed),
+        "date_pinned": values.iso_time(pin.created or 0),
+        "date_unpinned": None if pin.removed is None else values.iso_time(pin.removed),
         "metadata": {"name": pin.name or None, "keyvalues": dict(pin.keyvalues) or None},
         "regions": REGIONS,
         "mime_type": pin.type,
@@ -378,7 +359,7 @@ def job_row(job: PinJob) -> dict[str, Any]:
     return {
         "id": job.id,
         "ipfs_pin_hash": job.cid,
-        "date_queued": iso_time(job.queued),
+        "date_queued": values.iso_time(job.queued),
         "name": job.name or None,
         "status": job.status,
         "keyvalues": dict(job.keyvalues) or None,
@@ -437,7 +418,7 @@ class PinningCalls:
         with self._calls.bodies.reading(request, self._settings.max_json) as body:
             text = await body.read()
             if len(text) <= INLINE_JSON:
-                file = await self._store(*read_content(parse_json(text)))
+                file = await self._store(*read_content(values.parse_json(text)))
             else:
                 file = await self._calls.bodies.on_thread(
                     body, text, lambda value: self._add(*read_content(value))
@@ -469,7 +450,7 @@ class PinningCalls:
         """Start a job that pins a CID."""
         body = await self._calls.bodies.json_object(request)
         job = PinJob(
-            cid=str(read_cid(body.get("hashToPin"))),
+            cid=str(values.read_cid(body.get("hashToPin"))),
             **read_metadata(body.get("pinataMetadata")),
             group_id=read_options(body.get("pinataOptions")).group_id,
         )
@@ -482,15 +463,15 @@ class PinningCalls:
         query = request.query_params
         status, cid, order = map(query.get, ("status", "ipfs_pin_hash", "sort"))
         jobs = self._service.jobs.find(status=status, cid=cid, order=order)
-        limit = page_size(query.get("limit", "5"), "limit")
-        offset = whole_number(query.get("offset", "0"), "offset")
+        limit = values.page_size(query.get("limit", "5"), "limit")
+        offset = values.whole_number(query.get("offset", "0"), "offset")
         rows = [job_row(job) for job in jobs[offset : offset + limit]]
         return JSONResponse({"count": len(jobs), "rows": rows})
 
     async def hash_metadata(self, request: Request) -> Response:
         """Change the name or the key-values of a pin; a key with the value null is removed."""
         body = await self._calls.bodies.json_object(request)
-        cid = read_cid(body.get("ipfsPinHash"))
+        cid = values.read_cid(body.get("ipfsPinHash"))
         metadata = read_metadata({key: body.get(key) for key in ("name", "keyvalues")})
         name = metadata["name"] if body.get("name") is not None else None
         public = self._service.public
@@ -501,7 +482,7 @@ class PinningCalls:
     async def unpin(self, request: Request) -> Response:
         """Remove a pin."""
         text = request.path_params["cid"]
-        cid = read_cid(text)
+        cid = values.read_cid(text)
 
         def remove() -> bool:
             pin = self._service.public.repository.find_pin(cid)

@@ -15,15 +15,8 @@ from starlette.routing import BaseRoute, Route
 
 from holdfast.content.cid import CID, DAG_PB
 from holdfast.content.hashes import SHA2_256
+from holdfast.node import client_values as values
 from holdfast.node.api_calls import ApiCalls, AuthorizedEndpoint
-from holdfast.node.client_values import (
-    json_value,
-    page_limit,
-    read_cid,
-    read_name,
-    read_parameter,
-    write_json,
-)
 from holdfast.node.http_server.refusals import Refusal, bad_request
 from holdfast.node.service import Service
 from holdfast.node.tables import PinRequest, Status
@@ -45,8 +38,8 @@ def read_pin(body: Mapping[str, Any]) -> tuple[CID, str, Mapping[str, str]]:
 
     ``origins`` are checked and not used: the node has no libp2p, and fetches from its gateways.
     """
-    cid = read_cid(body.get("cid"))
-    name = read_name(body.get("name"), most=MAX_NAME)
+    cid = values.read_cid(body.get("cid"))
+    name = values.read_name(body.get("name"), most=MAX_NAME)
     _check_origins(body.get("origins"))
     return cid, name or "", read_meta(body.get("meta"))
 
@@ -59,7 +52,7 @@ def read_meta(value: Any) -> dict[str, str]:
         raise bad_request("meta must be an object whose values are strings")
     if len(value) > MAX_META:
         raise bad_request(f"meta may have at most {MAX_META} members")
-    if len(write_json(value).encode()) > MAX_META_BYTES:
+    if len(values.write_json(value).encode()) > MAX_META_BYTES:
         raise bad_request(f"meta may have at most {MAX_META_BYTES} bytes as JSON")
     return value
 
@@ -133,24 +126,24 @@ def read_query(parameters: QueryParams) -> tuple[PinQuery, frozenset[Status]]:
     match = parameters.get("match") or "exact"
     if match not in NAME_MATCHES:
         raise bad_request(f"match must be one of {', '.join(NAME_MATCHES)}")
-    name = read_name(parameters.get("name"), most=MAX_NAME)
-    meta = read_parameter(parameters, "meta", json_value)
+    name = values.read_name(parameters.get("name"), most=MAX_NAME)
+    meta = values.read_parameter(parameters, "meta", values.json_value)
     query = PinQuery(
-        cids=tuple(str(read_cid(text)) for text in cids) or None,
+        cids=tuple(str(values.read_cid(text)) for text in cids) or None,
         name_match=None if name is None else (match, name),
-        earlier=read_parameter(parameters, "before", parse_moment),
-        later=read_parameter(parameters, "after", parse_moment),
+        earlier=values.read_parameter(parameters, "before", parse_moment),
+        later=values.read_parameter(parameters, "after", parse_moment),
         matches=PinFilter(keyvalues=read_meta(meta)).fits if parameters.get("meta") else None,
         sort="moment",
-        limit=page_limit(parameters),
+        limit=values.page_limit(parameters),
     )
     return query, frozenset(cast("list[Status]", statuses))
 
 
 def _listed(parameters: QueryParams, name: str) -> list[str]:
     """Return the values of a list, in one parameter with commas or in several parameters."""
-    values = ",".join(parameters.getlist(name)).split(",")
-    return list(dict.fromkeys(value for value in values if value))
+    texts = ",".join(parameters.getlist(name)).split(",")
+    return list(dict.fromkeys(text for text in texts if text))
 
 
 # The objects of the specification that a client gets: ``PinStatus`` and ``Failure``.

@@ -29,22 +29,14 @@ from holdfast.disk.atomic import PendingFile
 from holdfast.disk.folders import Folder
 from holdfast.disk.locks import try_lock
 from holdfast.errors import ClientError
+from holdfast.node import v3_uploads
 from holdfast.node.api_calls import ApiCalls
 from holdfast.node.client_values import whole_number
 from holdfast.node.form_upload import MAX_SMALL, feed_all, too_large
 from holdfast.node.http_server.http_connection import CONNECTION
 from holdfast.node.http_server.refusals import Refusal, bad_request
 from holdfast.node.service import Network, Service
-from holdfast.node.v3_uploads import (
-    CID_VERSION,
-    UploadOptions,
-    base_url,
-    check_type,
-    error_reply,
-    pin_upload,
-    read_upload_options,
-    size_limit,
-)
+from holdfast.node.v3_uploads import UploadOptions
 from holdfast.repository.adding import Adding, FileAdding
 
 # One resumable upload, which survives the end of the process.
@@ -233,7 +225,9 @@ class TusUpload:
         self.settle()
         part = self._file.finish()
         state, options = self.state, self.state.options
-        file = pin_upload(self._network, self._adding, part, options, id=state.id, type=state.type)
+        file = v3_uploads.pin_upload(
+            self._network, self._adding, part, options, id=state.id, type=state.type
+        )
         write_object(self._folder, DONE, {"cid": file.pin.cid, "id": file.pin.id})
         self.cid = file.pin.cid
         self._file = self._adding = None
@@ -505,27 +499,27 @@ class TusEndpoints:
         _check_version(request)
         header = request.headers.get("upload-metadata", "")
         fields = _read_metadata(header)
-        if CID_VERSION in request.query_params:
-            fields["cid_version"] = request.query_params[CID_VERSION]
+        if v3_uploads.CID_VERSION in request.query_params:
+            fields["cid_version"] = request.query_params[v3_uploads.CID_VERSION]
         if "upload-length" not in request.headers:
             raise bad_request("Upload-Length is missing; the node has no Upload-Defer-Length")
         length = whole_number(request.headers["upload-length"], "Upload-Length")
-        limit = size_limit(grant, self._limit)
+        limit = v3_uploads.size_limit(grant, self._limit)
         if length > limit:
             raise too_large(limit)
         media_type = fields.pop("filetype", "")
-        check_type(grant, media_type)
+        v3_uploads.check_type(grant, media_type)
         fields["name"] = fields.pop("filename", fields.get("name", ""))
         upload = await run_in_threadpool(
             self._uploads.create,
-            read_upload_options(fields, grant),
+            v3_uploads.read_upload_options(fields, grant),
             length=length,
             type=media_type,
             metadata=header,
             is_signed=grant is not None,
         )
         state = upload.state
-        location = f"{base_url(request)}/v3/files/{state.id}/{state.secret}"
+        location = f"{v3_uploads.base_url(request)}/v3/files/{state.id}/{state.secret}"
         return Response(status_code=201, headers={"Location": location, **_progress(upload)})
 
     async def serve(self, request: Request) -> Response:
@@ -555,8 +549,10 @@ class TusEndpoints:
                 await run_in_threadpool(self._uploads.remove, upload)
                 return Response(status_code=204, headers=ALWAYS)
         except Refusal as refusal:
-            return error_reply(refusal, ALWAYS)
-        return error_reply(Refusal(405, "An upload takes HEAD, PATCH and DELETE"), ALWAYS)
+            return v3_uploads.error_reply(refusal, ALWAYS)
+        return v3_uploads.error_reply(
+            Refusal(405, "An upload takes HEAD, PATCH and DELETE"), ALWAYS
+        )
 
     async def _add(self, request: Request, upload: TusUpload) -> Response:
         """Add the bytes of a PATCH. What arrived before an interruption counts."""

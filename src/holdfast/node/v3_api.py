@@ -21,19 +21,9 @@ from starlette.types import ASGIApp
 from holdfast.content.cid import CID
 from holdfast.content.profiles import profile_named
 from holdfast.errors import ClientError
+from holdfast.node import client_values as values
+from holdfast.node import v3_uploads
 from holdfast.node.api_calls import ApiCalls, AuthorizedEndpoint, Endpoint
-from holdfast.node.client_values import (
-    MAX_KEYVALUES,
-    ORDERS,
-    iso_time,
-    page_limit,
-    read_cid,
-    read_keyvalues,
-    read_name,
-    read_parameter,
-    short_text,
-    whole_number,
-)
 from holdfast.node.form_upload import receive_form
 from holdfast.node.http_server.refusals import DefaultHeaders, Refusal, bad_request
 from holdfast.node.pin_jobs import PinJob
@@ -42,15 +32,6 @@ from holdfast.node.settings import NodeSettings
 from holdfast.node.tables import Group
 from holdfast.node.tus import TusEndpoints, TusUploads
 from holdfast.node.v3_links import LinkEndpoints, PrivateContent, Signer, open_grant
-from holdfast.node.v3_uploads import (
-    V3Form,
-    data_reply,
-    error_reply,
-    read_expiry,
-    read_flag,
-    size_limit,
-    unwrapped,
-)
 from holdfast.records import Pin, PinFilter
 from holdfast.repository import PinQuery
 from holdfast.repository.pins import Stopped
@@ -68,22 +49,22 @@ def read_query(parameters: QueryParams, network: Network) -> PinQuery:
     """Return the query for one page of files, and one file more. Use it on a worker thread."""
     keyvalues = {}
     for key, value in parameters.multi_items():
-        short_text(value, key)
+        values.short_text(value, key)
         if match := KEYVALUE.fullmatch(key):
             keyvalues[match[1]] = value
-    if len(keyvalues) > MAX_KEYVALUES:
-        raise bad_request(f"A query may have at most {MAX_KEYVALUES} key-values")
+    if len(keyvalues) > values.MAX_KEYVALUES:
+        raise bad_request(f"A query may have at most {values.MAX_KEYVALUES} key-values")
     order = parameters.get("order", "DESC").upper()
-    if order not in ORDERS:
+    if order not in values.ORDERS:
         raise bad_request("order must be ASC or DESC")
     query = PinQuery(
         cid=parameters.get("cid") or None,
         name_contains=parameters.get("name") or None,
         type=parameters.get("mimeType") or None,
-        after=read_parameter(parameters, "pageToken", _parse_token),
+        after=values.read_parameter(parameters, "pageToken", _parse_token),
         matches=PinFilter(keyvalues=keyvalues).fits if keyvalues else None,
-        descending=ORDERS[order],
-        limit=page_limit(parameters) + 1,
+        descending=values.ORDERS[order],
+        limit=values.page_limit(parameters) + 1,
     )
     group = parameters.get("group")
     if parameters.get("cidPending") == "true":
@@ -120,7 +101,7 @@ def file_record(file: File) -> dict[str, Any]:
         "mime_type": pin.type,
         "group_id": details.group_id,
         "keyvalues": dict(pin.keyvalues),
-        "created_at": iso_time(pin.created or 0),
+        "created_at": values.iso_time(pin.created or 0),
     }
     if details.expires is not None:
         record["expires_at"] = details.expires
@@ -135,7 +116,7 @@ def upload_record(file: File) -> dict[str, Any]:
 
 def group_record(group: Group) -> dict[str, Any]:
     """Return a group."""
-    created = iso_time(group.created)
+    created = values.iso_time(group.created)
     return {
         "id": group.id,
         "name": group.name,
@@ -152,7 +133,7 @@ def job_record(job: PinJob) -> dict[str, Any]:
         "cid": job.cid,
         "name": job.name or None,
         "status": job.status,
-        "date_queued": iso_time(job.queued),
+        "date_queued": values.iso_time(job.queued),
         "keyvalues": dict(job.keyvalues),
         "host_nodes": None,
         "group_id": job.group_id,
@@ -242,7 +223,7 @@ class V3Calls:
         return [
             Route("/v3/files", _open(self._tus.options), methods=["OPTIONS"]),
             Route("/v3/files/signed/{token}", _for_pages(self.upload_signed)),
-            *self._calls.routes(calls, error_reply),
+            *self._calls.routes(calls, v3_uploads.error_reply),
             Route("/v3/files/{id}/{secret}", _for_pages(self._tus.serve)),
             PrivateContent(self._service, self._signer).route(),
             Route("/v3/{path:path}", _open(_lacking)),
@@ -271,12 +252,12 @@ class V3Calls:
         """Store a file from a form, or begin a resumable upload."""
         if "upload-length" in request.headers or "tus-resumable" in request.headers:
             return await self._tus.create(request, grant)
-        limit = size_limit(grant, self._limit)
+        limit = v3_uploads.size_limit(grant, self._limit)
         content_type = request.headers.get("content-type", "")
-        make = partial(V3Form, self._service, content_type, profile=self._profile)
+        make = partial(v3_uploads.V3Form, self._service, content_type, profile=self._profile)
         form = await run_in_threadpool(make, grant=grant, limit=limit)
         file = await receive_form(form, request, self._calls, limit=limit + FORM_MARGIN)
-        return data_reply(upload_record(file))
+        return v3_uploads.data_reply(upload_record(file))
 
     # Pins by CID, in the background
 
@@ -287,13 +268,13 @@ class V3Calls:
         if not isinstance(group, str | None):
             raise bad_request("group_id must be a string")
         job = PinJob(
-            cid=str(read_cid(body.get("cid"))),
-            name=read_name(body.get("name")) or "",
-            keyvalues=read_keyvalues(body.get("keyvalues")),
+            cid=str(values.read_cid(body.get("cid"))),
+            name=values.read_name(body.get("name")) or "",
+            keyvalues=values.read_keyvalues(body.get("keyvalues")),
             group_id=group or None,
         )
         await run_in_threadpool(self._service.start_job, job)
-        return data_reply(job_record(job))
+        return v3_uploads.data_reply(job_record(job))
 
     async def list_jobs(self, request: Request) -> Response:
         """List one page of the jobs that are under way or have failed, the oldest first."""
@@ -304,17 +285,17 @@ class V3Calls:
         ids = [job.id for job in jobs]
         if query.get("pageToken") in ids:
             jobs = jobs[ids.index(query["pageToken"]) + 1 :]
-        limit = page_limit(query)
+        limit = values.page_limit(query)
         token = jobs[limit - 1].id if len(jobs) > limit else None
         records = [job_record(job) for job in jobs[:limit]]
-        return data_reply({"jobs": records, "next_page_token": token})
+        return v3_uploads.data_reply({"jobs": records, "next_page_token": token})
 
     async def cancel_job(self, request: Request) -> Response:
         """Cancel a job."""
         id_ = request.path_params["id"]
         if not self._service.jobs.cancel(id_):
             raise Refusal(404, f"There is no job with the id {id_[:100]}")
-        return data_reply(None)
+        return v3_uploads.data_reply(None)
 
     # Files
 
@@ -331,7 +312,7 @@ class V3Calls:
             records = [file_record(file) for file in network.files(pins[:limit])]
             return {"files": records, "next_page_token": token}
 
-        return data_reply(await self._run(request, find))
+        return v3_uploads.data_reply(await self._run(request, find))
 
     async def get_file(self, request: Request) -> Response:
         """Reply with a file."""
@@ -339,14 +320,14 @@ class V3Calls:
         def find(network: Network, stopped: Stopped) -> File:
             return network.file(self._find(request, network, stopped))
 
-        return data_reply(file_record(await self._run(request, find)))
+        return v3_uploads.data_reply(file_record(await self._run(request, find)))
 
     async def update_file(self, request: Request) -> Response:
         """Change a file. A key with the value null is removed."""
         body = await self._calls.bodies.json_object(request)
-        name = read_name(body.get("name")) or None
-        keyvalues = unwrapped(body.get("keyvalues"))
-        expires = read_expiry(body.get("expires_at"))
+        name = values.read_name(body.get("name")) or None
+        keyvalues = v3_uploads.unwrapped(body.get("keyvalues"))
+        expires = v3_uploads.read_expiry(body.get("expires_at"))
         if not name and not keyvalues and "expires_at" not in body:
             raise bad_request("At least one of name, keyvalues and expires_at must be given")
 
@@ -359,7 +340,7 @@ class V3Calls:
                 raise Refusal(404, "The file was deleted meanwhile")
             return network.file(changed)
 
-        return data_reply(file_record(await self._run(request, update)))
+        return v3_uploads.data_reply(file_record(await self._run(request, update)))
 
     async def delete_file(self, request: Request) -> Response:
         """Delete a file. Its content stays on the disk until garbage is collected."""
@@ -368,7 +349,7 @@ class V3Calls:
             network.remove(self._find(request, network, stopped))
 
         await self._run(request, delete)
-        return data_reply(None)
+        return v3_uploads.data_reply(None)
 
     def _find(self, request: Request, network: Network, stopped: Stopped) -> Pin:
         """Return the pin of the file that a request names; also by the id of its upload."""
@@ -390,16 +371,16 @@ class V3Calls:
         def create(network: Network, _: Stopped) -> Group:
             return network.tables.add_group(name, is_public=bool(is_public))
 
-        return data_reply(group_record(await self._run(request, create)))
+        return v3_uploads.data_reply(group_record(await self._run(request, create)))
 
     async def list_groups(self, request: Request) -> Response:
         """List one page of groups, the newest first."""
         query = request.query_params
-        limit = page_limit(query)
+        limit = values.page_limit(query)
         conditions = {
             "instr(fold(name), fold(?)) > 0": query.get("name"),
-            "is_public = ?": read_parameter(query, "isPublic", read_flag),
-            "id < ?": read_parameter(query, "pageToken", whole_number),
+            "is_public = ?": values.read_parameter(query, "isPublic", v3_uploads.read_flag),
+            "id < ?": values.read_parameter(query, "pageToken", values.whole_number),
         }
 
         def find(network: Network, _: Stopped) -> list[Group]:
@@ -408,7 +389,7 @@ class V3Calls:
         groups = await self._run(request, find)
         token = str(groups[limit - 1].number) if len(groups) > limit else None
         records = [group_record(group) for group in groups[:limit]]
-        return data_reply({"groups": records, "next_page_token": token})
+        return v3_uploads.data_reply({"groups": records, "next_page_token": token})
 
     async def get_group(self, request: Request) -> Response:
         """Reply with a group."""
@@ -431,7 +412,7 @@ class V3Calls:
         id_ = request.path_params["id"]
         if not await self._run(request, lambda network, _: network.tables.remove_group(id_)):
             raise _no_group(id_)
-        return data_reply(None)
+        return v3_uploads.data_reply(None)
 
     async def change_member(self, request: Request) -> Response:
         """Put a file into a group (PUT), or take it out; it is in one group at most."""
@@ -448,7 +429,7 @@ class V3Calls:
                 network.set_details(pin, group_id=None)
 
         await self._run(request, change)
-        return data_reply(None)
+        return v3_uploads.data_reply(None)
 
     # Beside the requests
 
@@ -472,7 +453,7 @@ class V3Calls:
 
 def _open(endpoint: Endpoint) -> ASGIApp:
     """Return a call that needs no token."""
-    return AuthorizedEndpoint(endpoint, error_reply=error_reply)
+    return AuthorizedEndpoint(endpoint, error_reply=v3_uploads.error_reply)
 
 
 def _for_pages(endpoint: Endpoint) -> ASGIApp:
@@ -489,14 +470,14 @@ async def _lacking(request: Request) -> Response:
 
 def _read_group(body: Mapping[str, Any]) -> tuple[str | None, bool | None]:
     """Return the name of a group, and whether it is public; None for what is not given."""
-    name, is_public = read_name(body.get("name")), body.get("is_public")
-    return name, None if is_public is None else read_flag(is_public, "is_public")
+    name, is_public = values.read_name(body.get("name")), body.get("is_public")
+    return name, None if is_public is None else v3_uploads.read_flag(is_public, "is_public")
 
 
 def _group_reply(group: Group | None, id: str) -> Response:
     if group is None:
         raise _no_group(id)
-    return data_reply(group_record(group))
+    return v3_uploads.data_reply(group_record(group))
 
 
 def _no_group(id: str) -> Refusal:

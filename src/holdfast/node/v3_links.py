@@ -17,7 +17,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
-from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, unquote, urlencode, urlsplit
@@ -142,7 +141,7 @@ class PrivateContent:
         except ClientError as error:
             raise refusal_of(error) from None
         if pin is None:
-            raise Refusal(HTTPStatus.NOT_FOUND, f"there is no private file {address.cid}")
+            raise Refusal(404, f"there is no private file {address.cid}")
         return self._cached, address
 
 

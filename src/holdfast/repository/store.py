@@ -19,6 +19,7 @@ from holdfast.disk.folders import Folder
 from holdfast.disk.seen_cids import SpilledCIDs
 from holdfast.errors import VerificationError
 from holdfast.records import Pin
+from holdfast.repository import pins as pin_table
 from holdfast.repository.adding import Adding
 from holdfast.repository.block_files import BlockFiles
 from holdfast.repository.dags import ArchiveImport, check_dags, pin_dag
@@ -27,18 +28,7 @@ from holdfast.repository.database.errors import read_only_error
 from holdfast.repository.database.identity import mark_of
 from holdfast.repository.database.opening import check_version, is_read_only
 from holdfast.repository.owners import Owner
-from holdfast.repository.pins import (
-    ALL_PINS,
-    PinQuery,
-    Stopped,
-    Totals,
-    count_pins,
-    find_pin,
-    list_pins,
-    remove_pin,
-    total_pins,
-    update_pin,
-)
+from holdfast.repository.pins import ALL_PINS, PinQuery, Stopped, Totals
 from holdfast.repository.upkeep.checking import Damage, check
 from holdfast.repository.upkeep.garbage import Collected, collect
 from holdfast.repository.upkeep.repair import Repaired, repair
@@ -185,32 +175,32 @@ class Repository:
 
     def unpin(self, cid: CID) -> bool:
         """Unpin `cid`; return whether it was pinned. Its blocks stay until garbage is collected."""
-        return self._database.freeing(lambda connection: remove_pin(connection, cid))
+        return self._database.freeing(lambda connection: pin_table.remove_pin(connection, cid))
 
     def update_pin(self, cid: CID, **changes: Any) -> Pin | None:
         """Change the name or the key-values of a pin; return None if `cid` is not pinned."""
         with self._database.writing() as connection:
-            return update_pin(connection, cid, **changes)
+            return pin_table.update_pin(connection, cid, **changes)
 
     def find_pin(self, cid: CID) -> Pin | None:
         """Return the pin of `cid`; None if it is not pinned."""
         with self._database.reading() as connection:
-            return find_pin(connection, cid)
+            return pin_table.find_pin(connection, cid)
 
     def pins(self, query: PinQuery = ALL_PINS, stopped: Stopped | None = None) -> list[Pin]:
         """Return the pins that `query` selects, in its order; without one, all, newest first."""
         with self._database.reading() as connection:
-            return list_pins(connection, query, stopped)
+            return pin_table.list_pins(connection, query, stopped)
 
     def count_pins(self, query: PinQuery = ALL_PINS, stopped: Stopped | None = None) -> int:
         """Return how many pins `query` selects without its limit and offset."""
         with self._database.reading() as connection:
-            return count_pins(connection, query, stopped)
+            return pin_table.count_pins(connection, query, stopped)
 
     def totals(self, stopped: Stopped | None = None) -> Totals:
         """Return the number of pins, and the bytes of their blocks."""
         with self._database.reading() as connection:
-            return total_pins(connection, stopped)
+            return pin_table.total_pins(connection, stopped)
 
     def state(self) -> str:
         """Return a text that changes with every change to the store."""

@@ -7,7 +7,6 @@ a whole, ``%2F`` would separate names.
 
 import string
 from dataclasses import dataclass
-from http import HTTPStatus
 from typing import Final
 from urllib.parse import quote, unquote
 
@@ -68,7 +67,7 @@ class Address:
         start = f"{root}{place}".split("/")
         if [unquote(part) for part in parts[: len(start)]] != start:
             why = f"the address must begin with {root}{place}/, without encoded slashes"
-            raise Refusal(HTTPStatus.BAD_REQUEST, why)
+            raise Refusal(400, why)
         text, *names = parts[len(start) :] or [""]
         has_slash = bool(names) and not names[-1]
         if has_slash:
@@ -76,7 +75,7 @@ class Address:
         try:
             cid = CID.parse(text := unquote(text))
         except InvalidCIDError as error:
-            raise Refusal(HTTPStatus.BAD_REQUEST, f"invalid CID: {error.reason}") from None
+            raise Refusal(400, f"invalid CID: {error.reason}") from None
         return cls(root, place, text, cid, tuple(map(_name, names)), has_slash)
 
     @property
@@ -113,7 +112,7 @@ def quoted(name: str) -> str:
 def _name(part: str) -> str:
     name = unquote(part, errors="surrogateescape")
     if name in {"", ".", ".."} or "/" in name or "\0" in name:
-        raise Refusal(HTTPStatus.BAD_REQUEST, f"{part[:40]!r} is not a valid path segment")
+        raise Refusal(400, f"{part[:40]!r} is not a valid path segment")
     return name
 
 

@@ -13,7 +13,6 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from http import HTTPStatus
 from itertools import chain
 from typing import Final
 from urllib.parse import urlencode
@@ -54,16 +53,13 @@ class Selection:
         """Return what a query asks for; raise `Refusal` if it is not valid."""
         scope = query.get("dag-scope") or "all"
         if scope not in SCOPES:
-            raise Refusal(HTTPStatus.BAD_REQUEST, "dag-scope is one of block, entity and all")
+            raise Refusal(400, "dag-scope is one of block, entity and all")
         text = query.get("entity-bytes", "")
         if not text:
             return cls(scope, text=scope)
         match = _ENTITY_BYTES.fullmatch(text)
         if match is None:
-            raise Refusal(
-                HTTPStatus.BAD_REQUEST,
-                "entity-bytes is from:to, in whole numbers, where to may be *",
-            )
+            raise Refusal(400, "entity-bytes is from:to, in whole numbers, where to may be *")
         last = None if match[2] == "*" else int(match[2])
         return cls("entity", int(match[1]), last, text=f"entity.{text}")
 
@@ -73,7 +69,7 @@ class Selection:
         last = size - 1 if self.last is None else self.last
         stop = min(size, (last if last >= 0 else size + last) + 1)
         if size and (start >= size or stop <= 0):
-            raise Refusal(HTTPStatus.BAD_REQUEST, f"entity-bytes is outside of {size} bytes")
+            raise Refusal(400, f"entity-bytes is outside of {size} bytes")
         return (start, stop) if start < stop else (0, 0)
 
 

@@ -8,7 +8,6 @@ take a part for the whole.
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from http import HTTPStatus
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
@@ -71,10 +70,7 @@ def negotiate(request: Request) -> RequestedFormat:
     accepted.sort(key=lambda element: (-element.weight, "*" in element.type))
     if name := request.query_params.get("format", ""):
         if name not in FORMATS:
-            raise Refusal(
-                HTTPStatus.NOT_ACCEPTABLE,
-                f"format {name[:40]!r} is not served; use {', '.join(FORMATS)}",
-            )
+            raise Refusal(406, f"format {name[:40]!r} is not served; use {', '.join(FORMATS)}")
         if name != "car":
             return RequestedFormat(name)
         # An Accept header for the same format may set its parameters.
@@ -86,7 +82,7 @@ def negotiate(request: Request) -> RequestedFormat:
         if requested is not None and element.weight > 0:
             return requested
     raise Refusal(
-        HTTPStatus.NOT_ACCEPTABLE,
+        406,
         "none of the requested formats is served; there are the content itself, raw blocks, "
         "tar archives, and CAR archives of version 1 in the order dfs",
     )
@@ -149,7 +145,7 @@ def asked_range(header: str, size: int) -> tuple[int, int] | None:
         if span is not None and span[0] < size:
             return span
     raise Refusal(
-        HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE,
+        416,
         f"the content has {size} bytes, and the range begins after them",
         {"Content-Range": f"bytes */{size}"},
     )
@@ -176,11 +172,11 @@ _ETAG: Final = re.compile(r'(?:W/)?("[^"]*")')
 def refusal_for(error: ClientError) -> Refusal:
     """Return the `Refusal` for an error of the repository or of resolving a path."""
     if type(error) is VerificationError:
-        return Refusal(HTTPStatus.INTERNAL_SERVER_ERROR, f"the store is damaged: {error.message}")
+        return Refusal(500, f"the store is damaged: {error.message}")
     if type(error) in {ProviderError, ConfigError}:  # errors of the store, not of the request
-        return Refusal(HTTPStatus.SERVICE_UNAVAILABLE, error.message)
+        return Refusal(503, error.message)
     # The path gateway's 404: "an invalid or missing DAG node", or a name that does not exist.
-    return Refusal(HTTPStatus.NOT_FOUND, error.message)
+    return Refusal(404, error.message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,14 +193,14 @@ def content_reply(
     """Return the reply with the content or a range of it; to HEAD, or if unchanged, the head."""
     headers = {**headers, "ETag": etag, "Accept-Ranges": "bytes"}
     if _is_known(request, etag):
-        return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
-    start, stop, status = 0, content.size, HTTPStatus.OK
+        return Response(status_code=304, headers=headers)
+    start, stop, status = 0, content.size, 200
     # RFC 9110 defines ranges for GET alone.
     has_range = request.method == "GET" and request.headers.get("if-range", etag) == etag
     header = request.headers.get("range", "").strip() if has_range else ""
     if (asked := asked_range(header, content.size)) is not None:
         start, stop = asked
-        status = HTTPStatus.PARTIAL_CONTENT
+        status = 206
         headers["Content-Range"] = f"bytes {start}-{stop - 1}/{content.size}"
     headers["Content-Length"] = str(stop - start)
     if request.method == "HEAD" or start == stop:
@@ -221,7 +217,7 @@ def stream_reply(
     """Return the reply with an archive, whose size is not known; to HEAD, or if known, the head."""
     headers = {**headers, "ETag": etag, "Accept-Ranges": "none"}
     if _is_known(request, etag):
-        return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
+        return Response(status_code=304, headers=headers)
     return PieceResponse(None if request.method == "HEAD" else pieces, headers=headers)
 
 

@@ -4,7 +4,6 @@ import codecs
 import re
 from collections.abc import Callable, Iterable
 from functools import partial
-from http import HTTPStatus
 from typing import Final
 
 from starlette.requests import Request
@@ -109,14 +108,10 @@ JSON_TYPE: Final = "application/json"
 def json_reply(request: Request, repository: CachedRepository, path: ResolvedPath) -> Response:
     """Return the file at the end of the path, or raise `Refusal` (406) if it is not JSON."""
     if repository.kind(path.cid) not in {Kind.FILE, Kind.RAW}:
-        raise Refusal(
-            HTTPStatus.NOT_ACCEPTABLE, f"{path.cid} is not a file, so it cannot be read as JSON"
-        )
+        raise Refusal(406, f"{path.cid} is not a file, so it cannot be read as JSON")
     content = file_content(repository, path.cid)
     if not _is_json(repository, path, content):
-        raise Refusal(
-            HTTPStatus.NOT_ACCEPTABLE, f"{path.cid} does not hold JSON; read it without ?format="
-        )
+        raise Refusal(406, f"{path.cid} does not hold JSON; read it without ?format=")
     headers = content_headers(request, path, f"{path.cid}.json", JSON_TYPE)
     return content_reply(request, content, strong_etag(path.cid, ".json"), headers)
 
@@ -203,4 +198,4 @@ def redirect_to(request: Request, address: Address, target: str) -> Response:
     location = f"{target}?{query}" if query else target
     headers = {"Location": location, "X-Ipfs-Path": address.path, "Cache-Control": IMMUTABLE}
     text = f"Moved Permanently: the content is at {target}.\n"
-    return PlainTextResponse(text, HTTPStatus.MOVED_PERMANENTLY, headers)
+    return PlainTextResponse(text, 301, headers)

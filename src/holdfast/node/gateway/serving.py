@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from http import HTTPStatus
 from typing import Final, TypeAlias
 
 from starlette.datastructures import QueryParams
@@ -97,9 +96,9 @@ class GatewayRoute(BaseRoute):
         except ClientError as error:
             return refusal_for(error).text_reply()
         if request.method == "OPTIONS":
-            return Response(status_code=HTTPStatus.NO_CONTENT, headers=PREFLIGHT)
+            return Response(status_code=204, headers=PREFLIGHT)
         why = "content is only read here"
-        return Refusal(HTTPStatus.METHOD_NOT_ALLOWED, why, {"Allow": METHODS}).text_reply()
+        return Refusal(405, why, {"Allow": METHODS}).text_reply()
 
     def _read(self, request: Request) -> Response:
         address = Address.of(request.scope, self._place)
@@ -107,13 +106,13 @@ class GatewayRoute(BaseRoute):
             address.names or address.has_slash
         ):
             # A rule for path gateways: the scope of the worker would be all content of all users.
-            raise Refusal(HTTPStatus.BAD_REQUEST, f"no service worker for all of {self._place}")
+            raise Refusal(400, f"no service worker for all of {self._place}")
         repository, address = self._open_content(address, request.query_params)
         requested = negotiate(request)
         if not repository.repository.has(address.cid):
             if "only-if-cached" in request.headers.get("cache-control", "").lower():
-                raise Refusal(HTTPStatus.PRECONDITION_FAILED, f"{address.text} is not here")
-            raise Refusal(HTTPStatus.NOT_FOUND, f"{address.text} is not here")
+                raise Refusal(412, f"{address.text} is not here")
+            raise Refusal(404, f"{address.text} is not here")
         path = resolve_path(repository, address)
         match requested.format:
             case "raw":
@@ -142,6 +141,5 @@ def _deserialized(request: Request, repository: CachedRepository, path: Resolved
             return symlink_reply(request, path, block)
         case _:
             raise Refusal(
-                HTTPStatus.NOT_ACCEPTABLE,
-                f"{path.cid} is not a file or directory; read its block with ?format=raw",
+                406, f"{path.cid} is not a file or directory; read its block with ?format=raw"
             )

@@ -15,7 +15,6 @@ equal names, or with ``..`` and the like, is refused by the walk over it.
 
 import tarfile
 from collections.abc import Iterator
-from http import HTTPStatus
 from typing import Final, NamedTuple
 
 from starlette.requests import Request
@@ -189,6 +188,4 @@ def _check_target(place: _Place, target: bytes) -> None:
 
 
 def _not_possible(why: str) -> Refusal:
-    return Refusal(
-        HTTPStatus.NOT_ACCEPTABLE, f"no tar archive can be made: {why}; read it with ?format=car"
-    )
+    return Refusal(406, f"no tar archive can be made: {why}; read it with ?format=car")

@@ -83,7 +83,7 @@ def refusal_of(error: Exception) -> Refusal:
 
 def bad_request(details: str) -> Refusal:
     """Return a `Refusal` with status 400, for an invalid body or parameter."""
-    return Refusal(HTTPStatus.BAD_REQUEST, details)
+    return Refusal(400, details)
 
 
 # Middleware that adds header fields to every reply.

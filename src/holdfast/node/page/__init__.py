@@ -57,7 +57,7 @@ def describe(repository: CachedRepository, path: str) -> dict[str, Any]:
             size = len(symlink_target(block))
             return record | {"kind": "file", "type": SYMLINK_TYPE, "size": size}
         case _:
-            raise Refusal(HTTPStatus.NOT_ACCEPTABLE, f"{resolved.cid} is not a file or directory")
+            raise Refusal(406, f"{resolved.cid} is not a file or directory")
 
 
 def _directory(repository: CachedRepository, resolved: ResolvedPath) -> dict[str, Any]:

@@ -18,33 +18,9 @@ from holdfast.disk.disk_space import free_bytes
 from holdfast.disk.folders import Folder
 from holdfast.errors import ClientError, ConfigError, VerificationError
 from holdfast.forks import ForkAware
-from holdfast.repository.database import schema
-from holdfast.repository.database.errors import (
-    closed_error,
-    full_disk,
-    is_full,
-    is_of_content,
-    read_only_error,
-    typed_error,
-    typed_errors,
-)
+from holdfast.repository.database import errors, identity, opening, schema
 from holdfast.repository.database.group_commit import Change, GroupCommit
-from holdfast.repository.database.identity import (
-    DATABASE,
-    ID_FILE,
-    UnsoundError,
-    damaged,
-    mark_of,
-    why_unsound,
-)
-from holdfast.repository.database.opening import (
-    BUSY_SECONDS,
-    connect,
-    file_state,
-    has_log,
-    open_database,
-    unchanged,
-)
+from holdfast.repository.database.identity import DATABASE, UnsoundError
 from holdfast.repository.database.trust import check_tables
 
 Result = TypeVar("Result")
@@ -93,7 +69,7 @@ class Space:
             try:
                 return function()
             except OSError as error:
-                if not is_full(error):
+                if not errors.is_full(error):
                     raise
         with self.released():
             try:
@@ -139,7 +115,7 @@ def _allocate(descriptor: int, start: int) -> None:
         try:
             os.posix_fallocate(descriptor, start, STEP)
         except OSError as error:
-            if is_full(error):
+            if errors.is_full(error):
                 raise
         else:
             return
@@ -194,7 +170,7 @@ class Database(ForkAware):
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """Yield a connection in a transaction, so that all it reads is of one moment."""
-        with typed_errors(self._folder):
+        with errors.typed_errors(self._folder):
             connection = self._take_idle()
             try:
                 with self._unchanged():
@@ -215,33 +191,37 @@ class Database(ForkAware):
         They are in a temporary file with `on_disk`, else in memory. The caller begins and ends the
         transactions.
         """
-        with typed_errors(self._folder), self._unchanged(), closing(self._connect()) as connection:
+        with (
+            errors.typed_errors(self._folder),
+            self._unchanged(),
+            closing(self._connect()) as connection,
+        ):
             connection.execute(f"PRAGMA temp_store = {'FILE' if on_disk else 'MEMORY'}")
             connection.execute("PRAGMA temp.journal_mode = OFF")
             yield connection
 
     def _unchanged(self) -> AbstractContextManager[None]:
         """Raise an error if another user changes a read-only database while the block runs."""
-        return unchanged(self._path) if self._read_only else nullcontext()
+        return opening.unchanged(self._path) if self._read_only else nullcontext()
 
     def _take_idle(self) -> sqlite3.Connection:
         with self._idle_lock:
             if self._closed:
-                raise closed_error()
+                raise errors.closed_error()
             # A read-only database is opened as one that never changes, so its content counts too.
-            file = file_state(self._path, content=self._read_only)
-            file = (*file, has_log(self._path)) if file and self._read_only else file
+            file = opening.file_state(self._path, content=self._read_only)
+            file = (*file, opening.has_log(self._path)) if file and self._read_only else file
             if file != self._idle_file:  # a repair replaced it, or somebody removed it
                 self._close_idle()
                 self._idle_file = file
             if self._idle:
                 return self._idle.pop()
         if file is None:
-            raise damaged(self._folder, f"{DATABASE} is missing")
+            raise identity.damaged(self._folder, f"{DATABASE} is missing")
         return self._connect()
 
     def _connect(self) -> sqlite3.Connection:
-        connection = connect(self._path, "ro" if self._read_only else "rw")
+        connection = opening.connect(self._path, "ro" if self._read_only else "rw")
         try:
             check_tables(connection)
         except BaseException:
@@ -260,7 +240,7 @@ class Database(ForkAware):
             with self.reading() as connection:
                 yield connection
             return
-        with typed_errors(self._folder), self.locked() as connection:
+        with errors.typed_errors(self._folder), self.locked() as connection:
             yield connection
 
     # Writing
@@ -273,7 +253,7 @@ class Database(ForkAware):
         space for them, the `OSError` of a full disk is raised before anything is written.
         """
         if not self._read_only and self._space.is_short(2 * size):  # for log and database
-            raise full_disk(self._folder)
+            raise errors.full_disk(self._folder)
         with self._changing() as connection:
             yield connection
 
@@ -300,7 +280,7 @@ class Database(ForkAware):
     @contextmanager
     def _changing(self) -> Iterator[sqlite3.Connection]:
         """Yield the connection in a transaction, which is committed at the end of the block."""
-        with typed_errors(self._folder), self.locked() as connection:
+        with errors.typed_errors(self._folder), self.locked() as connection:
             count = connection.total_changes
             yield connection
             if connection.total_changes != count:
@@ -311,7 +291,7 @@ class Database(ForkAware):
         # As for `writing`. Changes that fit only one by one are committed one by one.
         if self._space.is_short(2 * sum(change.size for change in changes)):
             if len(changes) == 1:
-                raise full_disk(self._folder)
+                raise errors.full_disk(self._folder)
             for change in changes:
                 try:
                     self._commit_group([change])
@@ -334,7 +314,7 @@ class Database(ForkAware):
             if not connection.in_transaction:  # SQLite has rolled back all of them
                 raise
             connection.execute("ROLLBACK TO change")
-            change.error = typed_error(error, self._folder)
+            change.error = errors.typed_error(error, self._folder)
         connection.execute("RELEASE change")
 
     @contextmanager
@@ -345,9 +325,9 @@ class Database(ForkAware):
         """
         with self._lock:
             if self._closed:
-                raise closed_error()
+                raise errors.closed_error()
             if self._read_only:
-                raise read_only_error(self._folder)
+                raise errors.read_only_error(self._folder)
             connection = self._begin()
             try:
                 yield connection
@@ -375,7 +355,7 @@ class Database(ForkAware):
     def _open(self) -> None:
         """Open the connection that writes, or set the fault."""
         try:
-            self._connection = self._space.run(partial(open_database, self._folder))
+            self._connection = self._space.run(partial(opening.open_database, self._folder))
             self._fault = None
         except UnsoundError as error:
             self._fault = str(error)
@@ -383,7 +363,7 @@ class Database(ForkAware):
         self._space.fill()
 
     def _current_files(self) -> list[tuple[int, ...] | None]:
-        return [file_state(self._folder / name) for name in (DATABASE, ID_FILE)]
+        return [opening.file_state(self._folder / name) for name in (DATABASE, identity.ID_FILE)]
 
     # Space
 
@@ -401,7 +381,7 @@ class Database(ForkAware):
     def _shrink(self, pages: int) -> bool:
         """Give back at most `pages`; return whether there may be more."""
         released = self._space.released() if self._space.is_short() else nullcontext()
-        with typed_errors(self._folder), self._lock, released:
+        with errors.typed_errors(self._folder), self._lock, released:
             connection = self._connection
             if connection is None:
                 return False
@@ -420,7 +400,9 @@ class Database(ForkAware):
                 try:
                     self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
                 finally:
-                    self._connection.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000:.0f}")
+                    self._connection.execute(
+                        f"PRAGMA busy_timeout = {opening.BUSY_SECONDS * 1000:.0f}"
+                    )
 
     # Whether it is sound
 
@@ -428,13 +410,13 @@ class Database(ForkAware):
         """Return why the database may not be that of these blocks; None if it is."""
         try:
             with self.reading() if self._read_only else self.locked() as connection:
-                return why_unsound(self._folder, mark_of(connection))
+                return identity.why_unsound(self._folder, identity.mark_of(connection))
         except (UnsoundError, VerificationError) as error:
             return str(error)
         except sqlite3.Error as error:
-            if is_of_content(error):
+            if errors.is_of_content(error):
                 return f"{DATABASE} cannot be read: {error}"
-            raise typed_error(error, self._folder) from None
+            raise errors.typed_error(error, self._folder) from None
 
     def check_sound(self) -> None:
         """Raise `VerificationError` if the database is not known to be that of these blocks.
@@ -447,7 +429,7 @@ class Database(ForkAware):
                 (text,) = connection.execute("PRAGMA quick_check(1)").fetchone()
             fault = None if text == "ok" else f"{DATABASE}: {text}"
         if fault is not None:
-            raise damaged(self._folder, fault)
+            raise identity.damaged(self._folder, fault)
 
     # Forks, and the end
 

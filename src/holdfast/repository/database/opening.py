@@ -11,19 +11,9 @@ from pathlib import Path
 from typing import Final, ParamSpec, TypeVar
 
 from holdfast.errors import ConfigError, ProviderError
-from holdfast.repository.database import schema
+from holdfast.repository.database import identity, schema
 from holdfast.repository.database.errors import DAMAGED, code_of, is_of_content, typed_error
-from holdfast.repository.database.identity import (
-    DATABASE,
-    FOLDER,
-    UnsoundError,
-    has_block_files,
-    has_traces,
-    mark_of,
-    read_id,
-    why_unsound,
-    write_id,
-)
+from holdfast.repository.database.identity import DATABASE, UnsoundError
 from holdfast.repository.database.trust import check_files, check_kinds, check_tables, harden
 from holdfast.repository.rows import nanoseconds
 
@@ -36,7 +26,7 @@ from holdfast.repository.rows import nanoseconds
 # mount. So each reading compares the file before and after, and fails if it changed.
 
 HAS_EFFECTIVE_IDS: Final = os.access in os.supports_effective_ids
-WRITTEN_PATHS: Final = ("", DATABASE, FOLDER)
+WRITTEN_PATHS: Final = ("", DATABASE, identity.FOLDER)
 
 
 def is_read_only(folder: Path) -> bool:
@@ -204,12 +194,12 @@ def open_database(folder: Path) -> sqlite3.Connection:
     """
     path = folder / DATABASE
     # The order matters: another process may just make a store, and makes the database first.
-    if has_traces(folder) and not os.path.lexists(path):
+    if identity.has_traces(folder) and not os.path.lexists(path):
         raise UnsoundError(f"{DATABASE} is missing")
     try:
         return _open(folder)
     except sqlite3.Error as error:
-        if code_of(error) in DAMAGED and has_traces(folder):
+        if code_of(error) in DAMAGED and identity.has_traces(folder):
             raise UnsoundError(f"{DATABASE} cannot be read: {error}") from None
         if not is_of_content(error):
             raise typed_error(error, folder) from None
@@ -225,7 +215,7 @@ def _open(folder: Path) -> sqlite3.Connection:
                 _make_tables(connection, folder)
         _compare_version(folder, schema.version_of(connection))
         check_tables(connection)
-        if why_unsound(folder, mark_of(connection)) is not None:
+        if identity.why_unsound(folder, identity.mark_of(connection)) is not None:
             with _transaction(connection):  # another process may just write the id
                 _finish(connection, folder)
         schema.count_changes(connection)
@@ -240,17 +230,21 @@ def _make_tables(connection: sqlite3.Connection, folder: Path) -> None:
         return  # another process was faster
     if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
         raise sqlite3.DatabaseError(f"{DATABASE} belongs to another program")
-    if has_traces(folder):
+    if identity.has_traces(folder):
         raise UnsoundError(f"{DATABASE} is empty")
     schema.create(connection)
 
 
 def _finish(connection: sqlite3.Connection, folder: Path) -> None:
     """Write the id of a new store into its folder; raise `UnsoundError` if the ids differ."""
-    mark = mark_of(connection)
-    if not mark.changes and read_id(folder) is None and not has_block_files(folder):
-        write_id(folder, mark.id)
-    fault = why_unsound(folder, mark)
+    mark = identity.mark_of(connection)
+    if (
+        not mark.changes
+        and identity.read_id(folder) is None
+        and not identity.has_block_files(folder)
+    ):
+        identity.write_id(folder, mark.id)
+    fault = identity.why_unsound(folder, mark)
     if fault is not None:
         raise UnsoundError(fault)
 

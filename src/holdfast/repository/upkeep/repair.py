@@ -20,18 +20,9 @@ from holdfast.disk.atomic import sync_folder
 from holdfast.disk.folders import Folder, no_regular_file
 from holdfast.errors import ClientError, ProviderError, VerificationError
 from holdfast.repository.block_files import FILE_SIZE, BlockFiles, WrittenBlock
-from holdfast.repository.database import schema
+from holdfast.repository.database import identity, schema
 from holdfast.repository.database.errors import typed_errors
-from holdfast.repository.database.identity import (
-    DATABASE,
-    ID,
-    ID_FILE,
-    Mark,
-    UnsoundError,
-    mark_of,
-    read_id,
-    write_id,
-)
+from holdfast.repository.database.identity import DATABASE, UnsoundError
 from holdfast.repository.database.opening import check_regular, connect, has_log, read_header
 from holdfast.repository.database.trust import SUFFIXES, check_table
 from holdfast.repository.owners import Owner
@@ -61,7 +52,7 @@ class OldDatabase:
 
     def __init__(self, folder: Path) -> None:
         self.path: Path = folder / DATABASE
-        self.mark: Mark | None = None
+        self.mark: identity.Mark | None = None
         self.damage: str | None = None
         self._connection: sqlite3.Connection | None = None
         self._size = _restore_size(self.path)
@@ -70,7 +61,7 @@ class OldDatabase:
             # Nobody may write while it is read.
             self._connection.execute("BEGIN IMMEDIATE")
             check_table(self._connection, "store")
-            self.mark = mark_of(self._connection)
+            self.mark = identity.mark_of(self._connection)
             (text,) = self._connection.execute("PRAGMA integrity_check(1)").fetchone()
             self.damage = None if text == "ok" else " ".join(text.split())
         except (sqlite3.Error, UnsoundError) as error:
@@ -265,13 +256,13 @@ class _Rebuild:
         # Raise the error of a file that cannot be used before anything is locked.
         for name in (NEW_DATABASE, DATABASE):
             check_regular(folder / name)
-        status = Folder(folder).status(ID_FILE)
+        status = Folder(folder).status(identity.ID_FILE)
         if status is not None and not stat.S_ISREG(status.st_mode):
-            raise no_regular_file(folder / ID_FILE)
-        self._folder_id = read_id(folder)
+            raise no_regular_file(folder / identity.ID_FILE)
+        self._folder_id = identity.read_id(folder)
         self._old = OldDatabase(folder)
         old_id = None if self._old.mark is None else self._old.mark.id
-        ids = [text for text in (self._folder_id, old_id) if text and ID.fullmatch(text)]
+        ids = [text for text in (self._folder_id, old_id) if text and identity.ID.fullmatch(text)]
         self._has_two_ids = len({*ids}) > 1
         self._id = (ids or [secrets.token_hex(16)])[0]
         try:
@@ -396,7 +387,7 @@ class _Rebuild:
             self.notes.append(f"the old {DATABASE} is now called {aside.name}")
         sync_folder(self._folder)
         if self._folder_id != self._id:
-            write_id(self._folder, self._id)
+            identity.write_id(self._folder, self._id)
             self.notes.append("the id of the store was written again")
 
     def _use_finished(self) -> None:
