@@ -4,7 +4,7 @@ import logging
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from queue import Empty, Queue
 from typing import Any, Final, TypeAlias
@@ -25,7 +25,6 @@ from holdfast.protocol.gateway import Gateway
 from holdfast.protocol.peer_set import PeerSet
 from holdfast.records import now_ms
 from holdfast.repository import Repository
-from holdfast.repository.adding import Adding
 
 # Download the blocks of one DAG from gateways, as a client does: as an archive, or one by one.
 
@@ -104,7 +103,6 @@ class PinJobs:
         self._repository = repository
         self._max_bytes = max_bytes
         self._ending = threading.Event()
-        self._open: set[Adding] = set()
         self._jobs: dict[str, PinJob] = {}
         self._lock = threading.Lock()
         self._queue: Queue[tuple[PinJob, Done] | None] = Queue(MAX_JOBS)  # None ends a worker
@@ -193,7 +191,7 @@ class PinJobs:
         if self._download is None:
             return "expired"
         try:
-            with self._adding() as adding:
+            with self._repository.adding() as adding:
                 for block_cid, data in self._download.blocks(
                     cid, max_bytes=self._max_bytes, ended=self._ending.is_set
                 ):
@@ -206,16 +204,6 @@ class PinJobs:
         except ClientError:
             return "expired"
         return None
-
-    @contextmanager
-    def _adding(self) -> Iterator[Adding]:
-        """Open an add that `close` ends too, so that its blocks can be collected as garbage."""
-        with self._repository.adding() as adding:
-            self._open.add(adding)
-            try:
-                yield adding
-            finally:
-                self._open.discard(adding)
 
     def _is_wanted(self, job: PinJob) -> bool:
         """Return whether a job was not cancelled."""
@@ -239,7 +227,3 @@ class PinJobs:
             self._download.close()
         for worker in self._workers:
             worker.join(END_SECONDS)
-        # A worker that still waits for its gateway does not continue: it is a daemon.
-        for adding in list(self._open):
-            with suppress(ClientError):
-                adding.close()

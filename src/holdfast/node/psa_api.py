@@ -96,16 +96,14 @@ def parse_moment(text: str, what: str) -> Moment:
     """
     match = TIME.fullmatch(text)
     try:
-        if match is None:
-            raise ValueError("another form")  # noqa: TRY301 - all are one error
-        day, time, fraction, zone = match.groups()
+        day, time, fraction, zone = match.groups("") if match else ("", "", "", "")
         moment = datetime.fromisoformat(f"{day}T{time}{zone.upper()}")
         seconds = int(moment.timestamp())
     except (ValueError, OverflowError):
         raise bad_request(
             f"{what} must be a time as in RFC 3339, such as 2020-07-27T17:32:28.276Z"
         ) from None
-    digits = (fraction or "").ljust(9, "0")[:9]
+    digits = fraction.ljust(9, "0")[:9]
     return seconds * 1000 + int(digits[:3]), int(digits[3:])
 
 

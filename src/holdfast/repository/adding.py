@@ -247,7 +247,8 @@ class FileAdding:
         self._count = 0
         self._leaves: list[Leaf] = []  # of the next job; only while a piece is added
         self._jobs: deque[Future[list[MadeLeaf]]] = deque()
-        self._folder: ExitStack | None = None  # open from the first leaf that a thread makes
+        self._folder = ExitStack()  # keeps it open from the first leaf that a thread makes
+        self._is_open = False
 
     @property
     def leaf_bytes(self) -> int:
@@ -284,9 +285,9 @@ class FileAdding:
         if self._leaves:
             if len(self._jobs) >= DEPTH:
                 self._take(self._jobs.popleft().result())
-            if self._folder is None:
-                self._folder = ExitStack()
+            if not self._is_open:
                 self._folder.enter_context(self._adding.files.temporary_folder.opened())
+                self._is_open = True
             leaves, self._leaves = self._leaves, []
             self._jobs.append(self._adding.files.threads.submit(self._make, leaves))
 
@@ -332,13 +333,8 @@ class FileAdding:
         if self._size or not self._count:
             self._take(self._make([(self._pieces, self._size)]))
         self._pieces, self._size = [], 0
-        self._close_folder()
+        self._folder.close()
         return self._tree.root()
-
-    def _close_folder(self) -> None:
-        if self._folder is not None:
-            self._folder.close()
-            self._folder = None
 
     def close(self) -> None:
         """Give up a file that is not finished, and remove what was written of it."""
@@ -347,4 +343,4 @@ class FileAdding:
             with suppress(Exception):  # the error of the file is already known
                 made = self._jobs.popleft().result()
                 self._adding.files.discard([block for _, block in made])
-        self._close_folder()
+        self._folder.close()

@@ -30,17 +30,8 @@ from typing import BinaryIO, Final, Self, cast
 from holdfast.content.blocks import MAX_BLOCK, check_block
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
+from holdfast.disk import folders
 from holdfast.disk.atomic import WORTH_KEEPING, WorkFile, sync_file_system, sync_name
-from holdfast.disk.folders import (
-    DIRECTORY,
-    NO_FOLLOW,
-    NO_WAIT,
-    check_owner,
-    create,
-    open_below,
-    open_file,
-    status_in,
-)
 from holdfast.disk.locks import try_lock
 from holdfast.errors import ClientClosedError, VerificationError
 from holdfast.sinks.entries import Usage
@@ -84,8 +75,8 @@ class TargetTree:
         status = path.lstat()
         if not stat.S_ISDIR(status.st_mode):
             raise changed_by_others(path)
-        check_owner(status, path)
-        self._root = os.open(path, DIRECTORY | NO_FOLLOW)
+        folders.check_owner(status, path)
+        self._root = os.open(path, folders.DIRECTORY | folders.NO_FOLLOW)
 
     def make(self, path: EntryPath, mode: int = 0o777) -> None:
         """Make a folder. One that is there is fine."""
@@ -97,7 +88,7 @@ class TargetTree:
     def create(self, path: EntryPath) -> BinaryIO:
         """Make a file, which must not exist, and open it."""
         with self._above(path) as folder:
-            return os.fdopen(create(folder, path[-1]), "w+b")
+            return os.fdopen(folders.create(folder, path[-1]), "w+b")
 
     def open(self, path: EntryPath, flags: int = os.O_RDONLY) -> BinaryIO | None:
         """Open a regular file that has no other name; return None if there is nothing.
@@ -110,7 +101,7 @@ class TargetTree:
 
         with self._above(path) as folder:
             try:
-                descriptor = open_file(folder, path[-1], flags, 0o600, refuse=refuse)
+                descriptor = folders.open_file(folder, path[-1], flags, 0o600, refuse=refuse)
             except FileNotFoundError:
                 return None
         if os.fstat(descriptor).st_nlink != 1:
@@ -121,7 +112,7 @@ class TargetTree:
     def status(self, path: EntryPath) -> os.stat_result | None:
         """Return the status of an entry, of a link itself; None if it does not exist."""
         with contextlib.suppress(FileNotFoundError), self._above(path) as folder:
-            return status_in(folder, path[-1])
+            return folders.status_in(folder, path[-1])
         return None
 
     def move(self, path: EntryPath, target: EntryPath) -> None:
@@ -171,8 +162,8 @@ class TargetTree:
         count = 0
         with self.opened(path) as top:
             is_done = sync_file_system(top)
-            for _, folders, names, folder in os.fwalk(dir_fd=top):
-                count += len(folders) + len(names)
+            for _, inner, names, folder in os.fwalk(dir_fd=top):
+                count += len(inner) + len(names)
                 if not is_done:
                     _sync_all(folder, names)
         return count
@@ -184,7 +175,7 @@ class TargetTree:
             if self._closed:
                 raise ClientClosedError
             root = os.dup(self._root)
-        descriptor = open_below(root, self.path, path, changed_by_others)
+        descriptor = folders.open_below(root, self.path, path, changed_by_others)
         try:
             yield descriptor
         finally:
@@ -203,7 +194,7 @@ class TargetTree:
 
 def _file_status(folder: int, name: str) -> os.stat_result | None:
     """Return the status of a regular file; None for anything else."""
-    status = status_in(folder, name)
+    status = folders.status_in(folder, name)
     return status if status is not None and stat.S_ISREG(status.st_mode) else None
 
 
@@ -211,7 +202,9 @@ def _sync_all(folder: int, names: list[str]) -> None:
     """Make the files of these names, and the names in the open folder, durable."""
     for name in names:
         if _file_status(folder, name) is not None:
-            descriptor = os.open(name, os.O_RDONLY | NO_FOLLOW | NO_WAIT, dir_fd=folder)
+            descriptor = os.open(
+                name, os.O_RDONLY | folders.NO_FOLLOW | folders.NO_WAIT, dir_fd=folder
+            )
             try:
                 os.fsync(descriptor)
             finally:

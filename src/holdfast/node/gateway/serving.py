@@ -12,18 +12,12 @@ from starlette.types import Receive, Scope, Send
 
 from holdfast.content.unixfs.data import Kind
 from holdfast.errors import ClientError
+from holdfast.node.gateway import files
 from holdfast.node.gateway.addresses import PUBLIC, Address, ResolvedPath, resolve_path, root_of
 from holdfast.node.gateway.archives import archive_reply
 from holdfast.node.gateway.cached_repository import CachedRepository
 from holdfast.node.gateway.content_replies import negotiate, refusal_for
 from holdfast.node.gateway.directories import directory_reply
-from holdfast.node.gateway.files import (
-    file_reply,
-    json_reply,
-    raw_block_reply,
-    redirect_to,
-    symlink_reply,
-)
 from holdfast.node.gateway.tars import tar_reply
 from holdfast.node.http_server.refusals import SAFETY_HEADERS, DefaultHeaders, Refusal
 from holdfast.node.http_server.streamed_replies import resources_of
@@ -116,13 +110,13 @@ class GatewayRoute(BaseRoute):
         path = resolve_path(repository, address)
         match requested.format:
             case "raw":
-                return raw_block_reply(request, repository, path)
+                return files.raw_block_reply(request, repository, path)
             case "car":
                 return archive_reply(request, repository, path, requested)
             case "tar":
                 return tar_reply(request, repository, path)
             case "json":
-                return json_reply(request, repository, path)
+                return files.json_reply(request, repository, path)
             case _:
                 return _deserialized(request, repository, path)
 
@@ -133,12 +127,12 @@ def _deserialized(request: Request, repository: CachedRepository, path: Resolved
         case Kind.DIRECTORY | Kind.SHARD:
             return directory_reply(request, repository, path)
         case Kind.FILE | Kind.RAW if path.address.has_slash:
-            return redirect_to(request, path.address, path.address.here)
+            return files.redirect_to(request, path.address, path.address.here)
         case Kind.FILE | Kind.RAW:
             name = path.address.names[-1] if path.address.names else ""
-            return file_reply(request, repository, path, path.cid, name)
+            return files.file_reply(request, repository, path, path.cid, name)
         case Kind.SYMLINK:
-            return symlink_reply(request, path, block)
+            return files.symlink_reply(request, path, block)
         case _:
             raise Refusal(
                 406, f"{path.cid} is not a file or directory; read its block with ?format=raw"

@@ -95,21 +95,9 @@ class RequestCycle:
             if self.is_complete or self.is_disconnected:
                 return
             logger.error("ASGI callable returned without completing response.")
-        await self._fail()
-
-    async def _fail(self) -> None:
-        """Reply with status 500, or end a reply that has begun."""
-        if self.is_started:
-            self._connection.transport.close()
-            return
-        text = b"Internal Server Error"
-        headers = [
-            (b"content-type", b"text/plain; charset=utf-8"),
-            (b"content-length", str(len(text)).encode()),
-            (b"connection", b"close"),
-        ]
-        await self.send({"type": "http.response.start", "status": 500, "headers": headers})
-        await self.send({"type": "http.response.body", "body": text})
+        if not (self.is_started or self.is_disconnected):
+            self._connection.transport.write(last_reply(500, "Internal Server Error"))
+        self._connection.transport.close()
 
     # The body of the request
 
@@ -231,6 +219,12 @@ class RequestCycle:
             if size > self._left:
                 raise RuntimeError("the reply is longer than its header content-length")
             self._left -= size
+
+
+def last_reply(status: int, text: str) -> bytes:
+    """Return a reply of the server itself, after which the connection is closed."""
+    head = "content-type: text/plain; charset=utf-8\r\nconnection: close"
+    return STATUS_LINES[status] + f"{head}\r\ncontent-length: {len(text)}\r\n\r\n{text}".encode()
 
 
 def _checked(name: bytes, value: bytes) -> bytes:
@@ -490,11 +484,7 @@ BODY_SIZE: Final = 1 << 20  # the same for a body that the application reads
 MAX_UNREAD: Final = 16  # connections that may have so many bytes that it has not taken yet
 WRITE_BUFFER: Final = 32 << 10  # bytes that wait for the client besides the system's own buffer
 
-INVALID: Final = b"Invalid HTTP request received."
-BAD_REQUEST: Final = (
-    b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain; charset=utf-8\r\n"
-    b"connection: close\r\ncontent-length: %d\r\n\r\n%b" % (len(INVALID), INVALID)
-)
+INVALID: Final = "Invalid HTTP request received."
 
 
 class NodeProtocol(asyncio.BufferedProtocol):
@@ -598,7 +588,7 @@ class NodeProtocol(asyncio.BufferedProtocol):
         try:
             return self._reader.feed(data)
         except BadRequestError:
-            logger.warning(INVALID.decode())
+            logger.warning(INVALID)
             self._refuse()
             return len(data)
 
@@ -606,10 +596,10 @@ class NodeProtocol(asyncio.BufferedProtocol):
         """Tell the client that it does not send valid requests, and end the connection."""
         cycle = self._cycle
         if cycle is None or cycle.is_complete:
-            self.transport.write(BAD_REQUEST)
+            self.transport.write(last_reply(400, INVALID))
         elif not cycle.is_started:
             cycle.disconnect()
-            self.transport.write(BAD_REQUEST)
+            self.transport.write(last_reply(400, INVALID))
         self.transport.close()
 
     def on_head(self, head: Head) -> None:

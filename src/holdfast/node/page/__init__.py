@@ -8,7 +8,6 @@ pinned script and no file from elsewhere can run in it.
 import secrets
 from collections.abc import Iterable
 from contextlib import suppress
-from http import HTTPStatus
 from importlib.resources import files
 from itertools import islice
 from pathlib import PurePath

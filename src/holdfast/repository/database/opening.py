@@ -26,20 +26,19 @@ from holdfast.repository.rows import nanoseconds
 # mount. So each reading compares the file before and after, and fails if it changed.
 
 HAS_EFFECTIVE_IDS: Final = os.access in os.supports_effective_ids
-WRITTEN_PATHS: Final = ("", DATABASE, identity.FOLDER)
 
 
 def is_read_only(folder: Path) -> bool:
     """Return whether there is a store in `folder` that this user cannot write to."""
-    if not os.path.lexists(folder / DATABASE):
-        return False
-    for name in WRITTEN_PATHS:
-        path = folder / name
-        if path.exists():
-            rights = os.W_OK | os.X_OK if path.is_dir() else os.W_OK
-            if not os.access(path, rights, effective_ids=HAS_EFFECTIVE_IDS):
-                return True
-    return False
+    paths = [
+        path for path in (folder, folder / DATABASE, folder / identity.FOLDER) if path.exists()
+    ]
+    return os.path.lexists(folder / DATABASE) and not all(
+        os.access(
+            path, os.W_OK | os.X_OK if path.is_dir() else os.W_OK, effective_ids=HAS_EFFECTIVE_IDS
+        )
+        for path in paths
+    )
 
 
 def file_state(path: Path, *, content: bool = False) -> tuple[int, ...] | None:
