@@ -40,9 +40,14 @@ WORTH_KEEPING: Final = 1 << 20  # verified bytes from which on an interrupted do
 
 
 class WorkFile:
-    """An open file that gets its final name when it is complete."""
+    """An open file that gets its final name when it is complete.
+
+    Attributes:
+        saved_size: How many bytes an earlier download saved.
+    """
 
     _file: BinaryIO | None = None
+    saved_size: int = 0
 
     def write(self, data: bytes) -> None:
         """Append `data`."""
@@ -50,6 +55,11 @@ class WorkFile:
             self._opened().write(data)
         except OSError as error:
             raise self.explained(error) from None
+
+    def read_saved(self, start: int, size: int) -> bytes:
+        """Return some of the bytes that an earlier download saved."""
+        self._opened().seek(start)
+        return self._opened().read(min(size, self.saved_size - start))
 
     def read_all(self) -> BinaryIO:
         """Return the file, at its start."""
@@ -112,7 +122,6 @@ class PendingFile(WorkFile):
     Attributes:
         target: The path that the file gets.
         folder: The path of the folder that it is in until then.
-        saved_size: How many bytes an earlier download saved.
 
     Example:
         >>> import tempfile
@@ -132,7 +141,6 @@ class PendingFile(WorkFile):
         """Prepare the file, which `open` makes. The umask restricts its `mode`."""
         self.target: Path = Path(target)
         self.folder: Path = self.target.parent if place is None else place.folder.path
-        self.saved_size: int = 0
         self._target_text = os.fspath(target)
         self._mode = mode
         self._replaced_mode: int | None = None
@@ -189,11 +197,6 @@ class PendingFile(WorkFile):
     def copy_from(self, file: BinaryIO) -> None:
         """Append all bytes of an open file, from its current position."""
         shutil.copyfileobj(file, self._opened(), COPY_SIZE)
-
-    def read_saved(self, start: int, size: int) -> bytes:
-        """Return some of the bytes that an earlier download saved."""
-        self._opened().seek(start)
-        return self._opened().read(min(size, self.saved_size - start))
 
     def truncate(self, size: int) -> None:
         """Remove all but the first `size` bytes. The next bytes are written after them.

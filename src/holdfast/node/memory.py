@@ -14,16 +14,7 @@ SMALL: Final = 16 << 10  # a request that holds less is not counted: there are a
 GIVE_BACK_AFTER: Final = 8 << 20
 
 
-def _find_malloc_trim() -> Callable[[int], int] | None:
-    """Return glibc's `malloc_trim`, or None with another C library."""
-    try:
-        function: Callable[[int], int] = ctypes.CDLL(None).malloc_trim
-    except (OSError, TypeError, AttributeError):
-        return None
-    return function
-
-
-_malloc_trim = _find_malloc_trim()
+_malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # None if it is not glibc
 
 
 class MemoryShare:

@@ -4,6 +4,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import partial
 from ipaddress import ip_address
 from typing import Any, Final, cast, get_args
 
@@ -22,7 +23,7 @@ from holdfast.node.service import Service
 from holdfast.node.tables import PinRequest, Status
 from holdfast.records import PinFilter, value_text
 from holdfast.repository import PinQuery
-from holdfast.repository.pins import NAME_MATCHES, Moment, Stopped
+from holdfast.repository.pins import NAME_MATCHES, Moment
 
 # The object ``Pin`` of the specification, which the body of a call has.
 
@@ -216,9 +217,8 @@ class PSACalls:
     async def list(self, request: Request) -> Response:
         """List one page of the requests that match, the newest first."""
         query, statuses = read_query(request.query_params)
-        requests, count = await self._calls.queries.run(
-            request, lambda stopped: self._requests.find(query, statuses, stopped)
-        )
+        find = partial(self._requests.find, query, statuses)
+        requests, count = await self._calls.queries.run(request, find)
         delegates = delegates_of(request, self._store)
         results = [pin_status(made, delegates) for made in requests]
         return JSONResponse({"count": count, "results": results})
@@ -231,31 +231,20 @@ class PSACalls:
 
     async def get(self, request: Request) -> Response:
         """Reply with a request and its status."""
-        id_ = request.path_params["id"]
-        status = await self._calls.queries.run(
-            request, lambda stopped: self._requests.get(id_, stopped)
-        )
-        return self._status(request, status)
+        get = partial(self._requests.get, request.path_params["id"])
+        return self._status(request, await self._calls.queries.run(request, get))
 
     async def replace(self, request: Request) -> Response:
         """Pin another CID, or the same with another name, in place of a request."""
         self._calls.authorization.check(request, "unpin")
         pin = read_pin(await self._calls.bodies.json_object(request))
-        id_ = request.path_params["id"]
-
-        def replace(stopped: Stopped) -> PinRequest | None:
-            return self._requests.replace(id_, *pin, stopped)
-
-        made = await self._calls.queries.run(request, replace)
-        return self._status(request, made, ACCEPTED)
+        replace = partial(self._requests.replace, request.path_params["id"], *pin)
+        return self._status(request, await self._calls.queries.run(request, replace), ACCEPTED)
 
     async def remove(self, request: Request) -> Response:
         """Remove a request, and the pin unless another request needs it."""
-        id_ = request.path_params["id"]
-        was_there = await self._calls.queries.run(
-            request, lambda stopped: self._requests.remove(id_, stopped)
-        )
-        if not was_there:
+        remove = partial(self._requests.remove, request.path_params["id"])
+        if not await self._calls.queries.run(request, remove):
             raise _no_request(request)
         return Response(status_code=ACCEPTED)
 

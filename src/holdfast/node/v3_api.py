@@ -316,11 +316,10 @@ class V3Calls:
 
     async def get_file(self, request: Request) -> Response:
         """Reply with a file."""
-
-        def find(network: Network, stopped: Stopped) -> File:
-            return network.file(self._find(request, network, stopped))
-
-        return v3_uploads.data_reply(file_record(await self._run(request, find)))
+        file = await self._run(
+            request, lambda network, stopped: network.file(self._find(request, network, stopped))
+        )
+        return v3_uploads.data_reply(file_record(file))
 
     async def update_file(self, request: Request) -> Response:
         """Change a file. A key with the value null is removed."""
@@ -344,11 +343,9 @@ class V3Calls:
 
     async def delete_file(self, request: Request) -> Response:
         """Delete a file. Its content stays on the disk until garbage is collected."""
-
-        def delete(network: Network, stopped: Stopped) -> None:
-            network.remove(self._find(request, network, stopped))
-
-        await self._run(request, delete)
+        await self._run(
+            request, lambda network, stopped: network.remove(self._find(request, network, stopped))
+        )
         return v3_uploads.data_reply(None)
 
     def _find(self, request: Request, network: Network, stopped: Stopped) -> Pin:
@@ -367,11 +364,10 @@ class V3Calls:
         name, is_public = _read_group(await self._calls.bodies.json_object(request))
         if not name:
             raise bad_request("A group needs a name")
-
-        def create(network: Network, _: Stopped) -> Group:
-            return network.tables.add_group(name, is_public=bool(is_public))
-
-        return v3_uploads.data_reply(group_record(await self._run(request, create)))
+        group = await self._run(
+            request, lambda network, _: network.tables.add_group(name, is_public=bool(is_public))
+        )
+        return v3_uploads.data_reply(group_record(group))
 
     async def list_groups(self, request: Request) -> Response:
         """List one page of groups, the newest first."""
@@ -382,11 +378,9 @@ class V3Calls:
             "is_public = ?": values.read_parameter(query, "isPublic", v3_uploads.read_flag),
             "id < ?": values.read_parameter(query, "pageToken", values.whole_number),
         }
-
-        def find(network: Network, _: Stopped) -> list[Group]:
-            return network.tables.groups(conditions, limit=limit + 1)
-
-        groups = await self._run(request, find)
+        groups = await self._run(
+            request, lambda network, _: network.tables.groups(conditions, limit=limit + 1)
+        )
         token = str(groups[limit - 1].number) if len(groups) > limit else None
         records = [group_record(group) for group in groups[:limit]]
         return v3_uploads.data_reply({"groups": records, "next_page_token": token})
@@ -401,11 +395,10 @@ class V3Calls:
         """Change the name of a group, or whether it is public."""
         change = _read_group(await self._calls.bodies.json_object(request))
         id_ = request.path_params["id"]
-
-        def update(network: Network, _: Stopped) -> Group | None:
-            return network.tables.update_group(id_, *change)
-
-        return _group_reply(await self._run(request, update), id_)
+        group = await self._run(
+            request, lambda network, _: network.tables.update_group(id_, *change)
+        )
+        return _group_reply(group, id_)
 
     async def delete_group(self, request: Request) -> Response:
         """Delete a group. Its files stay."""

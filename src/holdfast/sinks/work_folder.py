@@ -505,11 +505,6 @@ class PartFile(WorkFile, Sink):
         if self._hash is not None:
             self._hash.update(data)
 
-    def read_saved(self, start: int, size: int) -> bytes:
-        """Return some of the bytes that an earlier download saved."""
-        self._opened().seek(start)
-        return self._opened().read(min(size, self.saved_size - start))
-
     def truncate(self, size: int) -> None:
         """Remove what was written, apart from the first `size` bytes."""
         super().truncate(size)
