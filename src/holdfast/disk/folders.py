@@ -296,5 +296,11 @@ class Folder:
             descriptor = self._open_file(folder, name, os.O_RDONLY)
         except FileNotFoundError:
             return None
-        with os.fdopen(descriptor, "rb") as file:
-            return file.read(min(os.fstat(descriptor).st_size, limit))
+        try:
+            size = min(os.fstat(descriptor).st_size, limit)
+            data = os.read(descriptor, size)
+            while len(data) < size and (more := os.read(descriptor, size - len(data))):
+                data += more
+        finally:
+            os.close(descriptor)
+        return data
