@@ -62,6 +62,7 @@ from holdfast.sinks.names import (
     WRITE_LINKS,
     EntryPath,
     NameRules,
+    NamesOfDirectory,
     check_link,
     is_refusal,
     refused,
@@ -324,7 +325,7 @@ class FolderFetcher:
         """Find all entries of the directory, which wait then; raise an error if one is refused."""
         path, cid, waiting, _, counter = directory
         walk = DirectoryWalk(cid)
-        names = self.rules.new_directory()
+        names = NamesOfDirectory(self.rules)
 
         def take(entries: list[DirectoryEntry]) -> None:
             for entry in entries:

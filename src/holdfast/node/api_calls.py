@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, TypeVar
 
 from anyio import CapacityLimiter
@@ -84,6 +85,7 @@ class Authorization:
             )
 
 
+@dataclass(frozen=True, slots=True)
 class AuthorizedEndpoint:
     """An endpoint for requests with a token for `scope`; without `authorization`, for all.
 
@@ -91,28 +93,20 @@ class AuthorizedEndpoint:
     This is a class because Starlette would catch the errors of a function once more.
     """
 
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        authorization: Authorization | None = None,
-        scope: str | None = None,
-        *,
-        error_reply: Callable[[Refusal], Response] = Refusal.json_reply,
-    ) -> None:
-        self._endpoint = endpoint
-        self._authorization = authorization
-        self._scope = scope
-        self._error_reply = error_reply
+    endpoint: Endpoint
+    authorization: Authorization | None = None
+    scope: str | None = None
+    error_reply: Callable[[Refusal], Response] = Refusal.json_reply
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         request = Request(scope, receive, send)
         try:
-            if self._authorization is not None:
-                self._authorization.check(request, self._scope)
-            reply = await self._endpoint(request)
+            if self.authorization is not None:
+                self.authorization.check(request, self.scope)
+            reply = await self.endpoint(request)
         except (Refusal, ClientError, OSError) as error:
-            reply = self._error_reply(refusal_of(error))
+            reply = self.error_reply(refusal_of(error))
         await reply(scope, receive, send)
 
 
@@ -239,11 +233,8 @@ class ApiCalls:
         error_reply: Callable[[Refusal], Response] = Refusal.json_reply,
     ) -> list[Route]:
         """Return the routes of a table of calls: method, path, endpoint, and the scope it needs."""
+        tokens = self.authorization
         return [
-            Route(
-                path,
-                AuthorizedEndpoint(endpoint, self.authorization, scope, error_reply=error_reply),
-                methods=[method],
-            )
+            Route(path, AuthorizedEndpoint(endpoint, tokens, scope, error_reply), methods=[method])
             for method, path, endpoint, scope in table
         ]

@@ -156,18 +156,15 @@ CROSS_ORIGIN: Final = {
         "Location, Tus-Resumable, Upload-Cid, Upload-Expires, Upload-Length, Upload-Offset"
     ),
 }
-# What the service has and the node lacks, by a part of the path.
+# What the service has and the node lacks, by a word of the path.
 LACKING: Final = {
     "swap": "no swaps: a CID always has its own content",
     "signature": "no signatures of content",
     "vectorize": "no vectors",
     "x402": "no payments",
     "keys": "no keys: its tokens are set where it is started",
-    "api_keys": "no keys: its tokens are set where it is started",
     "gateways": "no other gateways",
     "analytics": "no analytics",
-    "gateway_analytics_top": "no analytics",
-    "gateway_analytics_time_series": "no analytics",
 }
 
 
@@ -455,9 +452,9 @@ def _for_pages(endpoint: Endpoint) -> ASGIApp:
 
 async def _lacking(request: Request) -> Response:
     """Reply to calls that the node does not have."""
-    for part in request.path_params["path"].split("/"):
-        if part in LACKING:
-            raise Refusal(501, f"The local node has {LACKING[part]}")
+    for word in re.split("[/_]", request.path_params["path"]):
+        if word in LACKING:
+            raise Refusal(501, f"The local node has {LACKING[word]}")
     raise Refusal(404, "There is nothing at this address")
 
 

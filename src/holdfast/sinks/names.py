@@ -7,6 +7,7 @@ import errno
 import os
 import unicodedata
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from holdfast.hints import Hint, advise
@@ -85,10 +86,11 @@ def folded(name: str, *, case: bool, forms: bool) -> str:
     return unicodedata.normalize("NFC", name) if forms else name
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NameRules:
     """The names that may be written to one file system.
 
-    Args:
+    Attributes:
         portable: Whether to refuse all names that some other system cannot have.
         merges_case: Whether names that differ only in case are one file here.
         merges_forms: The same for Unicode forms.
@@ -96,20 +98,11 @@ class NameRules:
         can_write: Returns whether a file of this name can be made, and then has this name.
     """
 
-    def __init__(
-        self,
-        *,
-        portable: bool,
-        merges_case: bool,
-        merges_forms: bool,
-        longest: int,
-        can_write: Callable[[str], bool],
-    ) -> None:
-        self._portable = portable
-        self._case = portable or merges_case
-        self._forms = portable or merges_forms
-        self._longest = min(longest, LONGEST_NAME)
-        self._can_write = can_write
+    portable: bool
+    merges_case: bool
+    merges_forms: bool
+    longest: int
+    can_write: Callable[[str], bool]
 
     def check(self, path: EntryPath) -> None:
         """Raise an error if the last name of `path` cannot be written."""
@@ -117,29 +110,25 @@ class NameRules:
         if name in {"", ".", ".."} or "/" in name or "\0" in name:
             raise refused(path, "it is not a valid name")
         size = len(name.encode("utf-8", "surrogateescape"))
-        if size > self._longest:
-            why = f"its name has {size} bytes, and {self._longest} are possible"
+        if size > self.longest:
+            why = f"its name has {size} bytes, and {self.longest} are possible"
             raise refused(path, why, errno.ENAMETOOLONG)
         why_not = why_not_portable(name)
         if why_not is None:
             return
-        if self._portable:
+        if self.portable:
             raise refused(path, f"{why_not}; without portable it may be possible")
-        if not self._can_write(name):
+        if not self.can_write(name):
             raise refused(path, f"{why_not}, and this disk cannot have it; use another one")
-
-    def new_directory(self) -> "NamesOfDirectory":
-        """Return what checks the names of one directory."""
-        return NamesOfDirectory(self, case=self._case, forms=self._forms)
 
 
 class NamesOfDirectory:
     """Checks the names of one directory. It remembers them only where names can be merged."""
 
-    def __init__(self, rules: NameRules, *, case: bool, forms: bool) -> None:
+    def __init__(self, rules: NameRules) -> None:
         self._rules = rules
-        self._case = case
-        self._forms = forms
+        self._case = rules.portable or rules.merges_case
+        self._forms = rules.portable or rules.merges_forms
         self._seen: set[bytes] = set()
 
     def check(self, path: EntryPath) -> None:
@@ -156,9 +145,9 @@ class NamesOfDirectory:
 
 
 def longest_name(descriptor: int) -> int:
-    """Return how many bytes a name may have in the open folder."""
+    """Return how many bytes a name may have in the open folder, at most `LONGEST_NAME`."""
     try:
-        return os.fpathconf(descriptor, "PC_NAME_MAX")
+        return min(os.fpathconf(descriptor, "PC_NAME_MAX"), LONGEST_NAME)
     except (OSError, ValueError):  # a file system that does not say it
         return LONGEST_NAME
 

@@ -29,7 +29,12 @@ from holdfast.content.codecs import kind_of
 from holdfast.content.unixfs.data import Kind
 from holdfast.content.unixfs.walks import DirectoryWalk, FileWalk
 from holdfast.node.gateway.addresses import ResolvedPath
-from holdfast.node.gateway.cached_repository import LINK_WEIGHT, BlockPieces, CachedRepository
+from holdfast.node.gateway.cached_repository import (
+    LINK_WEIGHT,
+    BytesPieces,
+    CachedRepository,
+    block_pieces,
+)
 from holdfast.node.gateway.content_replies import RequestedFormat, content_headers, stream_reply
 from holdfast.node.http_server.http_connection import PIECE, Pieces
 from holdfast.node.http_server.refusals import Refusal
@@ -204,7 +209,7 @@ class ArchivePieces(Pieces):
         self._cids = cids
         self._walk = walk
         self._head = b"".join(write_car([root], []))
-        self._block: BlockPieces | None = None
+        self._block: BytesPieces | None = None
 
     @property
     def memory_used(self) -> int:
@@ -226,7 +231,7 @@ class ArchivePieces(Pieces):
                 if cid is None:
                     break
                 block_size = len(self._repository.block(cid))
-                self._block = BlockPieces(self._repository, cid, 0, block_size)
+                self._block = block_pieces(self._repository, cid, 0, block_size)
                 name = bytes(cid)
                 piece = varint.encode(len(name) + block_size) + name
             parts.append(piece)

@@ -9,6 +9,8 @@ import threading
 from collections.abc import Callable, Generator, Hashable, Sequence, Sized
 from concurrent.futures import Executor, Future
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar
 
 from holdfast.content.blocks import inline_block
@@ -301,53 +303,44 @@ class FilePieces(Pieces):
             segment = children[0]
 
 
+@dataclass(slots=True)
 class BytesPieces(Pieces):
     """A range of the bytes that `find` returns, in pieces; `find_cached` looks in the cache."""
 
-    def __init__(
-        self,
-        find: Callable[[], bytes],
-        find_cached: Callable[[], bytes | None],
-        start: int,
-        stop: int,
-    ) -> None:
-        self._find = find
-        self._find_cached = find_cached
-        self._at = start
-        self._stop = stop
+    find: Callable[[], bytes]
+    find_cached: Callable[[], bytes | None]
+    at: int
+    stop: int
 
     def __next__(self) -> bytes:
-        if self._at >= self._stop:
+        if self.at >= self.stop:
             raise StopIteration
-        return self._slice(self._find())
+        return self._slice(self.find())
 
     def next_cached(self) -> bytes | None:
         """Return the next piece if the bytes are in the cache, else None."""
-        data = self._find_cached()
-        return None if data is None or self._at >= self._stop else self._slice(data)
+        data = self.find_cached()
+        return None if data is None or self.at >= self.stop else self._slice(data)
 
     @property
     def left(self) -> int:
         """How many bytes follow."""
-        return self._stop - self._at
+        return self.stop - self.at
 
     def runs(self, hashers: Executor) -> Generator[memoryview, None, None]:  # noqa: ARG002
         """Yield all bytes that follow: they are in memory already."""
-        yield memoryview(self._find())[self._at : self._stop]
+        yield memoryview(self.find())[self.at : self.stop]
 
     def skip(self, size: int) -> None:
         """Go on after the next `size` bytes."""
-        self._at += size
+        self.at += size
 
     def _slice(self, data: bytes) -> bytes:
-        start, self._at = self._at, min(self._at + PIECE, self._stop)
-        return data[start : self._at]
+        start, self.at = self.at, min(self.at + PIECE, self.stop)
+        return data[start : self.at]
 
 
-class BlockPieces(BytesPieces):
-    """The bytes of one block, from `start` to `stop`, in pieces."""
-
-    def __init__(self, repository: CachedRepository, cid: CID, start: int, stop: int) -> None:
-        super().__init__(
-            lambda: repository.block(cid), lambda: repository.cached_block(cid), start, stop
-        )
+def block_pieces(repository: CachedRepository, cid: CID, start: int, stop: int) -> BytesPieces:
+    """Return the bytes of one block, from `start` to `stop`, in pieces."""
+    find, find_cached = partial(repository.block, cid), partial(repository.cached_block, cid)
+    return BytesPieces(find, find_cached, start, stop)

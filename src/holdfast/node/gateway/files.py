@@ -16,7 +16,7 @@ from holdfast.content.unixfs import data
 from holdfast.content.unixfs.data import Kind
 from holdfast.errors import SerializationError, UnprovenError
 from holdfast.node.gateway.addresses import Address, ResolvedPath
-from holdfast.node.gateway.cached_repository import BlockPieces, BytesPieces, CachedRepository
+from holdfast.node.gateway.cached_repository import BytesPieces, CachedRepository, block_pieces
 from holdfast.node.gateway.content_replies import (
     IMMUTABLE,
     Content,
@@ -134,7 +134,7 @@ def raw_block_reply(request: Request, repository: CachedRepository, path: Resolv
     size = len(repository.block(path.cid))
     name = f"{path.cid}.bin"
     headers = content_headers(request, path, name, RAW_TYPE, attach=True, query="format=raw")
-    content = Content(size, partial(BlockPieces, repository, path.cid))
+    content = Content(size, partial(block_pieces, repository, path.cid))
     return content_reply(request, content, strong_etag(path.cid, ".raw"), headers)
 
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
 
 from anyio import CapacityLimiter
@@ -18,16 +19,14 @@ IDLE_BYTES = 1 << 10  # a body of which fewer bytes arrive in the idle time has 
 PROGRESS_BYTES = 16 << 10  # when memory is short, bodies that advance by fewer end first
 
 
+@dataclass(frozen=True, slots=True)
 class RequestBody:
     """The body of a request. A `Refusal` is raised when it exceeds a limit."""
 
-    def __init__(
-        self, request: Request, share: MemoryShare, *, limit: int, idle_seconds: float
-    ) -> None:
-        self._request = request
-        self._share = share
-        self._limit = limit
-        self._idle_seconds = idle_seconds
+    request: Request
+    share: MemoryShare
+    limit: int
+    idle_seconds: float
 
     async def pieces(self, memory_used: Callable[[], int] | None = None) -> AsyncIterator[bytes]:
         """Yield the body in pieces of about `PIECE_SIZE`.
@@ -35,15 +34,15 @@ class RequestBody:
         `memory_used` returns how many bytes of the pieces so far the caller has in memory. Raise a
         `Refusal` if the body is too large or too slow, or if other requests need the memory.
         """
-        declared = self._request.headers.get("content-length", "")
-        if declared.isdecimal() and (len(declared) > 18 or int(declared) > self._limit):
+        declared = self.request.headers.get("content-length", "")
+        if declared.isdecimal() and (len(declared) > 18 or int(declared) > self.limit):
             raise self._too_large()
         total = progress = 0
         piece = bytearray()
         async for chunk in self._chunks():
             total += len(chunk)
             progress += len(chunk)
-            if total > self._limit:
+            if total > self.limit:
                 raise self._too_large()
             is_piece = not piece and len(chunk) >= PIECE_SIZE
             if not is_piece:
@@ -51,7 +50,7 @@ class RequestBody:
             # For a while, what is made of a piece is held beside it.
             size = 2 * (len(chunk) if is_piece else len(piece))
             size += 0 if memory_used is None else memory_used()
-            self._share.hold(size, progress=progress >= PROGRESS_BYTES)
+            self.share.hold(size, progress=progress >= PROGRESS_BYTES)
             if progress >= PROGRESS_BYTES:
                 progress = 0
             if is_piece or len(piece) >= PIECE_SIZE:
@@ -65,28 +64,28 @@ class RequestBody:
     async def _chunks(self) -> AsyncIterator[bytes]:
         """Yield the body in the chunks in which it arrives."""
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._idle_seconds
+        deadline = loop.time() + self.idle_seconds
         received = 0
         has_more = True
         while has_more:
             self._check_share()
             try:
                 async with asyncio.timeout_at(deadline) as timer:
-                    self._share.on_end = partial(timer.reschedule, 0)
-                    await self._share.memory.has_room.wait()
+                    self.share.on_end = partial(timer.reschedule, 0)
+                    await self.share.memory.has_room.wait()
                     chunk, has_more = await self._receive()
             except TimeoutError:
-                if not self._share.is_ended:
+                if not self.share.is_ended:
                     raise Refusal(408, "The body arrived too slowly") from None
             finally:
-                self._share.on_end = None
+                self.share.on_end = None
             self._check_share()
             received += len(chunk)
             if chunk:
                 yield chunk
             chunk = b""
             if received >= IDLE_BYTES:
-                deadline = loop.time() + self._idle_seconds
+                deadline = loop.time() + self.idle_seconds
                 received = 0
 
     async def feed_directly(
@@ -100,7 +99,7 @@ class RequestBody:
         Stop when little of the body is left, or when the client sends slowly.
         """
         receiver: DirectReceiver | None
-        receiver = self._request.scope.get("extensions", {}).get(RECEIVER)
+        receiver = self.request.scope.get("extensions", {}).get(RECEIVER)
         is_quick = True
         while receiver is not None and is_quick and (source := receiver.open()) is not None:
             try:
@@ -108,7 +107,7 @@ class RequestBody:
             finally:
                 source.close()
                 receiver.record()
-            self._share.hold(memory_used())
+            self.share.hold(memory_used())
             self._check_share()
 
     async def _receive(self) -> tuple[bytes, bool]:
@@ -116,31 +115,31 @@ class RequestBody:
 
         `Request.stream` of Starlette would keep each chunk until the next one comes.
         """
-        message = await self._request.receive()
+        message = await self.request.receive()
         if message["type"] == "http.disconnect":
             raise bad_request("The body ended early")
         return message.get("body", b""), message.get("more_body", False)
 
     def _check_share(self) -> None:
-        if self._share.is_ended:
+        if self.share.is_ended:
             text = "The node has too many requests under way; try again later"
             raise Refusal(503, text, {"Connection": "close", "Retry-After": "5"})
 
     def _too_large(self) -> Refusal:
-        return Refusal(413, f"The body is larger than the {self._limit} bytes that are allowed")
+        return Refusal(413, f"The body is larger than the {self.limit} bytes that are allowed")
 
     def release(self) -> None:
         """Stop counting the memory of the body: all of it was taken."""
-        self._share.hold(0)
+        self.share.hold(0)
 
     async def read(self) -> bytes:
         """Return the whole body."""
-        take_body = self._request.scope.get("extensions", {}).get(TAKE_BODY)
+        take_body = self.request.scope.get("extensions", {}).get(TAKE_BODY)
         body: bytes | None = None if take_body is None else take_body()
         if body is not None:  # no timer is needed, because nothing is waited for
-            if len(body) > self._limit:
+            if len(body) > self.limit:
                 raise self._too_large()
-            self._share.hold(len(body))
+            self.share.hold(len(body))
             return body
         pieces: list[bytes] = []
         async for piece in self.pieces(lambda: sum(map(len, pieces))):
@@ -152,14 +151,14 @@ class RequestBody:
         """Hold `semaphore`; raise a `Refusal` if other requests need the memory before."""
         try:
             async with asyncio.timeout(None) as timer:
-                self._share.on_end = partial(timer.reschedule, 0)
+                self.share.on_end = partial(timer.reschedule, 0)
                 self._check_share()
                 await semaphore.acquire()
         except TimeoutError:
             self._check_share()
             raise
         finally:
-            self._share.on_end = None
+            self.share.on_end = None
         try:
             yield
         finally:

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import dataclass, field
 from itertools import count
 from typing import Final
 
@@ -30,18 +29,14 @@ HASHERS: Final = 2  # worker threads that read and verify blocks ahead of the se
 WORTHWHILE: Final = 256 << 10  # bytes; for fewer, the switch of threads costs more than it saves
 
 
-@dataclass(frozen=True, slots=True)
 class Resources:
     """The resources that requests share: memory, and worker threads that read and send content."""
 
-    memory: HeldMemory = field(default_factory=HeldMemory)
-    readers: Executor = field(
-        default_factory=lambda: ThreadPoolExecutor(AT_ONCE, thread_name_prefix="holdfast-read")
-    )
-    senders: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(SENDERS))
-    hashers: Executor = field(
-        default_factory=lambda: ThreadPoolExecutor(HASHERS, thread_name_prefix="holdfast-hash")
-    )
+    def __init__(self) -> None:
+        self.memory: HeldMemory = HeldMemory()
+        self.readers: Executor = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="holdfast-read")
+        self.senders: CapacityLimiter = CapacityLimiter(SENDERS)
+        self.hashers: Executor = ThreadPoolExecutor(HASHERS, thread_name_prefix="holdfast-hash")
 
     def close(self) -> None:
         """End the threads, each after its current job."""
