@@ -297,7 +297,7 @@ class FolderFetcher:
     def fetch(self, path: EntryPath, cid: CID, feed: ArchiveFeed | None = None) -> None:
         """Fetch the directory `cid` to `path`; from `feed`, as far as it has the blocks."""
         waiting, folders = EntrySpool(), EntrySpool()
-        counter = self.usage.enter(cid)
+        counter = DirectoryCount(self.usage, cid)
         directory = _Directory(path, cid, waiting, folders, counter)
         try:
             self._list(directory)

@@ -14,7 +14,7 @@ import logging
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -70,10 +70,6 @@ class UnfinishedUpload:
     def wrapper_states(self) -> list[bytes]:
         """Return the states of the wrappers of the source."""
         return [base64.b64decode(state) for state in self.states]
-
-    def at(self, offset: int, expires: float | None) -> "UnfinishedUpload":
-        """Return the state when the service has `offset` bytes."""
-        return replace(self, offset=offset, expires=expires)
 
     @classmethod
     def of_line(cls, line: Mapping[str, Any]) -> "UnfinishedUpload | None":

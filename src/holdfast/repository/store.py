@@ -33,7 +33,7 @@ from holdfast.repository.upkeep.checking import Damage, check
 from holdfast.repository.upkeep.garbage import Collected, collect
 from holdfast.repository.upkeep.repair import Repaired, repair
 from holdfast.sources.importing import import_content
-from holdfast.sources.sources import Progress, Uploadable
+from holdfast.sources.sources import Progress, Uploadable, no_progress
 
 READ_BYTES: Final = 1 << 20  # of blocks, read in one transaction
 READ_BLOCKS: Final = 10_000  # the same, as a number
@@ -238,7 +238,7 @@ class Repository:
         Block files that are not in the database stay. `progress` receives the number of blocks that
         were looked at, and of all blocks.
         """
-        return collect(self._database, self._files, self._owner, progress)
+        return collect(self._database, self._files, self._owner, progress or no_progress)
 
     def check(self, progress: Progress | None = None) -> Iterator[Damage]:
         """Verify every block and follow every pin; yield what is damaged or missing.
@@ -246,7 +246,7 @@ class Repository:
         Damage to the store as a whole comes first, without a CID. `progress` is called as by
         `collect_garbage`.
         """
-        return check(self._database, self._files, progress)
+        return check(self._database, self._files, progress or no_progress)
 
     def repair(self, *, pin_roots: bool = False) -> Repaired:
         """Rebuild the database from the block files, and from what can still be read of it.

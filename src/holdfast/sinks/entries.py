@@ -55,10 +55,6 @@ class Usage:
         self.size: int = 0
         self.written: int = 0
 
-    def enter(self, cid: CID) -> "DirectoryCount":
-        """Return what counts the entries of the directory `cid`, which is listed now."""
-        return DirectoryCount(self, cid)
-
     def add_entry(self, path: EntryPath) -> None:
         """Count an entry that is to be written at `path`."""
         self.entries += 1
@@ -106,7 +102,7 @@ class Usage:
 
 
 class DirectoryCount:
-    """Counts the entries of one directory, and of those below it, for all places where it is.
+    """Counts the entries of a directory that is listed now, and of those below it, for all places.
 
     A few blocks can stand for very many entries: a directory with two links to another, which has
     two links to another, and so on. So the entries of a directory count as often as it is known to

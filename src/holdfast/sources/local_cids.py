@@ -18,7 +18,7 @@ from holdfast.errors import InvalidCIDError
 from holdfast.sources.blob import Blob
 from holdfast.sources.folder_source import FolderSource, open_file_or_folder
 from holdfast.sources.importing import import_content, leaves_on_disk
-from holdfast.sources.sources import Progress, Source, Uploadable
+from holdfast.sources.sources import Progress, Source, Uploadable, no_progress
 
 
 def compute_cid(
@@ -45,15 +45,14 @@ def compute_cid(
     """
     layout = profile_named(profile)
     if isinstance(source, bytes | bytearray | memoryview):
-        if progress is not None:
-            size = memoryview(source).nbytes
-            progress(size, size)
+        size = memoryview(source).nbytes
+        (progress or no_progress)(size, size)
         if layout.raw_leaves and len(source) <= layout.chunk_size and isinstance(source, bytes):
             return raw_text(hashlib.sha256(source).digest())
         return str(import_content(source, layout).cid)
-    progress = _reported(source, progress)
+    report = _reported(source, progress)
     with closing(_open(source, include_hidden=include_hidden)) as content:
-        return str(import_content(content, layout, progress=progress).cid)
+        return str(import_content(content, layout, progress=report).cid)
 
 
 def verify(
@@ -78,15 +77,15 @@ def verify(
     if reference.path:
         raise InvalidCIDError(reason="a path inside a CID cannot be verified, only a CID")
     require_codec(reference.cid)
-    progress = _reported(source, progress)
+    report = _reported(source, progress)
     with closing(_open(source, include_hidden=include_hidden)) as content:
         if is_one_block(reference.cid):
-            _verify_block(content, reference, progress)
+            _verify_block(content, reference, report)
         elif inline_block(reference.cid) is not None:
-            _verify_inline(content, reference, progress)
+            _verify_inline(content, reference, report)
         else:
             check_provable(reference.cid)
-            roots = _roots(content, candidates_for(reference.cid), progress)
+            roots = _roots(content, candidates_for(reference.cid), report)
             if reference.cid not in roots:
                 raise no_layout_fits(reference.cid)
     return True
@@ -98,23 +97,20 @@ def _open(source: Uploadable, *, include_hidden: bool) -> Source | FolderSource:
     return open_file_or_folder(source, include_hidden=include_hidden)
 
 
-def _reported(source: Uploadable, progress: Progress | None) -> Progress | None:
+def _reported(source: Uploadable, progress: Progress | None) -> Progress:
     """Return `progress`, without the total for an open file: it may be a stream that grows."""
     if progress is None or isinstance(source, Blob) or not hasattr(source, "read"):
-        return progress
+        return progress or no_progress
     return lambda done, _total: progress(done, None)
 
 
-def _chunks(source: Source, progress: Progress | None) -> Iterator[bytes]:
+def _chunks(source: Source, progress: Progress) -> Iterator[bytes]:
     for chunk in source.chunks():
-        if progress is not None:
-            progress(source.bytes_read, source.size)
+        progress(source.bytes_read, source.size)
         yield chunk
 
 
-def _verify_block(
-    content: Source | FolderSource, reference: Reference, progress: Progress | None
-) -> None:
+def _verify_block(content: Source | FolderSource, reference: Reference, progress: Progress) -> None:
     proof = HashProof(reference)
     if isinstance(content, FolderSource):
         raise wrong_bytes(reference)
@@ -124,7 +120,7 @@ def _verify_block(
 
 
 def _verify_inline(
-    content: Source | FolderSource, reference: Reference, progress: Progress | None
+    content: Source | FolderSource, reference: Reference, progress: Progress
 ) -> None:
     """Verify `content` against a dag-pb node that is inside the CID itself."""
     if isinstance(content, FolderSource):
@@ -139,7 +135,7 @@ def _verify_inline(
 
 
 def _roots(
-    content: Source | FolderSource, profiles: tuple[Profile, ...], progress: Progress | None
+    content: Source | FolderSource, profiles: tuple[Profile, ...], progress: Progress
 ) -> Iterator[CID]:
     """Yield the root of `content` in each of `profiles`."""
     if isinstance(content, FolderSource):
@@ -155,8 +151,7 @@ def _roots(
             trees, done = [Tree(profile) for profile in group], 0
             for leaf in leaves_on_disk(content, group[0]):
                 done += leaf.size
-                if progress is not None:
-                    progress(done, content.size)
+                progress(done, content.size)
                 for tree in trees:
                     tree.add(leaf)
             yield from (tree.root().cid for tree in trees)

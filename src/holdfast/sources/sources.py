@@ -53,6 +53,10 @@ def checked_piece(piece: bytes) -> bytes:
     return piece
 
 
+def no_progress(_done: int, _total: int | None) -> None:
+    """Do nothing: the caller passed no callback."""
+
+
 class PiecesFile:
     """An iterable of bytes that can be read like a file."""
 

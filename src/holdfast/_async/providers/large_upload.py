@@ -158,7 +158,8 @@ class AsyncLargeUpload:
                 furthest = reached
             offset = reached
             state = self.saved.state or state
-            saved = state.at(offset, read_expiry(reply) or state.expires)
+            expires = read_expiry(reply) or state.expires
+            saved = replace(state, offset=offset, expires=expires)
             await run_blocking(self.saved.save, saved)
 
     async def _advance(

@@ -160,7 +160,8 @@ class LargeUpload:
                 furthest = reached
             offset = reached
             state = self.saved.state or state
-            saved = state.at(offset, read_expiry(reply) or state.expires)
+            expires = read_expiry(reply) or state.expires
+            saved = replace(state, offset=offset, expires=expires)
             run_blocking(self.saved.save, saved)
 
     def _advance(

@@ -247,14 +247,9 @@ CHECKS: Final = 12  # checks of a reply's progress in `STALL_SECONDS`
 class StallLimit:
     """A transport that aborts the connection when the client reads too little of a reply."""
 
-    def __init__(
-        self,
-        transport: asyncio.Transport,
-        loop: asyncio.AbstractEventLoop,
-        on_resume: Callable[[], None] | None = None,
-    ) -> None:
+    def __init__(self, transport: asyncio.Transport, on_resume: Callable[[], None]) -> None:
         self._transport = transport
-        self._loop = loop
+        self._loop = asyncio.get_running_loop()
         self._on_resume = on_resume
         self._written = 0
         self._is_watched = False
@@ -265,8 +260,7 @@ class StallLimit:
 
     def resume_reading(self) -> None:
         """Read on: the application has taken what came before."""
-        if self._on_resume is not None:
-            self._on_resume()
+        self._on_resume()
         self._transport.resume_reading()
 
     def write(self, data: bytes) -> None:
@@ -534,7 +528,7 @@ class NodeProtocol(asyncio.BufferedProtocol):
         """Start to wait for a request."""
         # Low is 0, because `DirectSender` needs an empty buffer.
         transport.set_write_buffer_limits(high=WRITE_BUFFER, low=0)
-        self.transport = StallLimit(transport, self._loop, partial(self._unread.discard, self))
+        self.transport = StallLimit(transport, partial(self._unread.discard, self))
         self.flow = FlowControl(self.transport)  # type: ignore[arg-type]
         self._fixed_scope = {
             "type": "http",

@@ -15,7 +15,7 @@ from holdfast.repository.database import Database, schema
 from holdfast.repository.database.identity import DATABASE
 from holdfast.repository.rows import SMALLEST_ID, BadRowError, cid_of
 from holdfast.repository.upkeep.garbage import BATCH, find_live
-from holdfast.sources.sources import Progress
+from holdfast.sources.sources import Progress, no_progress
 
 UNLISTED: Final = "its file is not in the database; `holdfast repair` adds it"
 
@@ -32,7 +32,7 @@ class Damage(NamedTuple):
 
 
 def check(
-    database: Database, files: BlockFiles, progress: Progress | None = None
+    database: Database, files: BlockFiles, progress: Progress = no_progress
 ) -> Iterator[Damage]:
     """Yield what is wrong with the database, then with blocks, then which blocks are missing.
 
@@ -45,8 +45,7 @@ def check(
             (total,) = connection.execute("SELECT count(*) FROM blocks").fetchone()
 
         def report(done: int, _: int | None = None, *, before: int = 0) -> None:
-            if progress is not None:
-                progress((before + min(done, total)) // 2, total)
+            progress((before + min(done, total)) // 2, total)
 
         yield from _damaged(database, files, report)
         yield from _unlisted(database, files)

@@ -18,7 +18,7 @@ from holdfast.repository.database.errors import is_full
 from holdfast.repository.database.identity import UnsoundError, mark_of
 from holdfast.repository.owners import Owner
 from holdfast.repository.rows import SMALLEST_ID, BadRowError, cid_of, natural, placeholders
-from holdfast.sources.sources import Progress
+from holdfast.sources.sources import Progress, no_progress
 
 # Leases: an add leases its blocks, so that no collection of garbage removes them.
 #
@@ -105,7 +105,7 @@ class LiveBlocks:
         for sql in TABLES:
             connection.execute(sql)
 
-    def update(self, source: sqlite3.Connection, progress: Progress | None = None) -> None:
+    def update(self, source: sqlite3.Connection, progress: Progress = no_progress) -> None:
         """Add the blocks of new pins, and blocks that were missing before, and all below them.
 
         Raise `UnsoundError` if somebody replaced the database by an older one.
@@ -124,8 +124,7 @@ class LiveBlocks:
             numbers = [number for _, number in rows]
             self._add(source.execute(sql.format(placeholders(numbers)), numbers))
             self.followed = rows[-1][0]
-            if progress is not None:
-                progress(min(self.followed, self.total), self.total)
+            progress(min(self.followed, self.total), self.total)
 
     def _add_pins(self, source: sqlite3.Connection) -> None:
         """Add the blocks of new pins. No row of a pin is ever deleted, so their ids increase."""
@@ -193,7 +192,7 @@ class LiveBlocks:
 
 
 @contextmanager
-def find_live(database: Database, progress: Progress | None = None) -> Iterator[LiveBlocks]:
+def find_live(database: Database, progress: Progress = no_progress) -> Iterator[LiveBlocks]:
     """Yield the blocks that the pins of this moment need. Others may write meanwhile.
 
     The tables are in a temporary file, or in memory if there is no space for a file.
@@ -245,7 +244,7 @@ class Collected(NamedTuple):
 
 
 def collect(
-    database: Database, files: BlockFiles, owner: Owner, progress: Progress | None = None
+    database: Database, files: BlockFiles, owner: Owner, progress: Progress = no_progress
 ) -> Collected:
     """Find the blocks that pins need, then remove the others, a few at a time.
 
@@ -267,15 +266,13 @@ def collect(
             size += sum(removed)
             last = numbers[-1]
             handled += len(numbers)
-            if progress is not None:
-                progress(min(live.followed + handled, live.total), live.total)
+            progress(min(live.followed + handled, live.total), live.total)
             if database.is_short_of_space():
                 database.shrink()
     files.remove_leftovers()
     owner.remove_dead()
     database.shrink()
-    if progress is not None:
-        progress(live.total, live.total)
+    progress(live.total, live.total)
     return Collected(count, size)
 
 
