@@ -22,7 +22,7 @@ from holdfast.errors import ClientError, ProviderError, VerificationError
 from holdfast.repository.block_files import FILE_SIZE, BlockFiles, WrittenBlock
 from holdfast.repository.database import identity, schema
 from holdfast.repository.database.errors import typed_errors
-from holdfast.repository.database.identity import DATABASE, UnsoundError
+from holdfast.repository.database.identity import DATABASE, UnsoundError, read_id
 from holdfast.repository.database.opening import check_regular, connect, has_log, read_header
 from holdfast.repository.database.trust import SUFFIXES, check_table
 from holdfast.repository.owners import Owner
@@ -259,7 +259,7 @@ class _Rebuild:
         status = Folder(folder).status(identity.ID_FILE)
         if status is not None and not stat.S_ISREG(status.st_mode):
             raise no_regular_file(folder / identity.ID_FILE)
-        self._folder_id = identity.read_id(folder)
+        self._folder_id = read_id(folder)
         self._old = OldDatabase(folder)
         old_id = None if self._old.mark is None else self._old.mark.id
         ids = [text for text in (self._folder_id, old_id) if text and identity.ID.fullmatch(text)]
