@@ -8,7 +8,7 @@ from examples.xor_provider import PREFIX, AsyncXORProvider, Key
 
 from holdfast import AsyncClient, AsyncLocalProvider, Client, ClientConfig
 from holdfast.filesystem import HoldfastFileSystem
-from tests.commands import Commands, install_provider
+from tests.commands import install_provider
 from tests.content import make_folder
 from tests.folder_dags import on_disk
 from tests.tus import random_bytes
@@ -96,36 +96,6 @@ def test_a_file_system_has_plain_content_and_sizes(installed, tmp_path, folder, 
     assert fs.cat_file(f"{fs.cid}/b.csv") == b"5,6\n"
     with Client.init(path=tmp_path / "store") as inner:
         assert plain(inner.download(f"{cid}/a.csv").read()) == TREE["a.csv"]
-
-
-@pytest.mark.slow
-def test_commands_show_plain_content_and_copy_what_is_stored(installed, tmp_path, folder):
-    commands = Commands(tmp_path, PYTHONPATH=str(installed))
-    commands.write_user_file(
-        f'use = "scrambled"\n[connections.scrambled]\nprovider = "scrambled"\n'
-        f'path = "{tmp_path / "one"}"\n'
-        f'[connections.other]\nprovider = "scrambled"\npath = "{tmp_path / "two"}"\n'
-        f'[connections.same]\nprovider = "local"\npath = "{tmp_path / "one"}"\n'
-    )
-    uploaded = commands.json("upload", folder)
-    cid = uploaded["cid"]
-    size = len(TREE["a.csv"]) + len(LARGE)
-    assert uploaded["size"] == size
-    assert commands.text("cat", f"{cid}/a.csv") == "x,y\n1,2"
-    entry = commands.json("ls", "--long", f"{cid}/sub")
-    assert (entry["name"], entry["size"]) == ("large.bin", len(LARGE))
-    assert commands.json("info", f"{cid}/sub/large.bin")["size"] == len(LARGE)
-    commands.text("get", cid, "down")
-    assert on_disk(commands.folder / "down") == TREE
-    assert commands.run("copy", "--from", "scrambled", "--to", "other", cid).returncode == 0
-    assert commands.text("cat", f"{cid}/a.csv", "--use", "other") == "x,y\n1,2"
-    with Client.init(path=tmp_path / "two") as inner:
-        assert plain(inner.download(f"{cid}/sub/large.bin").read()) == LARGE
-        inner.revoke(cid)
-    assert commands.failure("copy", "--from", "scrambled", "--to", "same", cid)[0] != 0
-    assert commands.run("backup", "pins.car").returncode == 0
-    assert commands.run("restore", "pins.car", "--use", "other").returncode == 0
-    assert commands.text("cat", f"{cid}/a.csv", "--use", "other") == "x,y\n1,2"
 
 
 async def test_async_iterables_are_read_once(tmp_path):

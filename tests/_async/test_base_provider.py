@@ -2,12 +2,7 @@
 
 import pytest
 
-from holdfast import (
-    AsyncBaseProvider,
-    AsyncClient,
-    AsyncLocalProvider,
-    ClientConfig,
-)
+from holdfast import AsyncBaseProvider, AsyncClient, AsyncLocalProvider, ClientConfig
 from holdfast.content.cid import CID
 from holdfast.errors import (
     ClientClosedError,
@@ -64,24 +59,6 @@ class AsyncListingProvider(AsyncDictProvider):
     async def pin(self, cid, info):
         async with self.call("pin", cid):
             return Pin(id="1", cid=cid, name=info.name)
-
-
-async def test_three_methods_and_a_reader_are_a_provider():
-    provider = AsyncDictProvider()
-    client = AsyncClient(provider)
-    record = await client.store({"a": 1})
-    assert await client.retrieve(record.cid) == {"a": 1}
-    file = await client.upload(b"hello", name="a.txt")
-    assert file.cid == HELLO_CID
-    assert (await client.download(HELLO_CID)).read() == b"hello"
-    async with await client.open(HELLO_CID) as opened:
-        opened.seek(1)
-        assert await opened.read(3) == b"ell"
-    assert client.url(HELLO_CID) == f"ipfs://{HELLO_CID}"
-    assert await client.test_connection() is True
-    assert await client.revoke(HELLO_CID) is True
-    with pytest.raises(NotFoundError, match="is not pinned"):
-        await client.revoke(HELLO_CID)
 
 
 async def test_json_is_added_as_a_file_unless_the_provider_says_otherwise():

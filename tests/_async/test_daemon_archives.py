@@ -9,12 +9,7 @@ from holdfast.content.car import write_car
 from holdfast.content.cid import CID
 from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.content.unixfs.files import FileImporter
-from holdfast.errors import (
-    NetworkError,
-    ProviderError,
-    RequestTimeoutError,
-    UnsupportedError,
-)
+from holdfast.errors import NetworkError, ProviderError, RequestTimeoutError, UnsupportedError
 from holdfast.providers import AsyncClusterProvider, AsyncKuboProvider
 from holdfast.records import PinInfo
 from tests.support import closed_port_url

@@ -194,17 +194,16 @@ async def test_every_option_of_the_layout_is_sent(client, server):
     assert b'filename="file"' in server.requests[1].body
 
 
-async def test_a_revoke_of_what_is_not_pinned_is_a_not_found_error(server):
+async def test_a_revoke_of_what_is_not_pinned_is_a_not_found_error(server, client):
     words = "not pinned or pinned indirectly"
     server.reply(500, {"Message": words}, headers=JSON)
     server.reply(500, {"Message": "the disk is full"}, headers=JSON)
-    async with await AsyncClient.init(kubo_at(server)) as client:
-        with pytest.raises(NotFoundError) as caught:
-            await client.revoke(HELLO_CID)
-        assert (str(caught.value), caught.value.status) == (words, 500)
-        with pytest.raises(ProviderError) as caught:
-            await client.revoke(HELLO_CID)
-        assert type(caught.value) is ProviderError
+    with pytest.raises(NotFoundError) as caught:
+        await client.revoke(HELLO_CID)
+    assert (str(caught.value), caught.value.status) == (words, 500)
+    with pytest.raises(ProviderError) as caught:
+        await client.revoke(HELLO_CID)
+    assert type(caught.value) is ProviderError
 
 
 async def test_a_lost_reply_of_a_revoke_is_asked_for_again(server):

@@ -144,22 +144,21 @@ async def test_an_error_of_the_input_is_raised_after_the_outcomes(local):
     assert await all_of(outcomes) == []
 
 
-async def test_closing_waits_for_what_is_under_way_and_starts_nothing_new(server):
+async def test_closing_waits_for_what_is_under_way_and_starts_nothing_new(server, client):
     for _ in range(3):
         server.reply(200, pinned(), delay=0.3)
-    async with await AsyncClient.init(config_for(server)) as client:
-        server.reply(200, pinned())
-        async with client.store_many(iter(range(100)), concurrency=3) as outcomes:
-            async for outcome in outcomes:
-                assert outcome.error is None
-                break
-        done = len(server.requests)
-        assert 3 <= done <= 4
-        assert await all_of(outcomes) == []
-        await outcomes.aclose()
-        server.reply(200, pinned())
-        await client.store("the client works on")
-        assert len(server.requests) == done + 1
+    server.reply(200, pinned())
+    async with client.store_many(iter(range(100)), concurrency=3) as outcomes:
+        async for outcome in outcomes:
+            assert outcome.error is None
+            break
+    done = len(server.requests)
+    assert 3 <= done <= 4
+    assert await all_of(outcomes) == []
+    await outcomes.aclose()
+    server.reply(200, pinned())
+    await client.store("the client works on")
+    assert len(server.requests) == done + 1
 
 
 async def test_closing_the_client_waits_too_and_then_the_input_is_refused(local):

@@ -21,7 +21,7 @@ from holdfast.errors import (
     UnsupportedError,
     VerificationError,
 )
-from holdfast.provider import AsyncBaseProvider, AsyncWrappingProvider, AsyncWrappingReader
+from holdfast.provider import AsyncBaseProvider, AsyncWrappingProvider
 from holdfast.providers import AsyncKuboProvider, AsyncPinataProvider
 from tests.content import make_folder
 from tests.folder_dags import on_disk
@@ -368,54 +368,6 @@ async def test_content_is_changed_back_without_verification_too(client, folder, 
     assert await quick.retrieve((await quick.store([1])).cid) == [1]
     top = (await quick.upload(folder)).cid
     assert on_disk(await quick.download_folder(top, tmp_path / "down")) == TREE
-
-
-class AsyncNotingReader(AsyncWrappingReader):
-    def __init__(self, inner, calls):
-        super().__init__(inner)
-        self.calls = calls
-
-    def forward(self, name, /, *args, **options):
-        self.calls.append(name)
-        return super().forward(name, *args, **options)
-
-
-class AsyncNoting(AsyncWrappingProvider):
-    """Notes what its reader is asked for."""
-
-    def __init__(self, inner):
-        super().__init__(inner)
-        self.calls = []
-
-    @property
-    def reader(self):
-        return AsyncNotingReader(self.inner.reader, self.calls)
-
-
-@everywhere
-async def test_content_and_sizes_are_read_by_the_upper_level_alone(inner, folder, tmp_path):
-    client = AsyncClient(AsyncNoting(inner))
-    calls = client.provider.calls
-    large, value = (await client.upload(LARGE)).cid, (await client.store([1])).cid
-    top = (await client.upload(folder)).cid
-    assert calls == []
-    for call, name in (
-        (lambda: client.download(large), "read"),
-        (lambda: client.retrieve(value), "read"),
-        (lambda: client.open(large), "open"),
-        (lambda: client.stat(large), "stat"),
-        (lambda: client.entries(top, details=True), "pages"),
-    ):
-        calls.clear()
-        await call()
-        assert calls == [name]
-    calls.clear()
-    await client.download_folder(top, tmp_path / "down")
-    assert calls.count("read") == 3
-    assert {*calls} <= {"read", "blocks", "archive"}
-    calls.clear()
-    assert [piece async for piece in client.provider.export_archive(top)]
-    assert {*calls} == {"blocks", "archive"}
 
 
 # Copies, which move what is stored

@@ -4,12 +4,7 @@
 
 import pytest
 
-from holdfast import (
-    BaseProvider,
-    Client,
-    ClientConfig,
-    LocalProvider,
-)
+from holdfast import BaseProvider, Client, ClientConfig, LocalProvider
 from holdfast.content.cid import CID
 from holdfast.errors import (
     ClientClosedError,
@@ -66,24 +61,6 @@ class ListingProvider(DictProvider):
     def pin(self, cid, info):
         with self.call("pin", cid):
             return Pin(id="1", cid=cid, name=info.name)
-
-
-def test_three_methods_and_a_reader_are_a_provider():
-    provider = DictProvider()
-    client = Client(provider)
-    record = client.store({"a": 1})
-    assert client.retrieve(record.cid) == {"a": 1}
-    file = client.upload(b"hello", name="a.txt")
-    assert file.cid == HELLO_CID
-    assert (client.download(HELLO_CID)).read() == b"hello"
-    with client.open(HELLO_CID) as opened:
-        opened.seek(1)
-        assert opened.read(3) == b"ell"
-    assert client.url(HELLO_CID) == f"ipfs://{HELLO_CID}"
-    assert client.test_connection() is True
-    assert client.revoke(HELLO_CID) is True
-    with pytest.raises(NotFoundError, match="is not pinned"):
-        client.revoke(HELLO_CID)
 
 
 def test_json_is_added_as_a_file_unless_the_provider_says_otherwise():

@@ -63,15 +63,6 @@ def test_known_content_keeps_what_is_known_about_its_pin(cluster, client, salt):
     assert list(after.peers) == list(before.peers)
 
 
-def test_a_repeated_upload_stays_on_its_nodes(client, salt):
-    record = client.store([salt])
-    before = pin_of(client, record.cid)
-    for _ in range(5):
-        assert (client.store([salt])).duplicate is True
-    # Each pin is made again, which may still be going on.
-    assert list((pin_of(client, record.cid)).peers) == list(before.peers)
-
-
 @pytest.mark.parametrize("copies", [1, 3, -1])
 def test_the_number_of_copies_can_be_set(cluster, salt, copies):
     config = cluster.provider_config(provider_options={"replication_min": copies})

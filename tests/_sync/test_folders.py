@@ -13,11 +13,7 @@ import pytest
 from holdfast import Client, ClientConfig, arguments, compute_cid, verify
 from holdfast.content.cid import CID
 from holdfast.content.profiles import KUBO_LEGACY_CIDV1, UNIXFS_V1_2025
-from holdfast.errors import (
-    UnprovenError,
-    UnsupportedError,
-    VerificationError,
-)
+from holdfast.errors import UnprovenError, UnsupportedError, VerificationError
 from holdfast.sources import folder_source
 from holdfast.sources.folder_source import FolderSource, open_source_folder
 from holdfast.sources.importing import import_content
@@ -196,27 +192,15 @@ def test_name_and_key_values_reach_the_provider(local, node, folder):
 # What is sent
 
 
-def test_a_form_has_one_part_for_each_file_in_order(server, folder):
+def test_a_form_has_one_part_for_each_file_in_order(server, client, folder):
     server.reply(200, pinned(compute_cid(folder)))
-    with Client.init(config_for(server)) as client:
-        record = client.upload(folder)
+    record = client.upload(folder)
     (request,) = server.requests
     assert request.target == "/pinning/pinFileToIPFS"
     assert filenames(request) == ["photos/2024/a.txt", "photos/2024/c.bin", "photos/b.txt"]
     assert request.headers["content-length"] == str(len(request.body))
     assert b"Metadata" not in request.body
     assert (record.cid, record.size) == (compute_cid(folder), 9)
-
-
-def test_progress_counts_the_bytes_of_all_files(local, node, tmp_path):
-    root = make_folder(tmp_path / "r", {"a": b"x" * 3_000_000, "b/c": b"y" * 500_000, "d": b"z"})
-    with Client.init(node.config) as client:
-        for uploader in (local, client):
-            steps = []
-            uploader.upload(root, progress=lambda *step, steps=steps: steps.append(step))
-            assert steps[-1] == (3_500_001, 3_500_001)
-            assert steps == sorted(steps)
-            assert len(steps) > 3
 
 
 def test_every_attempt_sends_the_same_mapped_files(server, folder):
@@ -269,13 +253,12 @@ def link(path):
     ],
     ids=["link", "empty folder", "quote", "backslash", "line break", "escape"],
 )
-def test_what_a_form_cannot_carry_is_refused_before_anything_is_sent(
-    server, folder, name, make, words
+def test_what_a_form_cannot_carry_is_refused_before_anything_is_sent(  # noqa: PLR0917
+    server, client, folder, name, make, words
 ):
     make(folder / name)
-    with Client.init(config_for(server)) as client:
-        with pytest.raises(UnsupportedError, match=f"PinProvider sends a form, .*{words}"):
-            client.upload(folder)
+    with pytest.raises(UnsupportedError, match=f"PinProvider sends a form, .*{words}"):
+        client.upload(folder)
     assert server.requests == []
 
 
@@ -289,15 +272,14 @@ def bind(path):
     [(os.mkfifo, "a named pipe"), (bind, "a socket")],
     ids=["pipe", "socket"],
 )
-def test_what_is_no_file_is_refused_before_anything_is_sent(
-    server, local, memory_folder, make, what
+def test_what_is_no_file_is_refused_before_anything_is_sent(  # noqa: PLR0917
+    server, client, local, memory_folder, make, what
 ):
     root = make_folder(memory_folder / "r", {"a": b"x"})
     make(root / "special")
-    with Client.init(config_for(server)) as client:
-        for upload in (client.upload, local.upload):
-            with pytest.raises(OSError, match=f"special is {what}, not a file"):
-                upload(root)
+    for upload in (client.upload, local.upload):
+        with pytest.raises(OSError, match=f"special is {what}, not a file"):
+            upload(root)
     assert server.requests == []
     assert local.provider.repository.pins() == []
 
@@ -309,16 +291,17 @@ def test_a_device_is_refused(local):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs another user")
 @pytest.mark.parametrize("name", ["b.txt", "2024"])
-def test_what_cannot_be_read_is_refused_before_anything_is_sent(server, public_folder, name):
+def test_what_cannot_be_read_is_refused_before_anything_is_sent(
+    server, client, public_folder, name
+):
     root = make_folder(public_folder / "r", {"a.txt": b"a", "b.txt": b"b", "2024/c": b"c"})
     (root / name).chmod(0)
-    with Client.init(config_for(server)) as client:
-        os.seteuid(65534)
-        try:
-            with pytest.raises(PermissionError, match=name):
-                client.upload(root)
-        finally:
-            os.seteuid(0)
+    os.seteuid(65534)
+    try:
+        with pytest.raises(PermissionError, match=name):
+            client.upload(root)
+    finally:
+        os.seteuid(0)
     assert server.requests == []
 
 
@@ -364,17 +347,16 @@ def test_a_file_that_changes_meanwhile_is_an_error(node, local, tmp_path, change
 # The comparison of the CIDs
 
 
-def test_another_layout_of_the_service_is_found_and_remembered(server, tmp_path, caplog):
+def test_another_layout_of_the_service_is_found_and_remembered(server, client, tmp_path, caplog):
     root = make_folder(tmp_path / "r", {"a": b"x" * 700_000, "b": b"y"})
     theirs = str(import_content(root, KUBO_LEGACY_CIDV1).cid)
     assert theirs != compute_cid(root)
-    with Client.init(config_for(server)) as client:
-        with caplog.at_level(logging.INFO, "holdfast"):
-            for _ in range(2):
-                server.reply(200, pinned(theirs))
-                assert (client.upload(root)).cid == theirs
-        assert "no known layout" not in caplog.text
-        assert client.provider._layout._guess == KUBO_LEGACY_CIDV1
+    with caplog.at_level(logging.INFO, "holdfast"):
+        for _ in range(2):
+            server.reply(200, pinned(theirs))
+            assert (client.upload(root)).cid == theirs
+    assert "no known layout" not in caplog.text
+    assert client.provider._layout._guess == KUBO_LEGACY_CIDV1
 
 
 @pytest.mark.parametrize("depth", [1, 3])
@@ -419,10 +401,9 @@ def test_the_scan_does_not_follow_a_folder_that_has_become_a_link(tmp_path):
         "bafyreigbtj4x7ip5legnfznufuopl4sg4knzc2cof6duas4b3q2fy6swua",  # dag-cbor
     ],
 )
-def test_a_cid_that_no_such_folder_can_have_is_an_error(server, folder, cid):
+def test_a_cid_that_no_such_folder_can_have_is_an_error(server, client, folder, cid):
     for _ in range(2):
         server.reply(200, pinned(cid))
-    with Client.init(config_for(server)) as client:
-        with pytest.raises(VerificationError, match="which is not what was sent"):
-            client.upload(folder)
-        assert (client.with_options(verify=False).upload(folder)).cid == cid
+    with pytest.raises(VerificationError, match="which is not what was sent"):
+        client.upload(folder)
+    assert (client.with_options(verify=False).upload(folder)).cid == cid

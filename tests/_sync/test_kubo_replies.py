@@ -196,17 +196,16 @@ def test_every_option_of_the_layout_is_sent(client, server):
     assert b'filename="file"' in server.requests[1].body
 
 
-def test_a_revoke_of_what_is_not_pinned_is_a_not_found_error(server):
+def test_a_revoke_of_what_is_not_pinned_is_a_not_found_error(server, client):
     words = "not pinned or pinned indirectly"
     server.reply(500, {"Message": words}, headers=JSON)
     server.reply(500, {"Message": "the disk is full"}, headers=JSON)
-    with Client.init(kubo_at(server)) as client:
-        with pytest.raises(NotFoundError) as caught:
-            client.revoke(HELLO_CID)
-        assert (str(caught.value), caught.value.status) == (words, 500)
-        with pytest.raises(ProviderError) as caught:
-            client.revoke(HELLO_CID)
-        assert type(caught.value) is ProviderError
+    with pytest.raises(NotFoundError) as caught:
+        client.revoke(HELLO_CID)
+    assert (str(caught.value), caught.value.status) == (words, 500)
+    with pytest.raises(ProviderError) as caught:
+        client.revoke(HELLO_CID)
+    assert type(caught.value) is ProviderError
 
 
 def test_a_lost_reply_of_a_revoke_is_asked_for_again(server):

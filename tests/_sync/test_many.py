@@ -146,22 +146,21 @@ def test_an_error_of_the_input_is_raised_after_the_outcomes(local):
     assert all_of(outcomes) == []
 
 
-def test_closing_waits_for_what_is_under_way_and_starts_nothing_new(server):
+def test_closing_waits_for_what_is_under_way_and_starts_nothing_new(server, client):
     for _ in range(3):
         server.reply(200, pinned(), delay=0.3)
-    with Client.init(config_for(server)) as client:
-        server.reply(200, pinned())
-        with client.store_many(iter(range(100)), concurrency=3) as outcomes:
-            for outcome in outcomes:
-                assert outcome.error is None
-                break
-        done = len(server.requests)
-        assert 3 <= done <= 4
-        assert all_of(outcomes) == []
-        outcomes.close()
-        server.reply(200, pinned())
-        client.store("the client works on")
-        assert len(server.requests) == done + 1
+    server.reply(200, pinned())
+    with client.store_many(iter(range(100)), concurrency=3) as outcomes:
+        for outcome in outcomes:
+            assert outcome.error is None
+            break
+    done = len(server.requests)
+    assert 3 <= done <= 4
+    assert all_of(outcomes) == []
+    outcomes.close()
+    server.reply(200, pinned())
+    client.store("the client works on")
+    assert len(server.requests) == done + 1
 
 
 def test_closing_the_client_waits_too_and_then_the_input_is_refused(local):

@@ -9,12 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from holdfast import Client, compute_cid
-from holdfast.errors import (
-    AuthenticationError,
-    ProviderError,
-    UnsupportedError,
-    VerificationError,
-)
+from holdfast.errors import AuthenticationError, ProviderError, UnsupportedError, VerificationError
 from holdfast.hints import hint_of
 from holdfast.testing import Scripted, ScriptedServer
 from tests.pinata import GROUP, LINK_QUERY, v3_config

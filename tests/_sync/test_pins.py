@@ -1,29 +1,40 @@
 # WARNING: this file is generated from tests/_async/test_pins.py
 # by scripts/generate_sync.py. Change the original instead.
-"""Pins by all filters: in the embedded store, at the node, and as the service is asked for them."""
+"""Pins: by all filters, their names and key-values, and pins of content by its CID."""
 
+import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from holdfast import Client, Pin
+from holdfast import Client, Pin, compute_cid
+from holdfast.content.car import write_car
 from holdfast.content.cid import CID
 from holdfast.errors import (
     ClientClosedError,
     InvalidCIDError,
+    NotFoundError,
+    PermissionDeniedError,
     ProviderError,
+    UnsupportedError,
 )
 from holdfast.repository import PinQuery
 from holdfast.repository import pins as pin_rows
-from holdfast.testing import Scripted, ScriptedServer
-from tests.support import HELLO_CID, config_for
+from holdfast.testing import Scripted, ScriptedServer, running_node
+from tests._sync.spec_only import SpecOnly
+from tests.support import HELLO_CID, TOKEN, config_for, pinned
 
-
-@pytest.fixture
-def client(store_client):
-    return store_client
+JOB = {"id": "job-7", "ipfsHash": HELLO_CID, "status": "prechecking", "name": "x"}
+NOTHING = {"rows": []}
+PIN_ROW = {
+    "id": "1",
+    "ipfs_pin_hash": HELLO_CID,
+    "size": 5,
+    "date_pinned": "2024-07-11T23:33:27.665Z",
+    "metadata": {"name": "old", "keyvalues": {"a": "1", "b": "2"}},
+}
 
 
 def names(pins):
@@ -43,48 +54,48 @@ def three(client):
             pass
 
 
-def test_pins_are_found_by_each_filter(client):
-    three(client)
-    three_, two, one = client.pins()
-    assert names(client.iter_pins()) == ["three", "two", "one"]
-    assert names(client.iter_pins(name="T")) == ["three", "two"]
-    assert names(client.iter_pins(cid=two.cid)) == ["two"]
-    assert names(client.iter_pins(cid=f"https://ipfs.io/ipfs/{two.cid}?x=1")) == ["two"]
-    assert names(client.iter_pins(cid=HELLO_CID)) == []
-    assert names(client.iter_pins(keyvalues={"kind": "a"})) == ["three", "one"]
-    assert names(client.iter_pins(keyvalues={"kind": "a", "n": 3})) == ["three"]
-    assert names(client.iter_pins(keyvalues={"kind": "a", "n": "3"})) == ["three"]
-    assert names(client.iter_pins(keyvalues={"done": True})) == ["three"]
-    assert names(client.iter_pins(keyvalues={"done": 1})) == []
-    assert names(client.iter_pins(keyvalues={"missing": "x"})) == []
-    assert names(client.iter_pins(keyvalues={})) == ["three", "two", "one"]
-    assert names(client.iter_pins(since=two.created)) == ["three", "two"]
-    assert names(client.iter_pins(until=two.created)) == ["two", "one"]
-    assert names(client.iter_pins(since=two.created, until=two.created)) == ["two"]
-    assert names(client.iter_pins(since=three_.created + 1)) == []
-    assert names(client.iter_pins(limit=2)) == ["three", "two"]
-    assert names(client.iter_pins(keyvalues={"kind": "a"}, limit=1)) == ["three"]
-    assert names(client.iter_pins(name="o", keyvalues={"n": 1})) == ["one"]
-    assert client.pins(cid=one.cid, keyvalues={"n": 1}) == [one]
+def test_pins_are_found_by_each_filter(store_client):
+    three(store_client)
+    three_, two, one = store_client.pins()
+    assert names(store_client.iter_pins()) == ["three", "two", "one"]
+    assert names(store_client.iter_pins(name="T")) == ["three", "two"]
+    assert names(store_client.iter_pins(cid=two.cid)) == ["two"]
+    assert names(store_client.iter_pins(cid=f"https://ipfs.io/ipfs/{two.cid}?x=1")) == ["two"]
+    assert names(store_client.iter_pins(cid=HELLO_CID)) == []
+    assert names(store_client.iter_pins(keyvalues={"kind": "a"})) == ["three", "one"]
+    assert names(store_client.iter_pins(keyvalues={"kind": "a", "n": 3})) == ["three"]
+    assert names(store_client.iter_pins(keyvalues={"kind": "a", "n": "3"})) == ["three"]
+    assert names(store_client.iter_pins(keyvalues={"done": True})) == ["three"]
+    assert names(store_client.iter_pins(keyvalues={"done": 1})) == []
+    assert names(store_client.iter_pins(keyvalues={"missing": "x"})) == []
+    assert names(store_client.iter_pins(keyvalues={})) == ["three", "two", "one"]
+    assert names(store_client.iter_pins(since=two.created)) == ["three", "two"]
+    assert names(store_client.iter_pins(until=two.created)) == ["two", "one"]
+    assert names(store_client.iter_pins(since=two.created, until=two.created)) == ["two"]
+    assert names(store_client.iter_pins(since=three_.created + 1)) == []
+    assert names(store_client.iter_pins(limit=2)) == ["three", "two"]
+    assert names(store_client.iter_pins(keyvalues={"kind": "a"}, limit=1)) == ["three"]
+    assert names(store_client.iter_pins(name="o", keyvalues={"n": 1})) == ["one"]
+    assert store_client.pins(cid=one.cid, keyvalues={"n": 1}) == [one]
 
 
-def test_a_time_may_be_a_datetime_in_any_zone(client):
-    three(client)
-    _, two, _ = client.pins()
+def test_a_time_may_be_a_datetime_in_any_zone(store_client):
+    three(store_client)
+    _, two, _ = store_client.pins()
     moment = datetime.fromtimestamp(two.created / 1000, timezone(timedelta(hours=5)))
-    assert names(client.iter_pins(since=moment)) == ["three", "two"]
-    assert names(client.iter_pins(until=moment)) == ["two", "one"]
+    assert names(store_client.iter_pins(since=moment)) == ["three", "two"]
+    assert names(store_client.iter_pins(until=moment)) == ["two", "one"]
     later = moment + timedelta(milliseconds=1)
-    assert names(client.iter_pins(since=later)) == ["three"]
+    assert names(store_client.iter_pins(since=later)) == ["three"]
 
 
-def test_a_cid_is_found_in_both_versions(client):
-    old = client.with_options(cid_version=0)
+def test_a_cid_is_found_in_both_versions(store_client):
+    old = store_client.with_options(cid_version=0)
     record = old.upload(b"in version 0")
     parsed = CID.parse(record.cid)
     as_v1 = str(CID(1, parsed.codec, parsed.hash_code, parsed.digest))
-    assert [pin.cid for pin in client.pins(cid=record.cid)] == [record.cid]
-    assert [pin.cid for pin in client.pins(cid=as_v1)] == [record.cid]
+    assert [pin.cid for pin in store_client.pins(cid=record.cid)] == [record.cid]
+    assert [pin.cid for pin in store_client.pins(cid=as_v1)] == [record.cid]
 
 
 @pytest.mark.parametrize(
@@ -110,30 +121,21 @@ def test_a_cid_is_found_in_both_versions(client):
         ({"limit": True}, TypeError, "limit must be a whole number"),
     ],
 )
-def test_bad_filters_are_refused_at_once(server, arguments, kind, words):
-    with Client.init(config_for(server)) as client:
-        with pytest.raises(kind, match=words):
-            client.iter_pins(**arguments)
-        with pytest.raises(kind, match=words):
-            client.pins(**arguments)
+def test_bad_filters_are_refused_at_once(server, client, arguments, kind, words):
+    with pytest.raises(kind, match=words):
+        client.iter_pins(**arguments)
+    with pytest.raises(kind, match=words):
+        client.pins(**arguments)
     assert server.requests == []
 
 
-def test_a_closed_client_finds_nothing(client):
-    client.close()
-    with pytest.raises(ClientClosedError):
-        client.iter_pins()
-    with pytest.raises(ClientClosedError):
-        client.pins()
-
-
-def test_closing_ends_the_list_at_the_next_page(client, monkeypatch):
+def test_closing_ends_the_list_at_the_next_page(store_client, monkeypatch):
     monkeypatch.setattr(pin_rows, "PAGE", 1)
     monkeypatch.setattr("holdfast.protocol.pin_api.PAGE_LIMIT", 1)
-    three(client)
-    pins = client.iter_pins()
+    three(store_client)
+    pins = store_client.iter_pins()
     next(pins)
-    client.close()
+    store_client.close()
     with pytest.raises(ClientClosedError):
         next(pins)
 
@@ -142,12 +144,7 @@ def test_closing_ends_the_list_at_the_next_page(client, monkeypatch):
 
 
 def row(number):
-    return {
-        "id": f"id-{number}",
-        "ipfs_pin_hash": str(CID.of_raw(str(number).encode())),
-        "size": 1,
-        "date_pinned": "2024-07-11T23:33:27.665Z",
-    }
+    return {**PIN_ROW, "id": f"id-{number}", "ipfs_pin_hash": str(CID.of_raw(b"%d" % number))}
 
 
 def query_of(request):
@@ -178,14 +175,13 @@ def test_pages_are_fetched_as_they_are_needed():
             assert client.test_connection() is True
 
 
-def test_a_failure_in_the_middle_comes_after_the_pins_before(server):
-    with Client.init(config_for(server)) as client:
-        server.reply(200, {"rows": [row(number) for number in range(1000)]})
-        server.reply(500, {"error": "no more"})
-        pins = client.iter_pins()
-        assert [(next(pins)).id for _ in range(1000)][-1] == "id-999"
-        with pytest.raises(ProviderError, match="no more"):
-            next(pins)
+def test_a_failure_in_the_middle_comes_after_the_pins_before(server, client):
+    server.reply(200, {"rows": [row(number) for number in range(1000)]})
+    server.reply(500, {"error": "no more"})
+    pins = client.iter_pins()
+    assert [(next(pins)).id for _ in range(1000)][-1] == "id-999"
+    with pytest.raises(ProviderError, match="no more"):
+        next(pins)
 
 
 # Pages of the embedded store
@@ -220,3 +216,258 @@ def test_many_pins_of_one_moment_are_all_found(monkeypatch):
     for limit in (None, 1, 3, 5, 12, 13, 99):
         query = replace(PinQuery(), limit=limit)
         assert [pin for page in pin_rows.pin_pages(find, query) for pin in page] == pins[:limit]
+
+
+# Names and key-values
+
+
+def test_a_name_and_key_values_are_stored(store_client):
+    store_client.store([1], name="one", keyvalues={"a": "ü", "n": 1.5, "b": False})
+    store_client.upload(b"2", name="two.txt", keyvalues={"a": 2})
+    assert (store_client.store([3], keyvalues={"a": 3})).duplicate is False
+    assert (store_client.store([3])).duplicate is True
+    third, second, first = store_client.pins()
+    assert (first.name, first.keyvalues) == ("one", {"a": "ü", "n": 1.5, "b": False})
+    assert (second.name, second.keyvalues) == ("two.txt", {"a": 2})
+    assert (third.name[:7], third.keyvalues) == ("client-", {"a": 3})
+
+
+def test_update_of_what_is_not_pinned(store_client):
+    words = f"^The current user has not pinned the cid: {HELLO_CID}$"
+    with pytest.raises(NotFoundError, match=words):
+        store_client.update(HELLO_CID, name="x")
+    with pytest.raises(NotFoundError, match=words):
+        store_client.revoke(HELLO_CID)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "words"),
+    [
+        ({}, ValueError, "nothing to change: give a name, keyvalues, or both"),
+        ({"keyvalues": {}}, ValueError, "nothing to change"),
+        ({"name": 5}, TypeError, "name must be a string"),
+        ({"keyvalues": "a=b"}, TypeError, "keyvalues must be a mapping"),
+        ({"keyvalues": {"a": [1]}}, TypeError, "must be a string, a number or a bool, not list"),
+        ({"keyvalues": {"a": float("inf")}}, ValueError, "must be a finite number"),
+        ({"keyvalues": {"\ud800": 1}}, ValueError, "lone surrogates"),
+    ],
+)
+def test_bad_changes_are_refused_before_anything_is_sent(server, client, arguments, kind, words):
+    with pytest.raises(kind, match=words):
+        client.update(HELLO_CID, **arguments)
+    with pytest.raises(InvalidCIDError):
+        client.update(f"{HELLO_CID}/path", name="x")
+    assert server.requests == []
+
+
+def test_a_provider_without_names_says_so():
+    client = Client(SpecOnly())
+    with pytest.raises(UnsupportedError, match="SpecOnly cannot change pins; store the content"):
+        client.update(HELLO_CID, name="x")
+
+
+def sent(server):
+    return [f"{request.method} {request.target}" for request in server.requests]
+
+
+def test_an_upload_sends_metadata_only_with_key_values(server, client):
+    server.reply(200, pinned())
+    client.upload(b"hello", name="a.txt")
+    server.reply(200, pinned())
+    client.upload(b"hello", name="a.txt", keyvalues={"a": 1})
+    first, second = server.requests
+    assert b'filename="a.txt"' in first.body
+    assert b"etadata" not in first.raw
+    assert b'{"name":"a.txt","keyvalues":{"a":1}}' in second.body
+
+
+def test_only_a_duplicate_with_something_given_takes_another_request(server, client):
+    duplicate = {**pinned(), "isDuplicate": True}
+    for reply in (pinned(), duplicate):
+        server.reply(200, reply)
+        assert (client.upload(b"hello")).duplicate is (reply is duplicate)
+    server.reply(200, pinned())
+    client.upload(b"hello", name="x", keyvalues={"a": 1})
+    assert set(sent(server)) == {"POST /pinning/pinFileToIPFS"}
+    server.reply(200, duplicate)
+    server.reply(200, b"OK")
+    assert (client.upload(b"hello", name="x", keyvalues={"a": 1})).duplicate is True
+    change = server.requests[-1]
+    assert (change.method, change.target) == ("PUT", "/pinning/hashMetadata")
+    assert change.json() == {"ipfsPinHash": HELLO_CID, "name": "x", "keyvalues": {"a": 1}}
+    assert change.headers["authorization"] == f"Bearer {TOKEN}"
+    assert change.headers["content-type"] == "application/json"
+
+
+def test_key_values_alone_do_not_rename_a_duplicate(server, client):
+    server.reply(200, {**pinned(), "isDuplicate": True})
+    server.reply(200, b"OK")
+    client.store("hello", keyvalues={"a": 1})
+    assert server.requests[-1].json() == {"ipfsPinHash": HELLO_CID, "keyvalues": {"a": 1}}
+
+
+def test_after_a_lost_reply_it_is_not_known_whether_it_was_a_duplicate(server):
+    config = config_for(server, retries={"attempts": 2, "base": 0.01})
+    with Client.init(config) as client:
+        server.reply(200, hang_up=True)
+        server.reply(200, {**pinned(), "isDuplicate": True})
+        record = client.store("hello")
+    assert (len(server.requests), record.duplicate) == (2, None)
+
+
+def test_a_change_that_is_refused_is_an_error(server, client):
+    server.reply(200, {**pinned(), "isDuplicate": True})
+    server.reply(403, {"error": {"details": "no scope hashMetadata"}})
+    with pytest.raises(PermissionDeniedError, match="no scope hashMetadata"):
+        client.store("hello", name="x")
+
+
+def test_update_sends_the_changes_and_asks_for_the_pin(server, client):
+    server.reply(200, b"OK")
+    server.reply(200, {"rows": [PIN_ROW]})  # the list lags behind
+    pin = client.update(HELLO_CID, name="new", keyvalues={"a": None, "c": 3})
+    change, look = server.requests
+    assert json.loads(change.body) == {
+        "ipfsPinHash": HELLO_CID,
+        "name": "new",
+        "keyvalues": {"a": None, "c": 3},
+    }
+    assert look.target.startswith("/data/pinList?")
+    assert (pin.name, pin.keyvalues, pin.size) == ("new", {"b": "2", "c": 3}, 5)
+
+
+def test_update_where_the_service_takes_anything_and_lists_nothing(server, client):
+    server.reply(200, b"OK")
+    server.reply(200, {"rows": []})
+    with pytest.raises(NotFoundError, match="has not pinned the cid"):
+        client.update(HELLO_CID, name="new")
+
+
+# Content that exists already, by its CID
+
+
+def job(status, number=7):
+    return {"count": 1, "rows": [{"id": f"job-{number}", "status": status}]}
+
+
+def states(server, client, *jobs, wait=30.0):
+    """Pin with these replies to the questions after the job; return the pin."""
+    server.reply(200, NOTHING)
+    server.reply(200, JOB)
+    for reply in jobs:
+        server.reply(200, reply)
+    return client.pin(HELLO_CID, wait=wait)
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch):
+    monkeypatch.setattr("holdfast._sync.pin_waiting.FIRST_PAUSE", 0.001)
+
+
+def test_what_the_store_has_is_pinned_at_once(tmp_path):
+    with Client.init(path=tmp_path) as client:
+        cid = (client.upload(b"1", name="old")).cid
+        client.revoke(cid)
+        assert client.pins() == []
+        pin = client.pin(f"/ipfs/{cid}", name="new.txt", keyvalues={"a": 1})
+        assert (pin.state, pin.size, pin.type[:10]) == ("pinned", 1, "text/plain")
+        assert (pin.cid, pin.name, pin.keyvalues) == (cid, "new.txt", {"a": 1})
+        assert client.pins() == [pin]
+
+
+def test_a_pin_that_exists_gets_what_is_given(tmp_path):
+    with Client.init(path=tmp_path) as client:
+        cid = (client.upload(b"1", name="old", keyvalues={"a": 1})).cid
+        assert (client.pin(cid)).name == "old"
+        pin = client.pin(cid, name="new", keyvalues={"b": 2}, wait=5)
+        assert (pin.name, pin.keyvalues) == ("new", {"a": 1, "b": 2})
+        assert client.pins() == [pin]
+
+
+def test_what_the_store_does_not_have_is_told_with_the_way_to_get_it(tmp_path):
+    with Client.init(path=tmp_path) as client:
+        with pytest.raises(NotFoundError) as caught:
+            client.pin(HELLO_CID)
+        assert str(caught.value) == (
+            f"the embedded store does not have all of {HELLO_CID}: import it as an archive (CAR), "
+            "or download it with another provider and upload it here"
+        )
+        block = CID.of_raw(b"hello")
+        archive = b"".join(write_car([block], [(block, b"hello")]))
+        client.provider.import_car([archive])
+        assert (client.pin(HELLO_CID)).state == "pinned"
+
+
+def test_the_node_pins_what_another_has(node):
+    data = b"0123456789" * 300_000
+    with running_node(gateways=(node.gateway_url,)) as other:
+        with Client.init(node.config) as uploader:
+            cid = (uploader.upload(data)).cid
+        with Client.init(other.config) as client:
+            pin = client.pin(cid, name="fetched", keyvalues={"a": "b"}, wait=30)
+            assert (pin.state, pin.name, pin.keyvalues) == ("pinned", "fetched", {"a": "b"})
+            assert [pin] == client.pins()
+            again = client.pin(cid, name="again")
+            assert (again.state, again.name, again.id) == ("pinned", "again", pin.id)
+            assert (client.pins())[0].name == "again"
+            assert (client.download(cid)).read() == data
+
+
+def test_the_node_says_when_nobody_has_it(node):
+    missing = compute_cid(b"nobody has this, or ever had")
+    with Client.init(node.config) as client:
+        pin = client.pin(missing)
+        assert (pin.state, pin.size, pin.created) == ("queued", None, None)
+        with pytest.raises(ProviderError, match=f"could not pin {missing}: it did not find") as it:
+            client.pin(missing, wait=30)
+        assert it.value.details == "expired"
+
+
+def test_waiting_follows_the_job_to_its_pin(server, client):
+    steps = [job("prechecking"), job("retrieving"), job("expired", 6), NOTHING, NOTHING]
+    pin = states(server, client, *steps, {"rows": [PIN_ROW]})
+    assert (pin.id, pin.state, pin.size, pin.name) == ("1", "pinned", 5, "old")
+    jobs = [sent for sent in server.requests if sent.target.startswith("/pinning/pinJobs")]
+    assert jobs[0].target == f"/pinning/pinJobs?ipfs_pin_hash={HELLO_CID}&sort=DESC&limit=100"
+    assert len(jobs) == 4
+
+
+def test_the_wait_ends_with_the_state_so_far(server, client, monkeypatch):
+    monkeypatch.setattr("holdfast._sync.pin_waiting.FIRST_PAUSE", 5.0)
+    pin = states(server, client, job("searching"), wait=0.01)
+    assert (pin.id, pin.state) == ("job-7", "pinning")
+    assert len(server.requests) == 3
+
+
+def test_a_plan_without_pinning_by_cid_is_the_error_of_the_service(server, client):
+    server.reply(200, NOTHING)
+    server.reply(403, {"error": {"reason": "PAID_FEATURE_ONLY", "details": "upgrade"}})
+    with pytest.raises(PermissionDeniedError, match=r"^upgrade$"):
+        client.pin(HELLO_CID)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "words"),
+    [
+        ({"name": 5}, TypeError, "name must be a string"),
+        ({"keyvalues": {"a": None}}, TypeError, "must be a string, a number or a bool"),
+        ({"wait": "1"}, TypeError, "wait must be a number of seconds, not str"),
+        ({"wait": True}, TypeError, "wait must be a number of seconds"),
+        ({"wait": -1}, ValueError, "and not negative"),
+        ({"wait": float("nan")}, ValueError, "wait must be a number of seconds"),
+        ({"wait": float("inf")}, ValueError, "wait must be a number of seconds"),
+    ],
+)
+def test_bad_arguments_of_pin_are_refused_before_anything_is_sent(
+    server, client, arguments, kind, words
+):
+    with pytest.raises(kind, match=words):
+        client.pin(HELLO_CID, **arguments)
+    with pytest.raises(InvalidCIDError):
+        client.pin(f"{HELLO_CID}/path")
+    with pytest.raises(UnsupportedError, match="SpecOnly cannot pin content by its CID"):
+        Client(SpecOnly()).pin(HELLO_CID)
+    client.close()
+    with pytest.raises(ClientClosedError):
+        client.pin(HELLO_CID)
+    assert server.requests == []

@@ -164,17 +164,6 @@ def test_what_is_read_only_once_is_written_to_a_temporary_file_first(client, bet
     assert between.server.requests[-1].target == "/v3/files"
 
 
-def test_a_wrapped_source_that_is_read_once_is_spooled_as_it_is_sent(client, between, file):
-    data = file.read_bytes()
-    between.on("PATCH", None, broken)
-    pieces = (data[at : at + 1000] for at in range(0, SIZE, 1000))
-    record = client.upload(PrefixedSource(open_source(pieces)))
-    assert between.pieces[:3] == [WHOLE[0], WHOLE[1], WHOLE[1]]
-    content = (client.download(record.cid)).read()
-    assert record.cid == compute_cid(content, profile=LEGACY)
-    assert unwrapped(content) == data
-
-
 @pytest.mark.slow
 def test_without_a_spool_what_is_read_only_once_must_be_small(config, file, cid):
     data = file.read_bytes()

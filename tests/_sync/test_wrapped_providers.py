@@ -23,7 +23,7 @@ from holdfast.errors import (
     UnsupportedError,
     VerificationError,
 )
-from holdfast.provider import BaseProvider, WrappingProvider, WrappingReader
+from holdfast.provider import BaseProvider, WrappingProvider
 from holdfast.providers import KuboProvider, PinataProvider
 from tests.content import make_folder
 from tests.folder_dags import on_disk
@@ -368,54 +368,6 @@ def test_content_is_changed_back_without_verification_too(client, folder, tmp_pa
     assert quick.retrieve((quick.store([1])).cid) == [1]
     top = (quick.upload(folder)).cid
     assert on_disk(quick.download_folder(top, tmp_path / "down")) == TREE
-
-
-class NotingReader(WrappingReader):
-    def __init__(self, inner, calls):
-        super().__init__(inner)
-        self.calls = calls
-
-    def forward(self, name, /, *args, **options):
-        self.calls.append(name)
-        return super().forward(name, *args, **options)
-
-
-class Noting(WrappingProvider):
-    """Notes what its reader is asked for."""
-
-    def __init__(self, inner):
-        super().__init__(inner)
-        self.calls = []
-
-    @property
-    def reader(self):
-        return NotingReader(self.inner.reader, self.calls)
-
-
-@everywhere
-def test_content_and_sizes_are_read_by_the_upper_level_alone(inner, folder, tmp_path):
-    client = Client(Noting(inner))
-    calls = client.provider.calls
-    large, value = (client.upload(LARGE)).cid, (client.store([1])).cid
-    top = (client.upload(folder)).cid
-    assert calls == []
-    for call, name in (
-        (lambda: client.download(large), "read"),
-        (lambda: client.retrieve(value), "read"),
-        (lambda: client.open(large), "open"),
-        (lambda: client.stat(large), "stat"),
-        (lambda: client.entries(top, details=True), "pages"),
-    ):
-        calls.clear()
-        call()
-        assert calls == [name]
-    calls.clear()
-    client.download_folder(top, tmp_path / "down")
-    assert calls.count("read") == 3
-    assert {*calls} <= {"read", "blocks", "archive"}
-    calls.clear()
-    assert [piece for piece in client.provider.export_archive(top)]
-    assert {*calls} == {"blocks", "archive"}
 
 
 # Copies, which move what is stored
