@@ -196,10 +196,15 @@ async def test_what_is_overridden_is_supported():
     assert not provider.supports("find_pins")
     assert not provider.supports("no such operation")
     await provider.put_json("[1]", name="one")
-    assert [pin.name for pin in await AsyncClient(provider).pins()] == ["one"]
+    client = AsyncClient(provider)
+    assert [pin.name for pin in await client.pins()] == ["one"]
+    assert [pin.name async for pin in client.iter_pins(name="o")] == ["one"]
+    for call in (client.signed_url(HELLO_CID, expires=5), client.signed_upload_url(expires=5)):
+        with pytest.raises(UnsupportedError, match="ListingProvider makes no signed links"):
+            await call
     for filters in ({"cid": HELLO_CID}, {"keyvalues": {"a": 1}}, {"since": 1}, {"until": 1}):
         with pytest.raises(UnsupportedError, match="can only list pins by name; leave the other"):
-            AsyncClient(provider).iter_pins(**filters)
+            client.iter_pins(**filters)
     pin = await provider.pin(HELLO_CID, PinInfo(name="two"))
     assert pin == Pin(id="1", cid=HELLO_CID, name="two")
 

@@ -136,6 +136,10 @@ async def test_closing_ends_the_list_at_the_next_page(store_client, monkeypatch)
     await store_client.aclose()
     with pytest.raises(ClientClosedError):
         await anext(pins)
+    with pytest.raises(ClientClosedError):
+        store_client.iter_pins()
+    with pytest.raises(ClientClosedError):
+        await store_client.pins()
 
 
 # As the service is asked
@@ -255,6 +259,9 @@ async def test_bad_changes_are_refused_before_anything_is_sent(
 ):
     with pytest.raises(kind, match=words):
         await client.update(HELLO_CID, **arguments)
+    if arguments.get("keyvalues"):
+        with pytest.raises(kind, match=words):
+            await client.store([1], **arguments)
     with pytest.raises(InvalidCIDError):
         await client.update(f"{HELLO_CID}/path", name="x")
     assert server.requests == []

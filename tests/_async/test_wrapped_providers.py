@@ -21,7 +21,7 @@ from holdfast.errors import (
     UnsupportedError,
     VerificationError,
 )
-from holdfast.provider import AsyncBaseProvider, AsyncWrappingProvider
+from holdfast.provider import AsyncBaseProvider, AsyncWrappingProvider, AsyncWrappingReader
 from holdfast.providers import AsyncKuboProvider, AsyncPinataProvider
 from tests.content import make_folder
 from tests.folder_dags import on_disk
@@ -139,6 +139,7 @@ async def test_a_wrapper_supports_what_its_inner_provider_does(inner):
         async def import_archive(self, cid, pieces, info):
             raise AssertionError("it takes no archives")
 
+    assert AsyncWrappingReader(inner.reader).form == inner.reader.form
     supported = {name: inner.supports(name) for name in OPERATIONS}
     assert supported["put_file"]
     one = AsyncLoggingProvider(inner)

@@ -355,8 +355,12 @@ def test_another_layout_of_the_service_is_found_and_remembered(server, client, t
         for _ in range(2):
             server.reply(200, pinned(theirs))
             assert (client.upload(root)).cid == theirs
-    assert "no known layout" not in caplog.text
-    assert client.provider._layout._guess == KUBO_LEGACY_CIDV1
+        assert "no known layout" not in caplog.text
+        assert client.provider._layout._guess == KUBO_LEGACY_CIDV1
+        other = compute_cid(make_folder(tmp_path / "other", {"a": b"x"}))
+        server.reply(200, pinned(other))
+        assert (client.upload(root)).cid == other
+        assert f"stored the upload as {other}, which no known layout gives" in caplog.text
 
 
 @pytest.mark.parametrize("depth", [1, 3])

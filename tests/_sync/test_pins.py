@@ -138,6 +138,10 @@ def test_closing_ends_the_list_at_the_next_page(store_client, monkeypatch):
     store_client.close()
     with pytest.raises(ClientClosedError):
         next(pins)
+    with pytest.raises(ClientClosedError):
+        store_client.iter_pins()
+    with pytest.raises(ClientClosedError):
+        store_client.pins()
 
 
 # As the service is asked
@@ -255,6 +259,9 @@ def test_update_of_what_is_not_pinned(store_client):
 def test_bad_changes_are_refused_before_anything_is_sent(server, client, arguments, kind, words):
     with pytest.raises(kind, match=words):
         client.update(HELLO_CID, **arguments)
+    if arguments.get("keyvalues"):
+        with pytest.raises(kind, match=words):
+            client.store([1], **arguments)
     with pytest.raises(InvalidCIDError):
         client.update(f"{HELLO_CID}/path", name="x")
     assert server.requests == []

@@ -23,7 +23,7 @@ from holdfast.errors import (
     UnsupportedError,
     VerificationError,
 )
-from holdfast.provider import BaseProvider, WrappingProvider
+from holdfast.provider import BaseProvider, WrappingProvider, WrappingReader
 from holdfast.providers import KuboProvider, PinataProvider
 from tests.content import make_folder
 from tests.folder_dags import on_disk
@@ -141,6 +141,7 @@ def test_a_wrapper_supports_what_its_inner_provider_does(inner):
         def import_archive(self, cid, pieces, info):
             raise AssertionError("it takes no archives")
 
+    assert WrappingReader(inner.reader).form == inner.reader.form
     supported = {name: inner.supports(name) for name in OPERATIONS}
     assert supported["put_file"]
     one = LoggingProvider(inner)
