@@ -3,10 +3,9 @@
 import ast
 
 import pytest
-from examples.mirror_provider import AsyncMirror
-from examples.xor_provider import PREFIX, AsyncXORProvider, Key
+from examples.xor_provider import PREFIX, Key
 
-from holdfast import AsyncClient, AsyncLocalProvider, Client, ClientConfig
+from holdfast import Client
 from holdfast.filesystem import HoldfastFileSystem
 from tests.commands import install_provider
 from tests.content import make_folder
@@ -96,17 +95,3 @@ def test_a_file_system_has_plain_content_and_sizes(installed, tmp_path, folder, 
     assert fs.cat_file(f"{fs.cid}/b.csv") == b"5,6\n"
     with Client.init(path=tmp_path / "store") as inner:
         assert plain(inner.download(f"{cid}/a.csv").read()) == TREE["a.csv"]
-
-
-async def test_async_iterables_are_read_once(tmp_path):
-    async def pieces():
-        for at in range(0, len(LARGE), 100_000):
-            yield LARGE[at : at + 100_000]
-
-    members = [AsyncLocalProvider(ClientConfig(path=tmp_path / name)) for name in ("one", "two")]
-    provider = AsyncXORProvider(AsyncMirror(*members), KEY)
-    record = await AsyncClient(provider).upload(pieces())
-    assert record.size == len(LARGE)
-    for member in members:
-        assert plain((await AsyncClient(member).download(record.cid)).read()) == LARGE
-    await provider.aclose()

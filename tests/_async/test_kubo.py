@@ -8,6 +8,7 @@ import pytest
 from holdfast import AsyncClient, Pin, compute_cid
 from holdfast.errors import NotFoundError, UnsupportedError, VerificationError
 from holdfast.protocol.pin_api import other_version
+from holdfast.records import PinInfo
 from holdfast.testing import ScriptedServer, forward_to
 from tests.support import NOBODY_HAS, closed_port_url
 
@@ -177,6 +178,7 @@ async def test_what_kubo_cannot_keep_is_refused_before_anything_is_sent(folder):
             lambda: client.pin(NOBODY_HAS, keyvalues={"a": 1}),
             lambda: client.update(NOBODY_HAS, keyvalues={"a": 1}),
             lambda: client.pins(keyvalues={"a": 1}),
+            lambda: client.provider.import_archive(NOBODY_HAS, [], PinInfo(keyvalues={"a": 1})),
             lambda: client.pins(since=0),
             lambda: client.pins(until=0),
         ):

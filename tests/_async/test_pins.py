@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from holdfast import AsyncClient, Pin, compute_cid
+from holdfast import AsyncClient, Pin
 from holdfast.content.car import write_car
 from holdfast.content.cid import CID
 from holdfast.errors import (
@@ -20,7 +20,7 @@ from holdfast.errors import (
 )
 from holdfast.repository import PinQuery
 from holdfast.repository import pins as pin_rows
-from holdfast.testing import Scripted, ScriptedServer, running_node
+from holdfast.testing import Scripted, ScriptedServer
 from tests._async.spec_only import AsyncSpecOnly
 from tests.support import HELLO_CID, TOKEN, config_for, pinned
 
@@ -382,15 +382,6 @@ async def test_what_the_store_has_is_pinned_at_once(tmp_path):
         assert await client.pins() == [pin]
 
 
-async def test_a_pin_that_exists_gets_what_is_given(tmp_path):
-    async with await AsyncClient.init(path=tmp_path) as client:
-        cid = (await client.upload(b"1", name="old", keyvalues={"a": 1})).cid
-        assert (await client.pin(cid)).name == "old"
-        pin = await client.pin(cid, name="new", keyvalues={"b": 2}, wait=5)
-        assert (pin.name, pin.keyvalues) == ("new", {"a": 1, "b": 2})
-        assert await client.pins() == [pin]
-
-
 async def test_what_the_store_does_not_have_is_told_with_the_way_to_get_it(tmp_path):
     async with await AsyncClient.init(path=tmp_path) as client:
         with pytest.raises(NotFoundError) as caught:
@@ -403,31 +394,6 @@ async def test_what_the_store_does_not_have_is_told_with_the_way_to_get_it(tmp_p
         archive = b"".join(write_car([block], [(block, b"hello")]))
         await client.provider.import_car([archive])
         assert (await client.pin(HELLO_CID)).state == "pinned"
-
-
-async def test_the_node_pins_what_another_has(node):
-    data = b"0123456789" * 300_000
-    with running_node(gateways=(node.gateway_url,)) as other:
-        async with await AsyncClient.init(node.config) as uploader:
-            cid = (await uploader.upload(data)).cid
-        async with await AsyncClient.init(other.config) as client:
-            pin = await client.pin(cid, name="fetched", keyvalues={"a": "b"}, wait=30)
-            assert (pin.state, pin.name, pin.keyvalues) == ("pinned", "fetched", {"a": "b"})
-            assert [pin] == await client.pins()
-            again = await client.pin(cid, name="again")
-            assert (again.state, again.name, again.id) == ("pinned", "again", pin.id)
-            assert (await client.pins())[0].name == "again"
-            assert (await client.download(cid)).read() == data
-
-
-async def test_the_node_says_when_nobody_has_it(node):
-    missing = compute_cid(b"nobody has this, or ever had")
-    async with await AsyncClient.init(node.config) as client:
-        pin = await client.pin(missing)
-        assert (pin.state, pin.size, pin.created) == ("queued", None, None)
-        with pytest.raises(ProviderError, match=f"could not pin {missing}: it did not find") as it:
-            await client.pin(missing, wait=30)
-        assert it.value.details == "expired"
 
 
 async def test_waiting_follows_the_job_to_its_pin(server, client):

@@ -6,7 +6,7 @@ from examples.mirror_provider import AsyncMirror
 from examples.xor_provider import AsyncXORProvider
 
 from holdfast import AsyncLocalProvider, AsyncPinProvider, ClientConfig
-from holdfast.providers import AsyncClusterProvider, AsyncKuboProvider, AsyncPinataProvider
+from holdfast.providers import AsyncClusterProvider, AsyncKuboProvider
 from holdfast.records import PinInfo
 from holdfast.sources.folder_source import FolderSource
 from holdfast.testing import AsyncProviderTests
@@ -54,35 +54,11 @@ class TestXORPinning(OverAnother, AsyncProviderTests):
         return AsyncXORProvider(AsyncPinProvider(node.config), KEY)
 
 
-@pytest.mark.slow
-class TestXORPinata(OverAnother, AsyncProviderTests):
-    def make(self, node):
-        config = node.config.with_options(provider="pinata")
-        return AsyncXORProvider(AsyncPinataProvider(config), KEY)
-
-
-@pytest.mark.slow
-class TestXORKubo(OverAnother, AsyncProviderTests):
-    needs = "kubo"
-
-    def make(self, kubo):
-        return AsyncXORProvider(AsyncKuboProvider(kubo.provider_config()), KEY)
-
-
 class TestMirror(OverAnother, AsyncProviderTests):
     needs = "memory_folder"
 
     def make(self, folder):
         return AsyncMirror(local(folder / "one"), local(folder / "two"))
-
-
-@pytest.mark.slow
-class TestMirrorOfServices(OverAnother, AsyncProviderTests):
-    @pytest.fixture
-    async def provider(self, node, memory_folder):
-        provider = AsyncMirror(AsyncPinProvider(node.config), local(memory_folder / "one"))
-        yield provider
-        await provider.aclose()
 
 
 @pytest.mark.slow  # the quick tests are in test_kubo.py

@@ -6,15 +6,14 @@ import os
 
 import pytest
 
-from holdfast import Client, compute_cid
+from holdfast import Client
 from holdfast.content.car import write_car
 from holdfast.content.cid import CID
 from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.content.unixfs.files import FileImporter
-from holdfast.errors import NetworkError, ProviderError, RequestTimeoutError, UnsupportedError
+from holdfast.errors import NetworkError, ProviderError, RequestTimeoutError
 from holdfast.providers import ClusterProvider, KuboProvider
 from holdfast.records import PinInfo
-from tests.support import closed_port_url
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -120,11 +119,3 @@ def test_content_inside_the_cid_is_pinned(provider):
     assert added.cid == "bafkqaaa"
     assert names_of(provider, "bafkqaaa") == ["empty"]
     provider.delete("bafkqaaa")
-
-
-def test_what_kubo_cannot_keep_is_refused_before_anything_is_sent():
-    config = {"provider": "kubo", "pin_api_url": closed_port_url()}
-    with Client.init(config) as client:
-        info = PinInfo(name="x", keyvalues={"a": 1})
-        with pytest.raises(UnsupportedError, match="Kubo keeps no"):
-            client.provider.import_archive(compute_cid(b"x"), pieces_of(b""), info)

@@ -15,7 +15,7 @@ from holdfast.content.cid import CID
 from holdfast.content.profiles import KUBO_LEGACY_CIDV1, UNIXFS_V1_2025
 from holdfast.errors import UnprovenError, UnsupportedError, VerificationError
 from holdfast.sources import folder_source
-from holdfast.sources.folder_source import FolderSource, open_source_folder
+from holdfast.sources.folder_source import FolderSource
 from holdfast.sources.importing import import_content
 from tests.content import VECTORS, make_directory, make_folder
 from tests.support import EMPTY_DIRECTORY_V0, HELLO_CID, config_for, pinned
@@ -382,18 +382,6 @@ def test_a_folder_that_becomes_a_link_meanwhile_is_not_followed(
             with pytest.raises(OSError, match=r"sub.* was replaced while it was read"):
                 client.upload(root, progress=swap)
         assert open_below(tmp_path) == []
-
-
-def test_the_scan_does_not_follow_a_folder_that_has_become_a_link(tmp_path):
-    (tmp_path / "real").mkdir()
-    (tmp_path / "link").symlink_to("real")
-    with open_source_folder(tmp_path / "link", "") as folder:  # the top folder may be a link
-        assert [*os.scandir(folder)] == []
-    with (
-        pytest.raises(OSError, match="link was replaced while it was read"),
-        open_source_folder(tmp_path, "link"),
-    ):
-        pass
 
 
 @pytest.mark.parametrize(

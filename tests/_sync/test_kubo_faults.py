@@ -1,22 +1,29 @@
 # WARNING: this file is generated from tests/_async/test_kubo_faults.py
 # by scripts/generate_sync.py. Change the original instead.
-"""Faults of a real Kubo, each a typed error: it is down, full, killed, or lacks the content."""
+"""A real Kubo: its faults are typed errors, and its streams are verified and never trusted."""
 
 import os
+import shutil
 import socket
 import threading
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 
 import pytest
 
 from holdfast import Client, compute_cid
+from holdfast.content.car import CarReader
+from holdfast.content.profiles import PROFILES
 from holdfast.errors import (
     AuthenticationError,
     NotFoundError,
     PermissionDeniedError,
     ProviderError,
     RequestTimeoutError,
+    VerificationError,
 )
+from holdfast.providers import KuboProvider
+from holdfast.testing import Scripted, ScriptedServer, forward_to
 from holdfast.testing.provider_cases import memory_below
 from tests.disks import disk
 from tests.engines import running_kubo, stopped
@@ -248,3 +255,234 @@ def test_what_is_acknowledged_survives_the_collection_of_garbage(steady_kubo, tm
         for cid, data in stored.items():
             assert (client.download(cid)).read() == data
         assert len(client.pins(name="client-file")) >= 12
+
+
+# Streams, for large files, folders and copies
+
+
+SIZE = 12_000_000  # larger than a file that is read block by block
+
+
+@contextmanager
+def between(kubo, change=lambda command, reply: reply):
+    """A server that passes requests on to `kubo`, and changes its replies."""
+    forward = forward_to(kubo.api_url)
+    with ScriptedServer(lambda request: change(command_of(request), forward(request))) as server:
+        yield server
+
+
+def command_of(request):
+    return request.target.partition("?")[0].removeprefix("/api/v0/")
+
+
+def commands_of(server):
+    return [command_of(request) for request in server.requests]
+
+
+def flipped(body):
+    return body[: len(body) // 2] + bytes([body[len(body) // 2] ^ 1]) + body[len(body) // 2 + 1 :]
+
+
+# What a stream may be instead of what was asked for. An error of Kubo is in a trailer, so that the
+# stream only ends too early.
+FAULTS = {
+    "refused": lambda _reply: Scripted(status=403, body=b"Kubo RPC Access Denied"),
+    "a page": lambda _reply: Scripted(headers={"Content-Type": "text/html"}, body=b"<html>"),
+    "empty": lambda reply: replace(reply, body=b""),
+    "ends too early": lambda reply: replace(reply, body=reply.body[: len(reply.body) // 2]),
+    "breaks off": lambda reply: replace(reply, cut=len(reply.body) // 2),
+    "wrong": lambda reply: replace(reply, body=flipped(reply.body)),
+    "too long": lambda reply: replace(reply, body=reply.body * 2),
+}
+each_fault = pytest.mark.parametrize("fault", FAULTS)
+some_faults = pytest.mark.parametrize("fault", ["refused", "ends too early", "breaks off", "wrong"])
+
+
+@contextmanager
+def faulty(kubo, stream, fault):
+    """A server in front of `kubo` whose replies to one command have a fault."""
+
+    def change(command, reply):
+        return FAULTS[fault](reply) if command == stream else reply
+
+    with between(kubo, change) as server:
+        yield server
+
+
+def read(archive):
+    """The roots and the blocks of an archive."""
+    reader = CarReader()
+    blocks = [block for piece in archive for block in reader.update(piece)]
+    reader.finish()
+    return reader.roots, blocks
+
+
+def exported(config, cid):
+    provider = KuboProvider(config)
+    try:
+        return [piece for piece in provider.export_archive(cid)]
+    finally:
+        provider.close()
+
+
+def client_of(kubo, server=None):
+    """A client of `kubo`, through a server in front of it."""
+    address = {} if server is None else {"pin_api_url": server.url}
+    return Client.init(kubo.provider_config(**address))
+
+
+@pytest.fixture
+def many_files(tmp_path):
+    """A folder of small files, some of them often, and a large one."""
+    folder = tmp_path / "many"
+    (folder / "below" / "deep").mkdir(parents=True)
+    for number in range(200):
+        (folder / f"{number:03}.bin").write_bytes(os.urandom(60_000))
+        if number % 3 == 0:
+            shutil.copy(folder / "000.bin", folder / "below" / f"{number}.bin")
+        (folder / "below" / "deep" / f"{number}.txt").write_text(f"{number % 7}")
+    (folder / "zz large.bin").write_bytes(os.urandom(SIZE))
+    (folder / "empty").touch()
+    return folder
+
+
+# Large files
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_large_file_is_one_stream_and_a_few_blocks(kubo, profile):
+    version = PROFILES[profile].cid_version
+    data = os.urandom(SIZE)
+    config = kubo.provider_config(profile=profile, cid_version=version)
+    with Client.init(config) as client:
+        record = client.upload(data)
+    with between(kubo) as server:
+        with client_of(kubo, server) as client:
+            steps = []
+            blob = client.download(record.cid, progress=lambda *step: steps.append(step))
+    assert blob.read() == data
+    assert commands_of(server) == ["block/get", "cat"]
+    assert steps[-1] == (SIZE, SIZE)
+    assert steps == sorted(steps)
+
+
+@each_fault
+def test_a_stream_with_a_fault_is_completed_by_blocks(kubo, fault, tmp_path):
+    data = os.urandom(SIZE)
+    with faulty(kubo, "cat", fault) as server:
+        with client_of(kubo, server) as client:
+            record = client.upload(data)
+            client.download(record.cid, to=tmp_path / "copy")
+    assert (tmp_path / "copy").read_bytes() == data
+    assert "cat" in commands_of(server)
+
+
+def test_wrong_bytes_and_wrong_blocks_are_an_error(kubo, tmp_path):
+    data = os.urandom(SIZE)
+
+    def change(command, reply):
+        if command == "cat" or (command == "block/get" and len(reply.body) > 500_000):
+            return FAULTS["wrong"](reply)
+        return reply
+
+    with between(kubo, change) as server:
+        with client_of(kubo, server) as client:
+            record = client.upload(data)
+            with pytest.raises(VerificationError):
+                client.download(record.cid, to=tmp_path / "copy")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("missing", [0, 5, -1])
+def test_a_block_that_kubo_lacks_is_named(kubo, missing, tmp_path):
+    """Kubo's error comes in a trailer, after a part of the file."""
+    cid, leaves = add_unpinned(kubo, os.urandom(SIZE))
+    kubo.call("block/rm", arg=leaves[missing])
+    with client_of(kubo) as client:
+        with pytest.raises(NotFoundError, match=leaves[missing]):
+            client.download(cid, to=tmp_path / "copy")
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(NotFoundError, match=leaves[missing]):
+        exported(kubo.provider_config(), cid)
+
+
+def add_unpinned(kubo, data):
+    """Add a file that is not pinned; its CID, and those of its leaves."""
+    options = {"cid_version": 1, "raw_leaves": True, "chunker": "size-1048576", "pin": False}
+    cid = kubo.add(data, **options)
+    blocks = read([kubo.call("dag/export", arg=cid, offline=True)])[1]
+    return cid, [str(leaf) for leaf, _ in blocks[1:]]
+
+
+# Folders
+
+
+def test_a_folder_of_many_files_is_one_archive(kubo, many_files, tmp_path):
+    with client_of(kubo) as client:
+        record = client.upload(many_files)
+    with between(kubo) as server:
+        with client_of(kubo, server) as client:
+            client.download_folder(record.cid, tmp_path / "copy")
+    assert compute_cid(tmp_path / "copy") == record.cid
+    asked = commands_of(server)
+    assert asked.count("dag/export") == 1
+    assert len(asked) < 80  # of more than 400 files: the copies of one come singly
+
+
+@some_faults
+def test_an_archive_with_a_fault_is_completed_by_blocks(kubo, many_files, fault, tmp_path):
+    """Where a folder is downloaded, and where it is exported."""
+    with faulty(kubo, "dag/export", fault) as server:
+        with client_of(kubo, server) as client:
+            record = client.upload(many_files)
+            client.download_folder(record.cid, tmp_path / "copy")
+        archive = exported(kubo.provider_config(pin_api_url=server.url), record.cid)
+    assert compute_cid(tmp_path / "copy") == record.cid
+    assert commands_of(server).count("dag/export") >= 2
+    assert read(archive)[1] == read([kubo.call("dag/export", arg=record.cid)])[1]
+
+
+# Copies
+
+
+# Content of other nodes
+
+
+@pytest.fixture
+def two_kubos(memory_folder):
+    """Two Kubos that are connected: the first has the content, the second asks for it."""
+
+    def change(settings):
+        settings["Addresses"]["Swarm"] = ["/ip4/127.0.0.1/tcp/0"]
+
+    with (
+        running_kubo(memory_folder / "one", is_online=True, change=change) as first,
+        running_kubo(memory_folder / "two", is_online=True, change=change) as second,
+    ):
+        second.connect(first)
+        yield first, second
+
+
+def test_what_another_node_has_is_read_and_pinned(two_kubos, many_files, tmp_path):
+    first, second = two_kubos
+    data = os.urandom(SIZE)
+    with Client.init(first.provider_config()) as client:
+        file = client.upload(data)
+        folder = client.upload(many_files)
+        other = client.upload(os.urandom(100_000))
+        unknown = client.upload(os.urandom(100_000))
+    with Client.init(second.provider_config()) as client:
+        assert (client.download(file.cid)).read() == data
+        client.download_folder(folder.cid, tmp_path / "copy")
+        assert compute_cid(tmp_path / "copy") == folder.cid
+        assert (client.pin(other.cid, name="here")).name == "here"
+    offline = second.provider_config(provider_options={"offline": True})
+    with Client.init(offline) as client:
+        assert (client.download(other.cid)).size == 100_000
+        with pytest.raises(NotFoundError):
+            client.download(unknown.cid)
+    first.stop()
+    config = second.provider_config(timeouts={"total": 3})
+    with Client.init(config) as client:
+        with pytest.raises(RequestTimeoutError, match=unknown.cid):
+            client.download(unknown.cid)

@@ -7,6 +7,7 @@ With Gateway.DeserializedResponses=false, Kubo gives blocks and CARs, and 406 to
 
 import hashlib
 import io
+import json
 import time
 from dataclasses import replace
 
@@ -25,7 +26,7 @@ from tests.gateways import gateway
 TREE = hashlib.shake_128(b"tree").digest(2_300_000)
 SMALL = b'{"depth":[1,2,3]}'
 JSON_TREE = b"[" + b",".join(b'"%d"' % number for number in range(200_000)) + b"]"
-FILES = {"empty": b"", "small": SMALL, "tree": TREE}
+FILES = {"empty": b"", "small.json": SMALL, "tree": TREE, "tree.json": JSON_TREE}
 ARCHIVES = ["dir-with-files", "subdir-with-mixed-block-files"]
 HAMT = "single-layer-hamt-with-multi-block-files"
 MANY = 174_000
@@ -33,9 +34,6 @@ FEW = 4_000
 CPU_PER_LEAF = 250e-6  # seconds; ten times the figure of `make bench`
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]  # the quick tests read from scripts
-
-each_file = pytest.mark.parametrize("name", FILES)
-each_profile = pytest.mark.parametrize("profile", PROFILES)
 
 
 @pytest.fixture(params=[(), ("raw",), ("car",)], ids=["all", "car only", "blocks only"])
@@ -85,29 +83,16 @@ def test_kubo_refuses_what_is_not_trustless(trustless_kubo):
     assert statuses == [406, 200]
 
 
-@each_profile
-@each_file
-def test_files_are_downloaded(trustless_kubo, client, name, profile, tmp_path):
-    cid = add(trustless_kubo, FILES[name], profile)
-    assert (client.download(cid)).read() == FILES[name]
-    client.download(cid, to=tmp_path / "file")
-    assert (tmp_path / "file").read_bytes() == FILES[name]
-
-
-@each_profile
-@pytest.mark.parametrize("text", [SMALL, JSON_TREE], ids=["one block", "tree"])
-def test_json_is_retrieved(trustless_kubo, client, text, profile):
-    cid = add(trustless_kubo, text, profile)
-    value = client.retrieve(cid)
-    assert value in ({"depth": [1, 2, 3]}, [str(number) for number in range(200_000)])
-
-
-@each_profile
-@each_file
-def test_files_are_opened(trustless_kubo, client, name, profile):
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("name", FILES)
+def test_files_are_downloaded_and_opened(trustless_kubo, client, name, profile, tmp_path):
     data = FILES[name]
     same = io.BytesIO(data)
     cid = add(trustless_kubo, data, profile)
+    for to in (None, tmp_path / "file"):
+        assert (client.download(cid, to=to)).read() == data
+    if name.endswith("json"):
+        assert client.retrieve(cid) == json.loads(data)
     with client.open(cid) as file:
         assert file.size == len(data)
         for place, size in ((0, 5), (len(data) // 2, 300_000), (max(0, len(data) - 3), 9)):

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from holdfast import Client, Pin, compute_cid
+from holdfast import Client, Pin
 from holdfast.content.car import write_car
 from holdfast.content.cid import CID
 from holdfast.errors import (
@@ -22,7 +22,7 @@ from holdfast.errors import (
 )
 from holdfast.repository import PinQuery
 from holdfast.repository import pins as pin_rows
-from holdfast.testing import Scripted, ScriptedServer, running_node
+from holdfast.testing import Scripted, ScriptedServer
 from tests._sync.spec_only import SpecOnly
 from tests.support import HELLO_CID, TOKEN, config_for, pinned
 
@@ -382,15 +382,6 @@ def test_what_the_store_has_is_pinned_at_once(tmp_path):
         assert client.pins() == [pin]
 
 
-def test_a_pin_that_exists_gets_what_is_given(tmp_path):
-    with Client.init(path=tmp_path) as client:
-        cid = (client.upload(b"1", name="old", keyvalues={"a": 1})).cid
-        assert (client.pin(cid)).name == "old"
-        pin = client.pin(cid, name="new", keyvalues={"b": 2}, wait=5)
-        assert (pin.name, pin.keyvalues) == ("new", {"a": 1, "b": 2})
-        assert client.pins() == [pin]
-
-
 def test_what_the_store_does_not_have_is_told_with_the_way_to_get_it(tmp_path):
     with Client.init(path=tmp_path) as client:
         with pytest.raises(NotFoundError) as caught:
@@ -403,31 +394,6 @@ def test_what_the_store_does_not_have_is_told_with_the_way_to_get_it(tmp_path):
         archive = b"".join(write_car([block], [(block, b"hello")]))
         client.provider.import_car([archive])
         assert (client.pin(HELLO_CID)).state == "pinned"
-
-
-def test_the_node_pins_what_another_has(node):
-    data = b"0123456789" * 300_000
-    with running_node(gateways=(node.gateway_url,)) as other:
-        with Client.init(node.config) as uploader:
-            cid = (uploader.upload(data)).cid
-        with Client.init(other.config) as client:
-            pin = client.pin(cid, name="fetched", keyvalues={"a": "b"}, wait=30)
-            assert (pin.state, pin.name, pin.keyvalues) == ("pinned", "fetched", {"a": "b"})
-            assert [pin] == client.pins()
-            again = client.pin(cid, name="again")
-            assert (again.state, again.name, again.id) == ("pinned", "again", pin.id)
-            assert (client.pins())[0].name == "again"
-            assert (client.download(cid)).read() == data
-
-
-def test_the_node_says_when_nobody_has_it(node):
-    missing = compute_cid(b"nobody has this, or ever had")
-    with Client.init(node.config) as client:
-        pin = client.pin(missing)
-        assert (pin.state, pin.size, pin.created) == ("queued", None, None)
-        with pytest.raises(ProviderError, match=f"could not pin {missing}: it did not find") as it:
-            client.pin(missing, wait=30)
-        assert it.value.details == "expired"
 
 
 def test_waiting_follows_the_job_to_its_pin(server, client):

@@ -292,18 +292,6 @@ def test_every_attempt_sends_the_same_bytes_of_a_wrapped_source(server, tmp_path
     assert unwrapped(bodies[0]) == b"hello" * 100_000
 
 
-def test_the_embedded_store_ends_leaves_where_a_source_says(tmp_path):
-    data = os.urandom(2_000_000)
-    with Client.init(path=tmp_path / "store") as client:
-        source = PrefixedSource(open_source(data), leaf_ends=(PREFIX,))
-        record = client.upload(source)
-        content = (client.download(record.cid)).read()
-        assert unwrapped(content) == data
-        again = open_source(content)
-        again.leaf_ends = (PREFIX,)
-        assert record.cid == compute_cid(again) != compute_cid(content)
-
-
 def test_an_iterable_that_goes_on_in_the_middle_is_sent_once(server):
     """As a streamed HTTP reply does: it is no iterator, and yet cannot be had again."""
 

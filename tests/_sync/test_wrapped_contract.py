@@ -8,7 +8,7 @@ from examples.mirror_provider import Mirror
 from examples.xor_provider import XORProvider
 
 from holdfast import ClientConfig, LocalProvider, PinProvider
-from holdfast.providers import ClusterProvider, KuboProvider, PinataProvider
+from holdfast.providers import ClusterProvider, KuboProvider
 from holdfast.records import PinInfo
 from holdfast.sources.folder_source import FolderSource
 from holdfast.testing import ProviderTests
@@ -56,35 +56,11 @@ class TestXORPinning(OverAnother, ProviderTests):
         return XORProvider(PinProvider(node.config), KEY)
 
 
-@pytest.mark.slow
-class TestXORPinata(OverAnother, ProviderTests):
-    def make(self, node):
-        config = node.config.with_options(provider="pinata")
-        return XORProvider(PinataProvider(config), KEY)
-
-
-@pytest.mark.slow
-class TestXORKubo(OverAnother, ProviderTests):
-    needs = "kubo"
-
-    def make(self, kubo):
-        return XORProvider(KuboProvider(kubo.provider_config()), KEY)
-
-
 class TestMirror(OverAnother, ProviderTests):
     needs = "memory_folder"
 
     def make(self, folder):
         return Mirror(local(folder / "one"), local(folder / "two"))
-
-
-@pytest.mark.slow
-class TestMirrorOfServices(OverAnother, ProviderTests):
-    @pytest.fixture
-    def provider(self, node, memory_folder):
-        provider = Mirror(PinProvider(node.config), local(memory_folder / "one"))
-        yield provider
-        provider.close()
 
 
 @pytest.mark.slow  # the quick tests are in test_kubo.py

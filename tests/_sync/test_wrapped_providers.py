@@ -116,21 +116,13 @@ def test_every_call_is_logged_and_nothing_secret(inner, folder, tmp_path, caplog
     client.url(cid)
     client.revoke(cid)
     names = [record.getMessage().removeprefix(f"{inner.title}: ") for record in caplog.records]
-    calls = [name.strip() for name in names if not name.startswith("check_open")]
-    assert [name for name in calls if name.startswith("call")] == [
-        "call test_connection",
-        "call store",
-        f"call retrieve {value}",
-        "call upload",
-        f"call stat {cid}",
-        *[f"call entries {cid}"] * 2,
-        f"call download {cid}/a.txt",
-        f"call open {cid}/sub/b.bin",
-        f"call download_folder {cid}",
-        f"call revoke {cid}",
-    ]
-    once = {"check_credentials", "add", "list_pins", "find_pins", f"update_pin {cid}"}
-    assert once | {f"pin {cid}", f"url {cid}", f"unpin {cid}"} <= {*calls}
+    assert {
+        *("call test_connection", "call store", f"call retrieve {value}", "call upload"),
+        *(f"call {name} {cid}" for name in ("stat", "entries", "download_folder", "revoke")),
+        *(f"call download {cid}/a.txt", f"call open {cid}/sub/b.bin"),
+        *("check_credentials", "add", "list_pins", "find_pins"),
+        *(f"{name} {cid}" for name in ("update_pin", "pin", "url", "unpin")),
+    } <= {name.strip() for name in names}
     for secret in (inner.config.provider_token.reveal(), "confidential", "Zoë"):
         assert secret not in caplog.text
 
@@ -393,17 +385,6 @@ def test_copies_between_two_that_change_content(inner, empty_node, tmp_path, fol
     assert other.retrieve(value) == {"a": 1}
     assert on_disk(other.download_folder(top, tmp_path / "down")) == TREE
     target.close()
-
-
-def test_copies_from_one_that_changes_content_to_one_that_does_not(client, node, folder):
-    with Client.init(node.config) as other:
-        cid = (client.upload(SMALL, name="a.txt")).cid
-        copied = client.copy(cid, to=other)
-        assert (copied.cid, copied.how, copied.size) == (cid, "upload", len(SMALL) + PREFIX)
-        assert plain((other.download(cid)).read()) == SMALL
-        top = (client.upload(folder)).cid
-        assert (client.copy(top, to=other)).cid == top
-        assert plain((other.download(f"{top}/a.txt")).read()) == b"hello"
 
 
 # Two providers, of which either may fail
