@@ -21,8 +21,8 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stdout, suppress
 from importlib import import_module
 from pathlib import Path
@@ -71,17 +71,17 @@ class Launcher:
         process = self.start(arguments, theirs, **setting)
         for descriptor in theirs:
             os.close(descriptor)
-        streams = [
-            _Stream(_write, our_input, stdin),
-            _Stream(_read, our_output),
-            _Stream(_read, our_errors),
-        ]
-        try:
-            status = process.wait(timeout)
-        finally:
-            process.kill()
-        _, output, errors = (stream.result() for stream in streams)
-        return subprocess.CompletedProcess([self._command, *arguments], status, output, errors)
+        with ThreadPoolExecutor(3) as threads:
+            threads.submit(_write, our_input, stdin)
+            output, errors = (
+                threads.submit(_read, descriptor) for descriptor in (our_output, our_errors)
+            )
+            try:
+                status = process.wait(timeout)
+            finally:
+                process.kill()
+        command = [self._command, *arguments]
+        return subprocess.CompletedProcess(command, status, output.result(), errors.result())
 
     def start(self, arguments, streams, *, cwd, environment, terminal=None, delay=None):
         """Start the command with these three descriptors, on the terminal of this name, if any.
@@ -135,24 +135,6 @@ class _Process:
                 os.kill(self.pid, signal.SIGKILL)
         self._replies.close()
         self._connection.close()
-
-
-class _Stream(threading.Thread):
-    """Carries the bytes of one standard stream."""
-
-    def __init__(self, carry, *arguments):
-        super().__init__(daemon=True)
-        self._carry = carry
-        self._arguments = arguments
-        self._result = None
-        self.start()
-
-    def run(self):
-        self._result = self._carry(*self._arguments)
-
-    def result(self):
-        self.join()
-        return self._result
 
 
 def _write(descriptor, data):

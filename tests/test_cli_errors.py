@@ -271,22 +271,15 @@ def test_a_reader_that_goes_away_is_no_error_message(commands):
     [("typer", ["--help"], "cli"), ("starlette", ["demo"], "node"), ("uvicorn", ["node"], "node")],
 )
 def test_without_its_extra_a_command_says_what_to_install(tmp_path, missing, arguments, extra):
-    """The finder of modules overlooks one."""
-    commands = Commands(tmp_path, command=(sys.executable, "-m", "holdfast"))
-    (tmp_path / "sitecustomize.py").write_text(f"""
-import sys
-from importlib.machinery import PathFinder
-class Hidden(PathFinder):
-    @classmethod
-    def find_spec(cls, name, path=None, target=None):
-        return None if name == "{missing}" else super().find_spec(name, path, target)
-sys.meta_path = [Hidden if finder is PathFinder else finder for finder in sys.meta_path]
-""")
-    code, lines = commands.failure(*arguments, PYTHONPATH=str(tmp_path))
+    code = (
+        f"import sys; sys.modules['{missing}'] = None; from holdfast.cli.main import main; main()"
+    )
+    commands = Commands(tmp_path, command=(sys.executable, "-c", code))
+    code, lines = commands.failure(*arguments)
     assert (code, lines[-1]) == (3, f"hint: pip install 'holdfast[{extra}]'")
     assert missing in lines[0]
     assert "No module" not in lines[0]
-    code, (line,) = commands.failure(*arguments, "--json", PYTHONPATH=str(tmp_path))
+    code, (line,) = commands.failure(*arguments, "--json")
     assert json.loads(line)["error"]["name"] == "ConfigError"
 
 

@@ -214,47 +214,35 @@ def test_flags_before_set_and_unset_are_refused(commands, before, after):
     assert commands.json("config", "--json", "set", "cid_version", "1")["value"] == 1
 
 
-UNUSUAL = {
-    "several lines": ('gateway_url = [\n  "https://a.example",\n]\npath = "x"\n', None),
-    "quoted": ('"gateway_url" = "https://a.example"\npath = "x"\n', None),
-    "in a string": ('path = """\ngateway_url = 1\n"""\n', None),
-    "inline table": ("retries = { attempts = 1, cap = 9 }\n# few\ncid_version = 0\n", None),
-    "dotted": ("retries.attempts = 1\n# one\ncid_version = 0\n", None),
-    "not a table": ("retries = 5\n", "cannot be changed safely"),
-    "carriage returns": ("cid_version = 0\r\n# a\r\n[retries]\r\nattempts = 1\r\n# b\r\n", None),
-    "no last line end": ("cid_version = 0", None),
-}
+URL = ("set", "gateway_url", "https://b.example")
+QUOTED = '"gateway_url" = "https://{}.example"\npath = "x"\n'
+ATTEMPTS = ("set", "retries.attempts", "3")
+SET = 'gateway_url = "https://b.example"\n'
 
 
-@pytest.mark.parametrize("before", UNUSUAL)
-def test_files_that_are_written_in_another_way(commands, before):
+@pytest.mark.parametrize(
+    ("arguments", "before", "after"),
+    [
+        (URL, 'gateway_url = [\n  "https://a.example",\n]\npath = "x"\n', f'{SET}path = "x"\n'),
+        (URL, QUOTED.format("a"), QUOTED.format("b")),
+        (URL, 'path = """\ngateway_url = 1\n"""\n', f'path = """\ngateway_url = 1\n"""\n{SET}'),
+        (URL, "cid_version = 0", f"cid_version = 0\n{SET}"),
+        (ATTEMPTS, "retries = { attempts = 1 }\n# a\n", "retries = { attempts = 3 }\n# a\n"),
+        (ATTEMPTS, "retries.attempts = 1\n# one\n", "retries.attempts = 3\n# one\n"),
+        (ATTEMPTS, "# a\r\n[retries]\r\nattempts = 1\r\n", "# a\r\n[retries]\r\nattempts = 3\r\n"),
+        (ATTEMPTS, "retries = 5\n", None),
+        (("unset", "verify"), "verify = true  # out\n# stays\n", "# stays\n"),
+        (("unset", "verify"), "verify = true  # out\r\n# stays\r\n", "# stays\r\n"),
+    ],
+)  # fmt: skip
+def test_files_that_are_written_in_another_way(commands, arguments, before, after):
     """They are changed as they should be, or not at all."""
-    text, refusal = UNUSUAL[before]
-    commands.write_user_file(text)
-    written = commands.user_file.read_bytes()
-    key = "retries.attempts" if "retries" in text else "gateway_url"
-    result = commands.run("config", "set", key, "3" if "retries" in text else "https://b.example")
-    if refusal is not None:
-        assert (result.returncode, refusal in result.stderr.decode()) == (3, True)
-        assert commands.user_file.read_bytes() == written
-        return
-    assert result.returncode == 0, result.stderr
-    shown = commands.json("config")
-    if "retries" in text:
-        assert shown["retries"]["value"]["attempts"] == 3
-    else:
-        assert shown["gateway_url"]["value"] == ["https://b.example/ipfs"]
-    after = commands.user_file.read_bytes().decode()
-    assert [line for line in text.split("\n") if "#" in line and line not in after] == []
-    assert {"path", "cid_version"} & {name for name in shown if shown[name]["source"] != "default"}
-
-
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_a_comment_below_a_setting_stays_without_it(commands, end):
     commands.write_user_file("")
-    commands.user_file.write_bytes(f"verify = true  # out{end}# stays{end}".encode())
-    commands.text("config", "unset", "verify")
-    assert commands.user_file.read_bytes().decode() == f"# stays{end}"
+    commands.user_file.write_bytes(before.encode())
+    result = commands.run("config", *arguments)
+    assert result.returncode == (3 if after is None else 0), result.stderr
+    assert (b"cannot be changed safely" in result.stderr) == (after is None)
+    assert commands.user_file.read_bytes().decode() == (before if after is None else after)
 
 
 def test_a_connection_and_a_provider_are_not_both_chosen(commands):

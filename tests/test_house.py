@@ -42,6 +42,7 @@ def run(code, *options):
 
 EXTRAS = ("aiohttp", "typer", "starlette", "uvicorn", "asyncio")
 FOR_FEW = ("copying", "folder_download", "providers", "gateway_reader", "copy_journal")
+COMMAND = "from holdfast.cli import execution; execution.run(['{}'])"
 INIT = 'from holdfast import Client; Client.init(provider="pinning", provider_token="x").close()'
 
 
@@ -54,6 +55,8 @@ INIT = 'from holdfast import Client; Client.init(provider="pinning", provider_to
         ("from holdfast import PinProvider", ("sqlite3",)),
         ("from holdfast import AsyncPinProvider", ("sqlite3",)),
         ("from holdfast import ContentFile", ("sqlite3",)),
+        (COMMAND.format("--version"), ("urllib3", "ssl", "sqlite3", "rich", *EXTRAS[2:])),
+        (COMMAND.format("--help"), ("urllib3", "ssl", "sqlite3", "rich", *EXTRAS[2:])),
     ],
 )
 def test_an_import_brings_in_nothing_that_it_does_not_need(code, absent):

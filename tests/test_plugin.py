@@ -36,8 +36,6 @@ def test_it_is_empty(holdfast_node, holdfast_client, number):
     holdfast_node.fail_next(times=5)
 """
 
-other_settings = pytest.mark.slow  # of pytest-asyncio: each is a run of pytest by itself
-
 
 @pytest.fixture(autouse=True)
 def apart(pytester, monkeypatch):
@@ -70,13 +68,6 @@ def without_asyncio(pytester, monkeypatch, tmp_path_factory):
 def test_the_fixtures_are_there_and_each_test_has_a_node_of_its_own(pytester, run):
     pytester.makepyfile(test_first=FIRST, test_awaited=AWAITED, test_own=OWN)
     run().assert_outcomes(passed=4)
-
-
-@pytest.mark.slow
-def test_the_fixtures_are_listed(run):
-    listed = run("--fixtures").stdout.str()
-    for name in ("holdfast_node", "holdfast_client", "holdfast_async_client"):
-        assert listed.count(f"\n{name} -- ") == 1
 
 
 @pytest.mark.slow
@@ -152,31 +143,22 @@ def test_pytest_asyncio_may_be_switched_off(pytester, run):
     result.stdout.fnmatch_lines(["the fixture holdfast_async_client needs pytest-asyncio*"])
 
 
-@other_settings
-def test_no_mark_is_needed_in_the_auto_mode_of_pytest_asyncio(pytester, run):
-    pytester.makepyfile(AWAITED.replace("pytestmark", "_"))
-    run("--asyncio-mode=auto").assert_outcomes(passed=1)
+SHARED_LOOP = AWAITED.replace("mark.asyncio", "mark.asyncio(loop_scope='session')")
 
 
-@other_settings
-def test_pytest_asyncio_may_be_named_by_its_module(pytester, run, monkeypatch):
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    pytester.makepyfile(AWAITED)
-    plugins = ("-p", "holdfast.testing.plugin", "-p", "pytest_asyncio.plugin")
-    run(*plugins).assert_outcomes(passed=1)
-
-
-@other_settings
-def test_a_loop_may_be_shared(pytester, run):
-    mark = "pytest.mark.asyncio(loop_scope='session')"
-    pytester.makepyfile(
-        AWAITED.replace("pytest.mark.asyncio", mark)
-        + """
-async def test_again(holdfast_async_client):
-    assert await holdfast_async_client.test_connection()
-"""
-    )
-    run("-o", "asyncio_default_fixture_loop_scope=session").assert_outcomes(passed=2)
+@pytest.mark.slow  # each is a run of pytest by itself
+@pytest.mark.parametrize(
+    ("tests", "options", "autoload"),
+    [
+        (AWAITED.replace("pytestmark", "_"), ["--asyncio-mode=auto"], ""),  # no mark is needed
+        (AWAITED, ["-p", "holdfast.testing.plugin", "-p", "pytest_asyncio.plugin"], "1"),
+        (SHARED_LOOP, ["-o", "asyncio_default_fixture_loop_scope=session"], ""),
+    ],
+)
+def test_settings_of_pytest_asyncio(pytester, run, monkeypatch, tests, options, autoload):  # noqa: PLR0917
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", autoload)
+    pytester.makepyfile(test_one=tests, test_two=tests)
+    run(*options).assert_outcomes(passed=2)
 
 
 def test_the_plugin_loads_where_pytest_is_old(pytester):

@@ -186,13 +186,14 @@ def test_csv_is_a_table(look):
     expect(rows).to_have_count(2)
 
 
-def test_separators_of_spreadsheets(look):
+def test_separators_of_spreadsheets(look, visit):
     for name, text, cells in (
         ("semicolons.csv", "\ufeffa;b\n1,5;2\n", ["1,5", "2"]),
         ("tabs.csv", "a\tb\n1, 2\t3\n", ["1, 2", "3"]),
         ("commas.csv", "a,b\n\n1,2\n\n", ["1", "2"]),
     ):
         expect(look(text.encode(), name).locator("tbody td")).to_have_text(cells)
+        visit.tab.keyboard.press("Escape")
 
 
 def test_long_and_plain_tables(look, visit, client):
