@@ -32,22 +32,10 @@ def test_sizes_have_three_digits_or_more():
     assert {size: readable_size(size) for size in SIZES} == SIZES
 
 
-@pytest.mark.parametrize(
-    ("text", "size"),
-    [
-        ("0", 0),
-        ("1024", 1024),
-        ("2G", 2 << 30),
-        ("2g", 2 << 30),
-        (" 1.5 KiB ", 1536),
-        ("10mb", 10_000_000),
-        ("3 TB", 3_000_000_000_000),
-        ("9007199254740993", 9007199254740993),
-        ("7B", 7),
-    ],
-)
-def test_sizes_are_read_as_people_write_them(text, size):
-    assert parse_size(text) == size
+def test_sizes_are_read_as_people_write_them():
+    sizes = {"0": 0, "1024": 1024, "2G": 2 << 30, "2g": 2 << 30, " 1.5 KiB ": 1536, "7B": 7}
+    sizes |= {"10mb": 10_000_000, "3 TB": 3 * 10**12, "9007199254740993": 9007199254740993}
+    assert {text: parse_size(text) for text in sizes} == sizes
 
 
 @pytest.mark.parametrize("text", ["", "G", "-1", "1e3", "2 G B", "1,5M", "2X", "٣", "1.", "∞"])

@@ -143,35 +143,6 @@ def test_what_is_wrong_in_javascript_is_found(page, block, trouble):
     assert trouble in str(caught.value)
 
 
-def test_what_is_shown_may_leave_things_out(page):
-    run(page, "```console\n$ seq 5; echo a b c\n1\n…\n5\na … c\n```")
-    run(page, "```python\nprint('a', 'b', 'c')  # a … c\n```")
-
-
-def test_blocks_build_on_each_other(page):
-    run(
-        page,
-        """\
-```python
-# module.py
-VALUE = 3
-```
-```python
-from module import VALUE
-```
-```console
-$ value=$(python -c 'import module; print(module.VALUE)')
-$ echo $value \\
-    and more
-3 and more
-```
-```python
-print(VALUE)  # 3
-```
-""",
-    )
-
-
 MODULES = ["holdfast"] + [
     module.name for module in pkgutil.walk_packages(holdfast.__path__, "holdfast.")
 ]

@@ -378,14 +378,6 @@ def test_a_refused_token_ends_it_at_the_first_file(importer, node):
     assert len(node.requests) <= 2
 
 
-def test_wrong_usage_and_settings(tmp_path):
-    importer = example(tmp_path, "bulk_import", HOLDFAST_PROVIDER="pinning")
-    code, lines = importer.failure("nowhere")
-    assert (code, lines[-1]) == (2, "bulk_import.py: error: nowhere is no folder")
-    code, lines = importer.failure(".", "--manifest", tmp_path / "manifest")
-    assert (code, lines[0].partition(":")[0], "provider_token" in lines[0]) == (1, "error", True)
-
-
 def test_after_ctrl_c_it_goes_on_where_it_was(importer, node):
     cids = fill(importer.folder / "photos")
     node.delay_next(0, times=3)
@@ -428,19 +420,6 @@ def words(text):
         assert abs(age).days == 0
         lines.append(rest)
     return lines
-
-
-def test_what_one_sends_the_other_reads_once(parties):
-    bob, alice, shared, node = parties
-    cids = [bob.text("send", "alice", text) for text in ("hi", "how are you?")]
-    assert words(alice.text("read", "alice")) == ["hi", "how are you?"]
-    alice.text("send", "bob", "fine")
-    assert words(bob.text("read", "bob")) == ["fine"]
-    assert alice.text("read", "alice") == ""
-    names = sorted(path.name for path in (shared / "alice/read").iterdir())
-    assert [name.partition(".")[2] for name in names] == cids
-    with Client.init(node.config) as client:
-        assert [client.receive(cid).recipient_id for cid in cids] == ["alice"] * 2
 
 
 def test_a_folder_that_cannot_be_trusted(parties):

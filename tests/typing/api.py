@@ -64,34 +64,23 @@ def blocking(config: ClientConfig, path: Path) -> None:
 async def awaited(config: ClientConfig, path: Path) -> None:
     async with await AsyncClient.init({"provider": "pinning", "providerToken": "x"}) as client:
         assert_type(await client.store(1), ClientRecord[int])
-        assert_type(await client.download("cid"), holdfast.Blob)
-        assert_type(await client.receive("cid"), holdfast.ClientMessage)
-    AsyncClient(holdfast.AsyncPinProvider(config))
+        assert_type(client.iter_pins(), AsyncIterator[Pin])
     async with AsyncClient.init(config, verify=True) as entered:
         assert_type(entered, AsyncClient)
         assert_type(await entered.upload(pieces()), ClientRecord[None])
         async for outcome in entered.upload_many([path]):
             assert_type(outcome, holdfast.Outcome[Path, ClientRecord[None]])
-        async with entered.store_many(numbers()) as outcomes:
-            assert_type(outcomes, holdfast.AsyncOutcomes[int, ClientRecord[int]])
         async with entered.open("cid") as file:
-            assert_type(file, holdfast.AsyncContentFile)
             assert_type([line async for line in file], list[bytes])
         assert_type(await entered.open("cid"), holdfast.AsyncContentFile)
         AsyncClient.init(verfy=True)  # type: ignore[call-arg]
-        await entered.close()
-    assert_type(await AsyncClient.init(config), AsyncClient)
     async with AsyncClient.connect("archive", verify=True) as named:
         assert_type(named, AsyncClient)
-    assert_type(await AsyncClient.connect("archive"), AsyncClient)
+    AsyncClient(holdfast.AsyncPinProvider(config))
 
 
 async def pieces() -> AsyncIterator[bytes]:
     yield b""
-
-
-async def numbers() -> AsyncIterator[int]:
-    yield 1
 
 
 def content(path: Path) -> None:
@@ -138,15 +127,6 @@ def pins(client: Client) -> None:
     assert_type(
         client.copy_pins(to=client, journal="x", name="a"), holdfast.Outcomes[Pin, holdfast.Copied]
     )
-
-
-async def async_pins(client: AsyncClient) -> None:
-    assert_type(await client.pin("cid"), Pin)
-    assert_type(await client.signed_url("cid", expires=1.5), str)
-    assert_type(client.iter_pins(), AsyncIterator[Pin])
-    assert_type([pin async for pin in client.iter_pins()], list[Pin])
-    assert_type(await client.copy("cid", to=client), holdfast.Copied)
-    assert_type(client.copy_pins(to=client, limit=5), holdfast.AsyncOutcomes[Pin, holdfast.Copied])
 
 
 class Counted(holdfast.provider.WrappingProvider):

@@ -1,10 +1,9 @@
 """Tests of users that must type-check: they are read by mypy, never run."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import assert_type
 
 import pytest
-import pytest_asyncio
 
 import holdfast
 from holdfast import AsyncClient, Client, ClientConfig, testing
@@ -68,20 +67,3 @@ class TestMine(testing.ProviderTests):
 
     def test_that_is_mine(self, provider: holdfast.StorageProvider) -> None:
         assert_type(self.put(provider, b"hello", name="greeting.txt"), str)
-
-
-class TestMineAwaited(testing.AsyncProviderTests):
-    pytestmark = pytest.mark.asyncio
-    large_size = 32 << 20
-
-    @pytest_asyncio.fixture
-    async def provider(
-        self, tmp_path_factory: pytest.TempPathFactory
-    ) -> AsyncIterator[holdfast.AsyncStorageProvider]:
-        provider = holdfast.AsyncLocalProvider(ClientConfig(path=tmp_path_factory.mktemp("store")))
-        yield provider
-        await provider.aclose()
-
-    @pytest_asyncio.fixture
-    async def directory_cid(self, provider: holdfast.AsyncLocalProvider) -> str:
-        return (await provider.import_car([b""]))[0]
