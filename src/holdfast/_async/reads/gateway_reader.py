@@ -168,7 +168,9 @@ class AsyncRounds:
 
         async def ask_ready() -> bool:
             before, time = output.furthest, max(now(), min(waiting.values(), default=AT_ONCE))
-            is_done = await self.ask([peer for peer, ready in waiting.items() if ready <= time])
+            is_done = await self.ask(
+                [gateway for gateway, ready in waiting.items() if ready <= time]
+            )
             if output.furthest > before:
                 backoff.restart()
             return is_done
@@ -176,12 +178,16 @@ class AsyncRounds:
         def reason(is_done: object) -> Retry | None:
             nonlocal waiting
             failed = [] if is_done else self.gateways
-            reasons = {peer: why for peer in failed if (why := retry_reason(self.failures[peer]))}
-            waiting = {peer: self._rests_until(peer, why.asked) for peer, why in reasons.items()}
+            reasons = {
+                gateway: why for gateway in failed if (why := retry_reason(self.failures[gateway]))
+            }
+            waiting = {
+                gateway: self._rests_until(gateway, why.asked) for gateway, why in reasons.items()
+            }
             if not waiting:
                 return None
             soonest = min(waiting.values())
-            last = [reasons[peer] for peer, ready in waiting.items() if ready == soonest][-1]
+            last = [reasons[gateway] for gateway, ready in waiting.items() if ready == soonest][-1]
             return last._replace(asked=None if soonest == AT_ONCE else max(0.0, soonest - now()))
 
         if not await self._session.retry(ask_ready, self._state.call, reason, backoff):
