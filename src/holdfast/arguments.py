@@ -116,8 +116,10 @@ def pin_filter(
     keyvalues: Mapping[str, Any] | None,
     since: datetime | int | None,
     until: datetime | int | None,
+    limit: int | None,
 ) -> PinFilter:
-    """Return which pins to find."""
+    """Return which pins to find; check `limit`, too."""
+    check_most(limit, "limit", "all pins")
     return PinFilter(
         name=checked_name(name) or None,
         cid=None if cid is None else Reference.parse_cid(cid),

@@ -617,9 +617,8 @@ class Client(Closes):
         """
         self._check_open()
         pin_filter = arguments.pin_filter(
-            name=name, cid=cid, keyvalues=keyvalues, since=since, until=until
+            name=name, cid=cid, keyvalues=keyvalues, since=since, until=until, limit=limit
         )
-        arguments.check_most(limit, "limit", "all pins")
         if _is_by_name(pin_filter):
             provider = self._provider.require("list_pins")
             return provider.list_pins(name=pin_filter.name, limit=limit)
@@ -660,9 +659,8 @@ class Client(Closes):
         """
         self._check_open()
         pin_filter = arguments.pin_filter(
-            name=name, cid=cid, keyvalues=keyvalues, since=since, until=until
+            name=name, cid=cid, keyvalues=keyvalues, since=since, until=until, limit=limit
         )
-        arguments.check_most(limit, "limit", "all pins")
         return _find(self._provider, pin_filter, limit)
 
     # Copies at another provider, under the same CIDs
@@ -763,9 +761,8 @@ class Client(Closes):
         arguments.check_progress(progress)
         self._check_open()
         pin_filter = arguments.pin_filter(
-            name=name, cid=cid, keyvalues=keyvalues, since=since, until=until
+            name=name, cid=cid, keyvalues=keyvalues, since=since, until=until, limit=limit
         )
-        arguments.check_most(limit, "limit", "all pins")
         pins = _find(self._provider.stored, pin_filter, limit)
         copier = self._copier(to, pin_by_cid=pin_by_cid, wait=wait)
         function = partial(_copy_one, copier, Tally(progress))

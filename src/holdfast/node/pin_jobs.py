@@ -44,8 +44,7 @@ class DagDownload:
         self._transport = Transport(config)
         session = Session(self._transport, config)
         peers = PeerSet([Gateway(url.rstrip("/")) for url in gateways], session.avoided)
-        maximum = config.max_unverified_bytes
-        self._reader = GatewayReader(session, peers, verify=True, max_unverified=maximum)
+        self._reader = GatewayReader(session, peers, config)
 
     def blocks(self, cid: CID, *, max_bytes: int, ended: Callable[[], bool]) -> Iterator[Block]:
         """Yield the blocks of the DAG under `cid`, each once.

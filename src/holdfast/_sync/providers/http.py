@@ -59,14 +59,10 @@ class HTTPProvider(BaseProvider):
 
     def read_from(self, gateways: Iterable[Gateway], config: ClientConfig) -> GatewayReader:
         """Return a reader of `gateways` with the limits of `config`."""
-        return GatewayReader(
-            self._session,
-            PeerSet(gateways, self._session.avoided),
-            verify=config.verify,
-            max_unverified=config.max_unverified_bytes,
-            hedge_after=config.hedge_after,
-            cache=_open_cache(config),
-        )
+        folder = cache_folder(config.cache_path) if config.cache_bytes else None
+        cache = None if folder is None else DiskBlockCache(folder, config.cache_bytes)
+        peers = PeerSet(gateways, self._session.avoided)
+        return GatewayReader(self._session, peers, config, cache)
 
     def call(
         self, operation: str, cid: str | None = None, *, total: bool = True
@@ -198,11 +194,6 @@ class DaemonProvider(ServiceProvider):
 
 def _gateways(config: ClientConfig) -> tuple[str, ...]:
     return config.gateway_urls or row_of(SERVICE).gateways
-
-
-def _open_cache(config: ClientConfig) -> DiskBlockCache | None:
-    folder = cache_folder(config.cache_path) if config.cache_bytes else None
-    return None if folder is None else DiskBlockCache(folder, config.cache_bytes)
 
 
 def _open_transport(config: ClientConfig) -> "Transport":

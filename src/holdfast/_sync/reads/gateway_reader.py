@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
-from typing import ClassVar, Final, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 
 from holdfast._sync.content_file import LARGEST_RANGE, Ranges
 from holdfast._sync.reads.blocks import ArchiveFeed, Blocks, FetchedBlocks
@@ -31,6 +31,7 @@ from holdfast._sync.reads.strategies import BODY, PLAIN, drop_unverified, fill
 from holdfast._sync.runtime import now, race, run_blocking
 from holdfast._sync.session import Session
 from holdfast.calls import Call, Deadline
+from holdfast.config import ClientConfig
 from holdfast.content.blocks import check_provable
 from holdfast.content.budgets import SMALL_BLOCK
 from holdfast.content.cid import CID
@@ -62,14 +63,16 @@ from holdfast.sinks.sinks import MemorySink, RangeSink, Sink, SpoolSink
 from holdfast.sources.blob import Blob
 from holdfast.sources.sources import Progress
 
-# Errors that one gateway can cause. Another gateway may do better.
+# Errors that one gateway can cause, those that tell most first. Another gateway may do better.
 FAILURES = (
-    NetworkError,
-    ProviderError,
-    VerificationError,
+    MalformedError,
     NotAFileError,
     SerializationError,
     TooLargeError,
+    UnprovenError,
+    ProviderError,
+    NetworkError,
+    VerificationError,
 )
 OK: Final = 200
 Attempt: TypeAlias = Callable[..., None]
@@ -117,17 +120,9 @@ class Rounds:
         gateway that refuses is not counted as failed: it may support another strategy.
         """
         state, strategy = self._state, BODY if verify else PLAIN
-        peers = [
-            GatewayPeer(
-                self._session,
-                gateway,
-                state.fork(),
-                state.call.deadline,
-                verify=verify,
-                is_racing=True,
-            )
-            for gateway in self.gateways
-        ]
+        peer_for = partial(GatewayPeer, self._session, verify=verify, is_racing=True)
+        deadline = state.call.deadline
+        peers = [peer_for(gateway, state.fork(), deadline) for gateway in self.gateways]
         winner, lost = race(peers, strategy.begin, delay, lambda transfer: transfer.close())
         for peer, error in lost.items():
             if not isinstance(error, FAILURES):
@@ -234,22 +229,13 @@ def without_frames(error: ClientError) -> ClientError:
 def _gravest(failures: dict[Gateway, ClientError]) -> ClientError:
     """Return the failure that tells most, with the others as its notes; of equals, the last.
 
-    The order is: wrong content, malformed content, too large content, content that could not
-    be verified, an HTTP error, no answer.
+    Wrong content comes before all other failures.
     """
-    kinds = (
-        MalformedError,
-        NotAFileError,
-        SerializationError,
-        TooLargeError,
-        UnprovenError,
-        ProviderError,
-    )
 
     def rank(error: ClientError) -> int:
         if is_wrong_content(error):
             return -1
-        return next((place for place, kind in enumerate(kinds) if isinstance(error, kind)), 9)
+        return next(place for place, kind in enumerate(FAILURES) if isinstance(error, kind))
 
     least = min(map(rank, failures.values()))
     chosen = [gateway for gateway, error in failures.items() if rank(error) == least][-1]
@@ -330,9 +316,7 @@ class GatewayReader(Reader):
     Args:
         session: Sends the requests.
         gateways: The gateways, in order.
-        verify: Whether `read` verifies; `open` and `entries` always do.
-        max_unverified: The largest size of a body that is verified only at its end.
-        hedge_after: The seconds after which the next gateway is asked as well.
+        config: With `verify`, which is for `read`: `open` and `entries` always verify.
         cache: Keeps the blocks of directories and of parts of files on disk.
     """
 
@@ -342,20 +326,15 @@ class GatewayReader(Reader):
         self,
         session: Session,
         gateways: PeerSet[Gateway],
-        *,
-        verify: bool,
-        max_unverified: int,
-        hedge_after: float | None = None,
+        config: ClientConfig,
         cache: DiskBlockCache | None = None,
     ) -> None:
         super().__init__()
         self._session = session
-        self._cache = cache
         self._gateways = gateways
-        self._verify = verify
-        self._hedge_after = hedge_after
-        self._is_race = hedge_after is not None and len(gateways) > 1
-        self._max_unverified = max_unverified
+        self._config = config
+        self._cache = cache
+        self._is_race = config.hedge_after is not None and len(gateways) > 1
 
     def read(
         self,
@@ -373,7 +352,7 @@ class GatewayReader(Reader):
         """
         if blocks is not None:
             return super().read(reference, sink, call, progress=progress, blocks=blocks)
-        verify = self._verify if verify is None else verify
+        verify = self._config.verify if verify is None else verify
         begun = None
         if verify and not self._is_race:
             begun = self._read_small(reference, sink, call, progress)
@@ -381,7 +360,11 @@ class GatewayReader(Reader):
             return begun
         output = Output(sink, progress)
         state = ReadState(
-            reference, output, call, max_unverified=self._max_unverified, cache=self._cache
+            reference,
+            output,
+            call,
+            max_unverified=self._config.max_unverified_bytes,
+            cache=self._cache,
         )
         self._fill(state, verify=verify, begun=begun)
         return state.file.media_type
@@ -469,7 +452,7 @@ class GatewayReader(Reader):
         headers = response.headers
         is_plain = response.status == OK and "content-encoding" not in headers
         length = body_length(headers) if is_plain else None
-        if length is None or length > min(SMALL_BLOCK, self._max_unverified):
+        if length is None or length > min(SMALL_BLOCK, self._config.max_unverified_bytes):
             return Sent(response, deadline)
         try:
             sink.expect(length, is_claim=True)
@@ -528,7 +511,7 @@ class GatewayReader(Reader):
         rounds = Rounds(self._session, self._gateways, state, attempt)
         if begun is not None:  # its gateway is the first, even if it is avoided by now
             rounds.gateways.sort(key=lambda gateway: gateway != begun.gateway)
-        output, delay = state.output, self._hedge_after
+        output, delay = state.output, self._config.hedge_after
         may_race = self._is_race and not state.is_cached_part and not output.sink.saved_size
         if delay is not None and may_race:
             done = rounds.race(delay, verify=verify)
@@ -571,19 +554,10 @@ class LinkReader(Reader):
             "give no blocks; use download"
         )
 
-    def read(
-        self,
-        reference: Reference,
-        sink: Sink,
-        call: Call,
-        *,
-        progress: Progress | None = None,
-        blocks: Blocks | None = None,
-        verify: bool | None = None,
-    ) -> str:
+    def read(self, reference: Reference, sink: Sink, call: Call, **options: Any) -> str:
         """Fill `sink` with a file; return the media type that the gateway reports."""
         reader = self._sign(reference, call)
-        return reader.read(reference, sink, call, progress=progress, blocks=blocks, verify=verify)
+        return reader.read(reference, sink, call, **options)
 
     def open(self, reference: Reference, call: Call) -> Ranges:
         """Return a file, downloaded as a whole, whose parts can be read."""
