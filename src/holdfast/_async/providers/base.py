@@ -94,7 +94,7 @@ class Operation:
 
 
 def optional(refusal: str) -> Operation:
-    """Return the mark of a method that only subclasses have."""
+    """Return the mark of a method that only subclasses have. So it needs no body."""
     return Operation(refusal, is_missing=True)
 
 
@@ -190,7 +190,6 @@ class AsyncBaseProvider(AsyncStorageProvider, ABC):
         call for JSON, or like any other file. A provider that stores blocks can make them with
         `import_content`.
         """
-        raise NotImplementedError
 
     @abstractmethod
     async def unpin(self, cid: str, call: Call, /) -> None:
@@ -213,7 +212,6 @@ class AsyncBaseProvider(AsyncStorageProvider, ABC):
     @optional("can only list pins by name; leave the other filters out")
     def find_pins(self, pin_filter: PinFilter, *, limit: int | None = None) -> AsyncIterator[Pin]:
         """Yield the pins that match `pin_filter`, newest first, at most `limit` of them."""
-        raise NotImplementedError
 
     @optional("cannot change pins; store the content again")
     async def update_pin(
@@ -224,12 +222,10 @@ class AsyncBaseProvider(AsyncStorageProvider, ABC):
         Key-values are added to those of the pin; a key with the value None is removed. Raise
         NotFoundError if `cid` is not pinned.
         """
-        raise NotImplementedError
 
     @optional("cannot pin content by its CID; download it and upload it here")
     async def pin(self, cid: str, info: PinInfo) -> Pin:
         """Pin `cid`; return the pin as soon as the provider has accepted the request."""
-        raise NotImplementedError
 
     async def check_pin(self, pin: Pin) -> Pin:
         """Return a pin of `pin` as it is now; raise ProviderError if the provider has failed.
@@ -241,12 +237,10 @@ class AsyncBaseProvider(AsyncStorageProvider, ABC):
     @optional("cannot be told where content is; pin it by its CID alone")
     async def pin_from(self, cid: str, info: PinInfo, origins: Sequence[str]) -> Pin:
         """Pin `cid`, as `pin` does. `origins` are multiaddrs of nodes that have it."""
-        raise NotImplementedError
 
     @optional("does not say at which addresses it is on the network; look there yourself")
     async def addresses(self) -> list[str]:
         """Return the public multiaddrs of the node; an empty list if it has none."""
-        raise NotImplementedError
 
     @optional("does not say which blocks it has itself; read the content")
     async def own_block(self, cid: CID) -> bytes:
@@ -254,29 +248,24 @@ class AsyncBaseProvider(AsyncStorageProvider, ABC):
 
         Raise NotFoundError if it is not there.
         """
-        raise NotImplementedError
 
     @optional("makes no signed links; share the address of url(), or let pinata sign uploads")
     async def signed_url(self, cid: str, *, expires: int) -> str:
         """Return a link to the private content at `cid`, which works for `expires` seconds."""
-        raise NotImplementedError
 
     @optional("makes no signed links; share the address of url(), or let pinata sign uploads")
     async def signed_upload_url(
         self, *, expires: int, max_bytes: int | None, types: tuple[str, ...]
     ) -> str:
         """Return a link for uploads, which works for `expires` seconds; no types are all types."""
-        raise NotImplementedError
 
     @Operation("cannot import archives; upload the files", takes=ArchiveSource, is_missing=True)
     async def import_car(self, pieces: Iterable[bytes]) -> list[str]:
         """Import an archive and pin its roots; return their CIDs."""
-        raise NotImplementedError
 
     @optional("cannot export archives; download the files")
     def export_car(self, cid: str) -> Iterator[bytes]:
         """Yield the archive of everything under `cid`."""
-        raise NotImplementedError
 
     def supports(self, operation: str) -> bool:
         """Return whether the provider has an operation, by the name of the method.
