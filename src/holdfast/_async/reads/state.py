@@ -277,87 +277,6 @@ class RefusedError(UnprovenError):
         self.reason = reason
 
 
-class Refusals:
-    """What one gateway has refused during one attempt.
-
-    Attributes:
-        plain: Its error for a request for plain content, if it refused that.
-    """
-
-    def __init__(self, gateway: Gateway, reference: Reference, trustless: dict[str, float]) -> None:
-        self._gateway = gateway
-        self._reference = reference
-        self._trustless = trustless
-        self._worst: UnprovenError | None = None
-        self.plain: ProviderError | None = None
-
-    @property
-    def is_trustless(self) -> bool:
-        """Whether the gateway is known to serve blocks and archives only."""
-        return self.plain is not None or self._trustless.get(self._gateway.base_url, 0.0) > now()
-
-    def confirm_trustless(self) -> None:
-        """Remember for a while that the gateway serves blocks or archives and no plain content."""
-        if self.plain is not None:
-            self._trustless[self._gateway.base_url] = now() + TRUSTLESS_FOR
-
-    def error(self, reason: ProviderError | None = None) -> RefusedError:
-        """Return the error for a gateway that does not serve what a strategy needs."""
-        reference = str(self._reference)
-        return RefusedError(
-            f"{reference} cannot be verified: {self._gateway.base_url} gives neither its blocks "
-            "nor an archive of them; add a gateway that does, or set verify=False to trust it",
-            cid=reference,
-            reason=reason,
-        )
-
-    def check_type(self, reply: Reply, media_type: str) -> None:
-        """Raise RefusedError unless `reply` has the wanted media type."""
-        if reply.media_type != media_type:
-            raise self.error() from None
-
-    def add(self, error: UnprovenError) -> None:
-        """Note why a strategy did not work."""
-        latest = error
-        if isinstance(error, CutOffError) and self.is_trustless:
-            words = f"{self._gateway.peer} does not have all of {self._reference}"
-            latest = self.error(NotFoundError(words))
-        if self._worst is None or self._tells_less(self._worst, latest):
-            self._worst = latest
-
-    def raise_worst(self) -> None:
-        """Raise the most useful error for the user, if any strategy has failed."""
-        if self._worst is not None:
-            raise self.as_told(self._worst)
-
-    def _tells_less(self, first: UnprovenError, later: UnprovenError) -> bool:
-        """Return whether the `first` error is less useful to the user than the `later` one."""
-        if not isinstance(first, RefusedError) or not isinstance(later, RefusedError):
-            return isinstance(first, RefusedError)
-        # For a gateway without plain content, "not found" is more useful than "not in this format".
-        reason = first.reason
-        return not self.is_trustless or reason is None or reason.status in FORMAT_REFUSALS
-
-    def as_told(self, error: UnprovenError) -> UnprovenError | ProviderError:
-        """Return the error to raise for `error`.
-
-        A gateway without plain content has refused every request. Then raise its own error,
-        preferably the one for blocks or archives.
-        """
-        if not isinstance(error, RefusedError):
-            return error
-        reason = error.reason
-        if self.is_trustless and reason is not None:
-            if reason.status not in FORMAT_REFUSALS:
-                return reason
-            if self.plain is not None:
-                return self.plain
-        unproven = UnprovenError(error.message, cid=error.cid)
-        if reason is not None:
-            unproven.add_note(f"{self._gateway.base_url}: {reason.name}: {reason.message}")
-        return unproven
-
-
 class AsyncSent(NamedTuple):
     """A request for plain content that was sent, and its reply, whose body is still to come."""
 
@@ -506,7 +425,7 @@ class AsyncGatewayPeer(AsyncPeer):
     Attributes:
         gateway: The gateway.
         may_restart: Whether a strategy may drop verified bytes and begin again.
-        refusals: Collects the refusals of the gateway.
+        plain_refusal: Its error for a request for plain content, if it refused that.
     """
 
     def __init__(
@@ -527,11 +446,8 @@ class AsyncGatewayPeer(AsyncPeer):
         self._sent = sent
         self.gateway = gateway
         self.may_restart = may_restart
-        self.refusals = Refusals(gateway, state.reference, session.trustless)
-
-    def refusal(self) -> RefusedError:
-        """Return the error for a gateway that does not serve what a strategy needs."""
-        return self.refusals.error()
+        self.plain_refusal: ProviderError | None = None
+        self._worst: UnprovenError | None = None
 
     async def aclose(self) -> None:
         """Close the reply that was handed over, if nothing has asked for it."""
@@ -545,8 +461,8 @@ class AsyncGatewayPeer(AsyncPeer):
         Raise RefusedError where the gateway gives blocks and archives only. Whether it does is
         known when one of them has come: until then its error may mean something else.
         """
-        if self.refusals.is_trustless:
-            raise self.refusals.error(self.refusals.plain)
+        if self.is_trustless:
+            raise self.refusal(self.plain_refusal)
         sent, self._sent = self._sent, None
         request = self.gateway.content(self.state.reference, start, stop)
         try:
@@ -554,22 +470,22 @@ class AsyncGatewayPeer(AsyncPeer):
         except ProviderError as error:
             if error.status not in gateways.FORMAT_REFUSALS:
                 raise
-            self.refusals.plain = error.with_traceback(None)
+            self.plain_refusal = error.with_traceback(None)
         else:
             self.state.file.media_type = response.headers.get("content-type", "")
             return response
-        raise self.refusals.error(self.refusals.plain)
+        raise self.refusal(self.plain_refusal)
 
     async def open_or_refuse(self, request: Request) -> "AsyncResponse":
         """Return the reply to `request`; raise RefusedError where the gateway gives none."""
         if self.gateway.link is not None:
-            raise self.refusals.error()
+            raise self.refusal()
         try:
             return await self._follow(request)
         except ProviderError as error:
             if is_transient(error):
                 raise
-            refusal = self.refusals.error(error.with_traceback(None))
+            refusal = self.refusal(error.with_traceback(None))
         raise refusal
 
     async def _follow(self, request: Request, sent: AsyncSent | None = None) -> "AsyncResponse":
@@ -614,9 +530,80 @@ class AsyncGatewayPeer(AsyncPeer):
             check_block(cid, reply.body)
         except VerificationError:
             # A gateway that does not know the format sends the plain content instead.
-            self.refusals.check_type(reply, gateways.RAW_TYPE)
+            self.check_type(reply, gateways.RAW_TYPE)
             raise
         return reply.body
+
+    # What the gateway has refused during this attempt
+
+    @property
+    def is_trustless(self) -> bool:
+        """Whether the gateway is known to serve blocks and archives only."""
+        return (
+            self.plain_refusal is not None
+            or self._session.trustless.get(self.gateway.base_url, 0.0) > now()
+        )
+
+    def confirm_trustless(self) -> None:
+        """Remember for a while that the gateway serves blocks or archives and no plain content."""
+        if self.plain_refusal is not None:
+            self._session.trustless[self.gateway.base_url] = now() + TRUSTLESS_FOR
+
+    def refusal(self, reason: ProviderError | None = None) -> RefusedError:
+        """Return the error for a gateway that does not serve what a strategy needs."""
+        reference = str(self.state.reference)
+        return RefusedError(
+            f"{reference} cannot be verified: {self.gateway.base_url} gives neither its blocks "
+            "nor an archive of them; add a gateway that does, or set verify=False to trust it",
+            cid=reference,
+            reason=reason,
+        )
+
+    def check_type(self, reply: Reply, media_type: str) -> None:
+        """Raise RefusedError unless `reply` has the wanted media type."""
+        if reply.media_type != media_type:
+            raise self.refusal() from None
+
+    def note_refusal(self, error: UnprovenError) -> None:
+        """Note why a strategy did not work."""
+        latest = error
+        if isinstance(error, CutOffError) and self.is_trustless:
+            words = f"{self.gateway.peer} does not have all of {self.state.reference}"
+            latest = self.refusal(NotFoundError(words))
+        if self._worst is None or self._tells_less(self._worst, latest):
+            self._worst = latest
+
+    def raise_refusal(self) -> None:
+        """Raise the most useful error for the user, if any strategy has failed."""
+        if self._worst is not None:
+            raise self.as_told(self._worst)
+
+    def _tells_less(self, first: UnprovenError, later: UnprovenError) -> bool:
+        """Return whether the `first` error is less useful to the user than the `later` one."""
+        if not isinstance(first, RefusedError) or not isinstance(later, RefusedError):
+            return isinstance(first, RefusedError)
+        # For a gateway without plain content, "not found" is more useful than "not in this format".
+        reason = first.reason
+        return not self.is_trustless or reason is None or reason.status in FORMAT_REFUSALS
+
+    def as_told(self, error: UnprovenError) -> UnprovenError | ProviderError:
+        """Return the error to raise for `error`.
+
+        A gateway without plain content has refused every request. Then raise its own error,
+        preferably the one for blocks or archives.
+        """
+        if not isinstance(error, RefusedError):
+            return error
+        reason = error.reason
+        if self.is_trustless and reason is not None:
+            if reason.status not in FORMAT_REFUSALS:
+                return reason
+            if self.plain_refusal is not None:
+                return self.plain_refusal
+        unproven = UnprovenError(error.message, cid=error.cid)
+        if reason is not None:
+            unproven.add_note(f"{self.gateway.base_url}: {reason.name}: {reason.message}")
+        return unproven
 
 
 async def _with_message(response: "AsyncResponse") -> Reply:

@@ -74,7 +74,7 @@ class Body:
 
         For the size, the blocks of the file are enough.
         """
-        return not peer.refusals.is_trustless or peer.state.stop == 0
+        return not peer.is_trustless or peer.state.stop == 0
 
     def begin(self, peer: GatewayPeer) -> Transfer:
         """Request the plain content that is still missing."""
@@ -264,14 +264,14 @@ class RawBlock:
 
     def may_work(self, peer: GatewayPeer) -> bool:
         """Return whether the gateway serves no plain content, and a whole raw block is wanted."""
-        return peer.refusals.is_trustless and peer.state.is_block and peer.state.stop is None
+        return peer.is_trustless and peer.state.is_block and peer.state.stop is None
 
     def begin(self, peer: GatewayPeer) -> Transfer:
         """Ask for the block."""
         cid = peer.target()
         response = peer.open_or_refuse(peer.gateway.block(cid))
         with closing_on_error(response):
-            peer.refusals.check_type(Reply(response.status, response.headers), RAW_TYPE)
+            peer.check_type(Reply(response.status, response.headers), RAW_TYPE)
             may_verify = peer.verify or cid.is_provable
             proof = HashProof(peer.state.reference, cid) if may_verify else NoProof()
             return Stream(peer, proof, response).begin()
@@ -286,7 +286,7 @@ class Archive:
         A raw block can only be verified as a whole, so a part of it has no archive.
         """
         state = peer.state
-        may = peer.verify or peer.refusals.is_trustless
+        may = peer.verify or peer.is_trustless
         return may and (state.stop is None or not state.is_block)
 
     def begin(self, peer: GatewayPeer) -> Transfer:
@@ -298,7 +298,7 @@ class Archive:
         response = peer.open_or_refuse(request)
         with closing_on_error(response):
             stream = ArchiveStream(peer, proof, response)
-            peer.refusals.check_type(stream.reply, CAR_TYPE)
+            peer.check_type(stream.reply, CAR_TYPE)
             return stream
 
 
@@ -343,7 +343,7 @@ class Walk:
     def may_work(self, peer: GatewayPeer) -> bool:
         """Return whether the gateway serves no plain content; not for a part of one raw block."""
         state = peer.state
-        return peer.refusals.is_trustless and (state.stop is None or not state.is_block)
+        return peer.is_trustless and (state.stop is None or not state.is_block)
 
     def begin(self, peer: GatewayPeer) -> Transfer:
         """Follow the path; the blocks of the file itself are fetched by `finish`."""
@@ -404,7 +404,7 @@ class Layouts:
     def may_work(self, peer: GatewayPeer) -> bool:
         """Return whether a whole tree is wanted, and its body was not imported yet."""
         state = peer.state
-        may = state.is_whole_tree and not peer.was_imported and not peer.refusals.is_trustless
+        may = state.is_whole_tree and not peer.was_imported and not peer.is_trustless
         return may and (peer.may_restart or not state.output.written)
 
     def begin(self, peer: GatewayPeer) -> Transfer:
@@ -420,7 +420,7 @@ class Plain:
 
     def may_work(self, peer: GatewayPeer) -> bool:
         """Return whether the gateway serves plain content."""
-        return not peer.refusals.is_trustless
+        return not peer.is_trustless
 
     def begin(self, peer: GatewayPeer) -> Transfer:
         """Ask for the plain content."""
@@ -487,12 +487,12 @@ def _try_strategies(peer: GatewayPeer) -> None:
             (strategy.begin(peer)).finish()
         except UnprovenError as error:
             # Without its traceback, whose frames hold the sink and all bytes in it.
-            peer.refusals.add(error.with_traceback(None))
+            peer.note_refusal(error.with_traceback(None))
         else:
-            peer.refusals.confirm_trustless()
+            peer.confirm_trustless()
             return
         drop_unverified(peer.state)
-    peer.refusals.raise_worst()
+    peer.raise_refusal()
 
 
 def _recover(peer: GatewayPeer) -> None:
@@ -514,7 +514,7 @@ def _recover(peer: GatewayPeer) -> None:
                     run_blocking(proof.feed_block, block)
         except RefusedError as refusal:
             if not proof.position:
-                raise peer.refusals.as_told(refusal) from None
+                raise peer.as_told(refusal) from None
         except VerificationError:
             pass  # the bytes that were verified before it are right
         verified = proof.position
