@@ -143,7 +143,7 @@ class WritesInPlace(MemoryProvider):
 
 @fails(
     "half_a_file_is_not_kept what_is_not_there_is_an_error",
-    "what_was_deleted_cannot_be_deleted_again",
+    "what_was_deleted_can_be_kept_again",
 )
 class DeletesAnything(MemoryProvider):
     def delete(self, cid):
@@ -151,7 +151,7 @@ class DeletesAnything(MemoryProvider):
         self._files.pop(CID.parse(cid), None)
 
 
-@fails("what_was_deleted_cannot_be_deleted_again")
+@fails("what_was_deleted_can_be_kept_again")
 class DeletesEverything(MemoryProvider):
     def delete(self, cid):
         super().delete(cid)
@@ -311,7 +311,7 @@ class KnowsNoPaths(DirectoryProvider):
         return super().get_file(cid.partition("/")[0], to=to, progress=progress)
 
 
-@fails("a_path_that_leads_nowhere_is_an_error")
+@fails("a_directory_is_no_file")
 class TakesAnyPath(DirectoryProvider):
     def get_file(self, cid, *, to=None, progress=None):
         try:

@@ -21,7 +21,7 @@ from itertools import islice
 from threading import Lock
 from typing import Any, BinaryIO, Final
 
-from holdfast import BaseProvider, ClientConfig
+from holdfast import BaseProvider, ClientConfig, errors
 from holdfast._sync.content_file import ContentFile
 from holdfast.calls import Call
 from holdfast.content import varint
@@ -40,13 +40,6 @@ from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.content.unixfs.directories import build_directory
 from holdfast.content.unixfs.files import FileImporter, Part
 from holdfast.disk.seen_cids import SpilledCIDs, TemporaryDatabase
-from holdfast.errors import (
-    MalformedError,
-    NotAFileError,
-    NotFoundError,
-    UnsupportedError,
-    VerificationError,
-)
 from holdfast.provider import BlockReader
 from holdfast.records import Pin, PinFilter, now_ms
 
@@ -145,7 +138,7 @@ def _line(pin: Pin) -> bytes:
     values = {name: getattr(pin, name) for name in FIELDS}
     line = json.dumps({**values, "keyvalues": dict(pin.keyvalues)}, separators=(",", ":")).encode()
     if len(line) + 2 > LONGEST_LINE:
-        raise UnsupportedError(
+        raise errors.UnsupportedError(
             "the list of pins is too long for a backup: shorten the longest names and key-values"
         )
     return line
@@ -206,7 +199,7 @@ class BackupProvider(BaseProvider):
     def unpin(self, cid: str, call: Call, /) -> None:
         """Raise UnsupportedError."""
         del cid, call
-        raise UnsupportedError("a backup cannot be changed; make a new one")
+        raise errors.UnsupportedError("a backup cannot be changed; make a new one")
 
     def check_credentials(self, call: Call, /) -> None:
         """Do nothing: a file needs none."""
@@ -219,9 +212,9 @@ class BackupProvider(BaseProvider):
     def _open_list(self, total: int) -> ContentFile:
         try:
             self._list = self.open_file(f"{self._find_blocks(total)}/pins.json")
-        except (MalformedError, NotFoundError, NotAFileError, ValueError):
+        except (errors.MalformedError, errors.NotFoundError, errors.NotAFileError, ValueError):
             raise self._not_a_backup() from None
-        except VerificationError as error:
+        except errors.VerificationError as error:
             raise self._unreadable(error) from None
         # The same blocks many times would be a list without an end.
         if self._list.size > total or not self._read_line().startswith(BEGINNING):
@@ -231,14 +224,16 @@ class BackupProvider(BaseProvider):
     def _read_line(self) -> bytes:
         try:
             return self._list.readline(LONGEST_LINE)
-        except VerificationError as error:
+        except errors.VerificationError as error:
             raise self._unreadable(error) from None
 
-    def _unreadable(self, error: VerificationError) -> MalformedError:
-        return MalformedError(f"{self._name} is damaged: its list of pins cannot be read ({error})")
+    def _unreadable(self, error: errors.VerificationError) -> errors.MalformedError:
+        return errors.MalformedError(
+            f"{self._name} is damaged: its list of pins cannot be read ({error})"
+        )
 
-    def _not_a_backup(self) -> MalformedError:
-        return MalformedError(
+    def _not_a_backup(self) -> errors.MalformedError:
+        return errors.MalformedError(
             f"{self._name} is not a backup, or was written by a newer version of Holdfast"
         )
 

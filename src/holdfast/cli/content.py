@@ -12,23 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final
 
-from holdfast.cli import output
+from holdfast.cli import options, output
 from holdfast.cli.exit_codes import UsageError
-from holdfast.cli.options import (
-    CONNECTED,
-    INCLUDE_HIDDEN,
-    KEYVALUES,
-    MAX_SIZE,
-    NAME,
-    OUTPUT,
-    PATH_ARGUMENT,
-    argument,
-    file_argument,
-    flag,
-    one_target,
-    option,
-    parse_keyvalues,
-)
 from holdfast.cli.reports import BatchReport, telling_resumes
 from holdfast.cli.run import Run, command, group
 from holdfast.content.cid import CID
@@ -45,12 +30,12 @@ commands: Final = group()
 FOLDER_REMEDY: Final = "`holdfast download CID FOLDER` writes all of it to a new folder"
 
 
-@command(commands, *CONNECTED)
+@command(commands, *options.CONNECTED)
 def store(
     run: Run,
-    value: Annotated[str, argument("JSON", 'The JSON text, or "-".')],
-    name: NAME = None,
-    keyvalue: KEYVALUES = None,
+    value: Annotated[str, options.argument("JSON", 'The JSON text, or "-".')],
+    name: options.NAME = None,
+    keyvalue: options.KEYVALUES = None,
 ) -> None:
     """Store a JSON value; write its CID."""
     from holdfast.protocol import json_text
@@ -60,14 +45,14 @@ def store(
         data = json_text.from_text(text)
     except SerializationError as error:
         raise advise(error, _remedy_for(value)) from None
-    keyvalues = parse_keyvalues(keyvalue)
+    keyvalues = options.parse_keyvalues(keyvalue)
     with run.client() as client:
         record = client.store(data, name=name, keyvalues=keyvalues)
     run.emit(record.to_dict(), record.cid)
 
 
-@command(commands, *CONNECTED)
-def retrieve(run: Run, cid: PATH_ARGUMENT) -> None:
+@command(commands, *options.CONNECTED)
+def retrieve(run: Run, cid: options.PATH_ARGUMENT) -> None:
     """Write the JSON value at a CID."""
     with run.client() as client:
         value = client.retrieve(cid)
@@ -77,11 +62,11 @@ def retrieve(run: Run, cid: PATH_ARGUMENT) -> None:
         output.say_content(json.dumps(value, ensure_ascii=False, indent=2))
 
 
-@command(commands, *CONNECTED)
+@command(commands, *options.CONNECTED)
 def send(
     run: Run,
-    recipient: Annotated[str, argument("RECIPIENT", "The recipient's ID.")],
-    message: Annotated[str, argument("MESSAGE", 'The message, or "-".')],
+    recipient: Annotated[str, options.argument("RECIPIENT", "The recipient's ID.")],
+    message: Annotated[str, options.argument("MESSAGE", 'The message, or "-".')],
 ) -> None:
     """Store a message; write its CID, for the recipient."""
     if message == "-":
@@ -94,8 +79,8 @@ def send(
     run.emit(record.to_dict(), record.cid)
 
 
-@command(commands, *CONNECTED)
-def receive(run: Run, cid: PATH_ARGUMENT) -> None:
+@command(commands, *options.CONNECTED)
+def receive(run: Run, cid: options.PATH_ARGUMENT) -> None:
     """Write the message at a CID."""
     with run.client() as client:
         try:
@@ -130,16 +115,16 @@ def _piped(run: Run) -> bytes:
     return data
 
 
-@command(commands, *CONNECTED)
+@command(commands, *options.CONNECTED)
 def upload(
     run: Run,
-    files: Annotated[list[str], file_argument('The files and folders to store, or "-".')],
+    files: Annotated[list[str], options.file_argument('The files and folders to store, or "-".')],
     name: Annotated[
-        str | None, option("NAME", "The name of the pin, for one FILE; else its own name.")
+        str | None, options.option("NAME", "The name of the pin, for one FILE; else its own name.")
     ] = None,
-    keyvalue: KEYVALUES = None,
+    keyvalue: options.KEYVALUES = None,
     *,
-    include_hidden: INCLUDE_HIDDEN = False,
+    include_hidden: options.INCLUDE_HIDDEN = False,
 ) -> None:
     """Store files and folders; write their CIDs.
 
@@ -147,7 +132,7 @@ def upload(
     its CID and its path. With the provider pinata, an interrupted upload of a large file continues
     when the same command is run again; `holdfast uploads` lists such files.
     """
-    keyvalues = parse_keyvalues(keyvalue)
+    keyvalues = options.parse_keyvalues(keyvalue)
     if len(files) == 1:
         _upload_one(run, files[0], name, keyvalues, include_hidden=include_hidden)
     elif name is not None:
@@ -254,7 +239,9 @@ def _note_hidden(run: Run, count: int) -> None:
 def uploads(
     run: Run,
     *,
-    clear: Annotated[bool, flag("Forget them: the same uploads begin anew.", "--clear")] = False,
+    clear: Annotated[
+        bool, options.flag("Forget them: the same uploads begin anew.", "--clear")
+    ] = False,
 ) -> None:
     """List or clear the unfinished uploads.
 
@@ -293,23 +280,25 @@ def _line(row: dict[str, Any]) -> str:
     return f"{verb}{done}  {output.time_text(row['created'])}  {row['path'] or row['name']}"
 
 
-@command(commands, *CONNECTED)
+@command(commands, *options.CONNECTED)
 def download(
     run: Run,
-    cid: PATH_ARGUMENT,
+    cid: options.PATH_ARGUMENT,
     to: Annotated[
         str | None,
-        file_argument(
+        options.file_argument(
             'The new file or folder, a folder to put it in, or "-". Default: the name in CID.', "TO"
         ),
     ] = None,
     *,
-    output_file: OUTPUT = None,
-    symlinks: Annotated[bool, flag("Write the symbolic links of a folder.", "--symlinks")] = False,
-    portable: Annotated[
-        bool, flag("Refuse names that other systems cannot have.", "--portable")
+    output_file: options.OUTPUT = None,
+    symlinks: Annotated[
+        bool, options.flag("Write the symbolic links of a folder.", "--symlinks")
     ] = False,
-    max_size: MAX_SIZE = None,
+    portable: Annotated[
+        bool, options.flag("Refuse names that other systems cannot have.", "--portable")
+    ] = False,
+    max_size: options.MAX_SIZE = None,
 ) -> None:
     """Download a file or folder, verified; write its path.
 
@@ -317,7 +306,7 @@ def download(
     when the command is run again.
     """
     _check_is_no_cid(to)
-    to = one_target(to, output_file)
+    to = options.one_target(to, output_file)
     out = run.standard_output() if to == "-" else None
     with run.client() as client:
         reference = Reference.parse(cid)
@@ -335,9 +324,9 @@ def download(
                 telling = telling_resumes(run, client, target.name, progress)
                 blob = telling.download(cid, to=target, progress=progress, max_bytes=max_size)
             except NotAFileError:
-                options = {"symlinks": symlinks, "portable": portable, "max_bytes": max_size}
+                folder_options = {"symlinks": symlinks, "portable": portable, "max_bytes": max_size}
                 telling = telling_resumes(run, client, target.name)
-                facts = _download_folder(telling, reference, target, options, progress)
+                facts = _download_folder(telling, reference, target, folder_options, progress)
             else:
                 facts = {"size": blob.size, "type": blob.type}
     run.emit({"cid": str(reference), "path": str(target), **facts}, str(target))
@@ -356,7 +345,7 @@ def _download_folder(
     client: "Client",
     reference: Reference,
     target: Path,
-    options: dict[str, Any],
+    folder_options: dict[str, Any],
     progress: "Progress | None",
 ) -> dict[str, Any]:
     """Download a folder; return its size and type."""
@@ -368,7 +357,7 @@ def _download_folder(
         if progress is not None:
             progress(done, total)
 
-    client.download_folder(reference, target, **options, progress=report)
+    client.download_folder(reference, target, **folder_options, progress=report)
     return {"size": size, "type": "directory"}
 
 

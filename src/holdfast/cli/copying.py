@@ -11,22 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 import holdfast
-from holdfast.cli import exit_codes, output
+from holdfast.cli import exit_codes, options, output
 from holdfast.cli.exit_codes import UsageError
-from holdfast.cli.options import (
-    CONNECTED,
-    KEYVALUES,
-    NAME_FILTER,
-    OUTPUT,
-    cid_argument,
-    connection_names,
-    file_argument,
-    flag,
-    not_empty,
-    option,
-    parse_keyvalues,
-    required_target,
-)
 from holdfast.cli.reports import AT_ONCE, BatchReport
 from holdfast.cli.run import Run, command, group
 from holdfast.content.reference import Reference
@@ -38,20 +24,26 @@ if TYPE_CHECKING:
     from holdfast.cli.backup_file import BackupProvider, BackupWriter
 
 commands: Final = group()
-FILE = file_argument('The file, or "-".')
+FILE = options.file_argument('The file, or "-".')
 NOT_A_BACKUP = "take another copy of it; `holdfast car import` reads archives that are not backups"
 
 
 def _place(flag: str, text: str) -> Any:
     """Return the declaration of an option that names a connection."""
-    return option("CONNECTION", text, flag, callback=not_empty, autocompletion=connection_names)
+    return options.option(
+        "CONNECTION",
+        text,
+        flag,
+        callback=options.not_empty,
+        autocompletion=options.connection_names,
+    )
 
 
 @command(commands)
 def copy(
     run: Run,
     cids: Annotated[
-        list[str] | None, cid_argument("What to copy; else all pins of the source.")
+        list[str] | None, options.cid_argument("What to copy; else all pins of the source.")
     ] = None,
     *,
     source: Annotated[
@@ -63,20 +55,20 @@ def copy(
         ),
     ],
     to: Annotated[str, _place("--to", "Where to copy it to, likewise.")],
-    name: NAME_FILTER = None,
-    keyvalue: KEYVALUES = None,
+    name: options.NAME_FILTER = None,
+    keyvalue: options.KEYVALUES = None,
     dry_run: Annotated[
-        bool, flag("Only show what is missing at the target.", "-n", "--dry-run")
+        bool, options.flag("Only show what is missing at the target.", "-n", "--dry-run")
     ] = False,
     pin_by_cid: Annotated[
         bool | None,
-        flag(
+        options.flag(
             "Let the target fetch by its CID what it cannot be sent; or never do that.",
             "--pin-by-cid/--no-pin-by-cid",
         ),
     ] = None,
     wait: Annotated[
-        float, option("SECONDS", "How long to wait until it is fetched.", min=0)
+        float, options.option("SECONDS", "How long to wait until it is fetched.", min=0)
     ] = 60.0,
 ) -> None:
     """Copy content to another provider.
@@ -87,10 +79,10 @@ def copy(
     from holdfast._sync.folder_download import Tally
     from holdfast._sync.providers.foreign import as_provider
 
-    filters: dict[str, Any] = {"name": name, "keyvalues": parse_keyvalues(keyvalue)}
+    filters: dict[str, Any] = {"name": name, "keyvalues": options.parse_keyvalues(keyvalue)}
     if cids and (name is not None or filters["keyvalues"]):
         raise UsageError("--name and --keyvalue choose among all pins: leave them or the CIDs out")
-    options: dict[str, Any] = {"pin_by_cid": pin_by_cid, "wait": wait}
+    how: dict[str, Any] = {"pin_by_cid": pin_by_cid, "wait": wait}
     if source == to:
         raise _same_place(source, to)
     with (
@@ -107,12 +99,12 @@ def copy(
             if cids:
                 tally = Tally(report.progress)
                 report.work(
-                    lambda cid: client.copy(cid, to=target, progress=tally.of_file(), **options),
+                    lambda cid: client.copy(cid, to=target, progress=tally.of_file(), **how),
                     dict.fromkeys(cids),
                 )
             else:
-                options |= {"progress": report.progress, **filters}
-                report.take_all(client.copy_pins(to=target, **options))
+                how |= {"progress": report.progress, **filters}
+                report.take_all(client.copy_pins(to=target, **how))
 
 
 def _same_place(source: str, to: str) -> UsageError:
@@ -189,9 +181,9 @@ class CopyReport(BatchReport):
         return "; ".join(parts)
 
 
-@command(commands, *CONNECTED)
+@command(commands, *options.CONNECTED)
 def backup(
-    run: Run, file: Annotated[str | None, FILE] = None, *, output_file: OUTPUT = None
+    run: Run, file: Annotated[str | None, FILE] = None, *, output_file: options.OUTPUT = None
 ) -> None:
     """Write all pins to one file.
 
@@ -201,7 +193,7 @@ def backup(
     """
     from holdfast.cli.backup_file import BackupWriter
 
-    file = required_target(file, output_file)
+    file = options.required_target(file, output_file)
     with run.client(is_source=True) as client, _opened(run, file) as (out, commit):
         with (
             closing(BackupWriter(out, client.iter_pins())) as writer,
@@ -268,7 +260,7 @@ def _write_content(
     return done, failures
 
 
-@command(commands, *CONNECTED)
+@command(commands, *options.CONNECTED)
 def restore(run: Run, file: Annotated[str, FILE]) -> None:
     """Store all pins of a backup.
 

@@ -9,17 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import holdfast
 from holdfast import registry
-from holdfast.cli import output
-from holdfast.cli.options import (
-    CONNECTED,
-    INCLUDE_HIDDEN,
-    PATH_ARGUMENT,
-    argument,
-    cid_argument,
-    file_argument,
-    flag,
-    layout_options,
-)
+from holdfast.cli import options, output
 from holdfast.cli.output import Column, write_table
 from holdfast.cli.pins import list_pins
 from holdfast.cli.run import Run, command, group
@@ -42,14 +32,14 @@ LS_REMEDY = (
 )
 
 
-@command(commands, *CONNECTED, name="ls")
+@command(commands, *options.CONNECTED, name="ls")
 def list_directory(
     run: Run,
     cid: Annotated[
-        str | None, cid_argument("A directory; else the pins, as `list` shows them.")
+        str | None, options.cid_argument("A directory; else the pins, as `list` shows them.")
     ] = None,
     long: Annotated[  # noqa: FBT002 - an option
-        bool, flag("Also write the kind, the size and the CID of each.", "-l", "--long")
+        bool, options.flag("Also write the kind, the size and the CID of each.", "-l", "--long")
     ] = False,
 ) -> None:
     """List the names in a directory; without CID, the pins.
@@ -83,8 +73,8 @@ def _line(entry: "Entry") -> str:
     return f"{kind:<9}  {size:>9}  {output.cid_column(cid)}  {entry.name}"
 
 
-@command(commands, *CONNECTED)
-def info(run: Run, cid: PATH_ARGUMENT) -> None:
+@command(commands, *options.CONNECTED)
+def info(run: Run, cid: options.PATH_ARGUMENT) -> None:
     """Show what a CID names, and where it is pinned.
 
     That is its kind and size, and for a file the number of its blocks and their layout. Only the
@@ -180,11 +170,11 @@ def _pin_text(at: str, pin: "Pin") -> str:
     return "  ".join(facts)
 
 
-Source = Annotated[str, file_argument('A file, a directory, or "-".')]
+Source = Annotated[str, options.file_argument('A file, a directory, or "-".')]
 
 
-@command(commands, layout_options)
-def cid(run: Run, file: Source, *, include_hidden: INCLUDE_HIDDEN = False) -> None:
+@command(commands, options.layout_options)
+def cid(run: Run, file: Source, *, include_hidden: options.INCLUDE_HIDDEN = False) -> None:
     """Compute the CID of a file or directory, offline."""
     from holdfast.content.profiles import profile_for
 
@@ -201,9 +191,9 @@ def cid(run: Run, file: Source, *, include_hidden: INCLUDE_HIDDEN = False) -> No
 def verify(
     run: Run,
     file: Source,
-    cid: Annotated[str, argument("CID", "The CID that it should have.")],
+    cid: Annotated[str, options.argument("CID", "The CID that it should have.")],
     *,
-    include_hidden: INCLUDE_HIDDEN = False,
+    include_hidden: options.INCLUDE_HIDDEN = False,
 ) -> None:
     """Verify a file or directory against its CID, offline."""
     try:

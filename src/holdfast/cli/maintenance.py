@@ -6,17 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from holdfast.cli import output
+from holdfast.cli import options, output
 from holdfast.cli.exit_codes import UsageError
-from holdfast.cli.options import (
-    OUTPUT,
-    cache_options,
-    cid_argument,
-    file_argument,
-    flag,
-    required_target,
-    store_options,
-)
 from holdfast.cli.run import Run, command, group
 from holdfast.config.locations import cache_folder
 from holdfast.content.cid import CID
@@ -41,18 +32,18 @@ def car(_: Run) -> None:
     raise UsageError("name a command: export or import")
 
 
-@command(car_commands, store_options, name="export")
+@command(car_commands, options.store_options, name="export")
 def export_car(
     run: Run,
-    cid: Annotated[str, cid_argument("The root to export.")],
-    to: Annotated[str | None, file_argument('The archive to write, or "-".')] = None,
+    cid: Annotated[str, options.cid_argument("The root to export.")],
+    to: Annotated[str | None, options.file_argument('The archive to write, or "-".')] = None,
     *,
-    output_file: OUTPUT = None,
+    output_file: options.OUTPUT = None,
 ) -> None:
     """Write all blocks under a CID to an archive."""
     from holdfast.disk.atomic import PendingFile
 
-    to = required_target(to, output_file)
+    to = options.required_target(to, output_file)
     out = run.standard_output() if to == "-" else None
     if out is not None and out.isatty():
         raise UsageError("an archive cannot be shown on a terminal: name a file, or use > FILE")
@@ -71,10 +62,10 @@ def export_car(
     run.emit({"cid": text, "path": to, "size": size}, to)
 
 
-@command(car_commands, store_options, name="import")
+@command(car_commands, options.store_options, name="import")
 def import_car(
     run: Run,
-    file: Annotated[str, file_argument('The archive to import, or "-".')],
+    file: Annotated[str, options.file_argument('The archive to import, or "-".')],
 ) -> None:
     """Import an archive and pin its roots; write their CIDs."""
     from holdfast.sources.sources import open_source
@@ -102,7 +93,7 @@ def _counted(
             progress(done, total)
 
 
-@command(commands, store_options)
+@command(commands, options.store_options)
 def gc(run: Run) -> None:
     """Remove the blocks of the store that no pin needs."""
     with run.repository() as repository, run.progress_bar("gc", unit="blocks") as progress:
@@ -113,7 +104,7 @@ def gc(run: Run) -> None:
     )
 
 
-@command(commands, store_options)
+@command(commands, options.store_options)
 def check(run: Run) -> None:
     """Check every block and pin of the store."""
     with run.repository() as repository:
@@ -137,7 +128,7 @@ def check(run: Run) -> None:
         raise _damage_error(damage)
 
 
-@command(commands, store_options)
+@command(commands, options.store_options)
 def repair(
     run: Run,
     *,
@@ -204,12 +195,12 @@ def _damage_error(damage: "list[Damage]") -> VerificationError:
     return advise(error, REMEDY) if has_unlisted or of_store else error
 
 
-@command(commands, cache_options)
+@command(commands, options.cache_options)
 def cache(
     run: Run,
     *,
     clear: Annotated[
-        bool, flag("Remove the blocks and the interrupted downloads.", "--clear")
+        bool, options.flag("Remove the blocks and the interrupted downloads.", "--clear")
     ] = False,
 ) -> None:
     """Show or clear the cache folder.

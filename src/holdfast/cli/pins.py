@@ -7,19 +7,8 @@ from dataclasses import asdict
 from datetime import date, datetime, time, timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from holdfast.cli import output
+from holdfast.cli import options, output
 from holdfast.cli.exit_codes import UsageError
-from holdfast.cli.options import (
-    CID_ARGUMENT,
-    CONNECTED,
-    KEYVALUES,
-    NAME,
-    NAME_FILTER,
-    cid_argument,
-    option,
-    parse_keyvalues,
-    pinned_cids,
-)
 from holdfast.cli.output import Column, write_table
 from holdfast.cli.reports import BatchReport
 from holdfast.cli.run import Run, command, group
@@ -38,32 +27,34 @@ COLUMNS: Final = (
 )
 
 
-@command(commands, *CONNECTED)
+@command(commands, *options.CONNECTED)
 def pin(
     run: Run,
-    cid: CID_ARGUMENT,
-    name: NAME = None,
-    keyvalue: KEYVALUES = None,
+    cid: options.CID_ARGUMENT,
+    name: options.NAME = None,
+    keyvalue: options.KEYVALUES = None,
     wait: Annotated[
-        float, option("SECONDS", "How long to wait until all of it is pinned.", min=0)
+        float, options.option("SECONDS", "How long to wait until all of it is pinned.", min=0)
     ] = 0.0,
 ) -> None:
     """Pin existing content by its CID; write its state."""
     with run.client() as client:
-        made = client.pin(cid, name=name, keyvalues=parse_keyvalues(keyvalue), wait=wait)
+        made = client.pin(cid, name=name, keyvalues=options.parse_keyvalues(keyvalue), wait=wait)
     run.emit(asdict(made), f"{made.state} {made.cid}")
 
 
-@command(commands, *CONNECTED)
+@command(commands, *options.CONNECTED)
 def update(
     run: Run,
-    cid: CID_ARGUMENT,
-    name: NAME = None,
-    keyvalue: KEYVALUES = None,
-    remove: Annotated[list[str] | None, option("KEY", "A key to remove. Repeatable.")] = None,
+    cid: options.CID_ARGUMENT,
+    name: options.NAME = None,
+    keyvalue: options.KEYVALUES = None,
+    remove: Annotated[
+        list[str] | None, options.option("KEY", "A key to remove. Repeatable.")
+    ] = None,
 ) -> None:
     """Change the name or the key-values of a pin. Other key-values stay."""
-    changes = {**(parse_keyvalues(keyvalue) or {}), **dict.fromkeys(remove or ())}
+    changes = {**(options.parse_keyvalues(keyvalue) or {}), **dict.fromkeys(remove or ())}
     if name is None and not changes:
         raise UsageError("there is nothing to change: give --name, --keyvalue or --remove")
     with run.client() as client:
@@ -71,23 +62,24 @@ def update(
     run.emit(asdict(changed), f"updated {changed.cid}")
 
 
-@command(commands, *CONNECTED, name="list")
+@command(commands, *options.CONNECTED, name="list")
 def list_pins(
     run: Run,
     *,
-    name: NAME_FILTER = None,
+    name: options.NAME_FILTER = None,
     cid: Annotated[
-        str | None, option("CID", "Only pins of this CID.", autocompletion=pinned_cids)
+        str | None,
+        options.option("CID", "Only pins of this CID.", autocompletion=options.pinned_cids),
     ] = None,
     keyvalue: Annotated[
         list[str] | None,
-        option(
+        options.option(
             "KEY=VALUE", "Only pins with this key-value. Repeatable: all must match.", "--keyvalue"
         ),
     ] = None,
     since: Annotated[
         str | None,
-        option(
+        options.option(
             "DATE",
             "Only pins made then or later: 2026-01-31 or 2026-01-31T12:00, in local time "
             "unless it has a zone.",
@@ -95,10 +87,10 @@ def list_pins(
     ] = None,
     until: Annotated[
         str | None,
-        option("DATE", "Only pins made then or earlier; a date includes that whole day."),
+        options.option("DATE", "Only pins made then or earlier; a date includes that whole day."),
     ] = None,
     limit: Annotated[
-        int | None, option("NUMBER", "The most pins to list.", "-n", "--limit", min=1)
+        int | None, options.option("NUMBER", "The most pins to list.", "-n", "--limit", min=1)
     ] = None,
 ) -> None:
     """List the pins, newest first.
@@ -111,7 +103,7 @@ def list_pins(
     filters: Mapping[str, Any] = {
         "name": name,
         "cid": cid,
-        "keyvalues": parse_keyvalues(keyvalue),
+        "keyvalues": options.parse_keyvalues(keyvalue),
         "since": None if since is None else _moment(since, is_end=False),
         "until": None if until is None else _moment(until, is_end=True),
         "limit": limit,
@@ -175,10 +167,10 @@ def _midnight(day: date) -> datetime:
     return datetime.combine(day, time()).astimezone()
 
 
-@command(commands, *CONNECTED)
+@command(commands, *options.CONNECTED)
 def revoke(
     run: Run,
-    cids: Annotated[list[str], cid_argument("CIDs, or links to them.")],
+    cids: Annotated[list[str], options.cid_argument("CIDs, or links to them.")],
 ) -> None:
     """Unpin CIDs. Copies elsewhere may remain.
 

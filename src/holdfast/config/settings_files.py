@@ -12,23 +12,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from holdfast.config.connections import (
-    CONNECTIONS,
-    USE,
-    USE_VARIABLE,
-    Layer,
-    Setting,
-    Sources,
-    TokenPlace,
-    checked,
-    connection_name,
-    connection_tables,
-    fields_of,
-    file_layer,
-    path_in,
-    project_layer,
-    resolve,
-)
+from holdfast.config import connections as rules
 from holdfast.config.fields import (
     FIELDS,
     read_environment,
@@ -62,10 +46,10 @@ def connections() -> list[str]:
         [1, 2, 3]
     """
     own = user_layer()
-    for name in (str(user_file()), CONNECTIONS):
+    for name in (str(user_file()), rules.CONNECTIONS):
         if name in own and own[name].error:
             raise ConfigError(own[name].error)
-    return list(connection_tables(own))
+    return list(rules.connection_tables(own))
 
 
 def connection_fields(name: Any, changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -73,18 +57,18 @@ def connection_fields(name: Any, changes: Mapping[str, Any]) -> dict[str, Any]:
 
     The rules are those of ``--use`` on the command line, without the file of any project.
     """
-    name = connection_name("name", name if isinstance(name, Secret) else Secret(name))
-    direct = {USE: Setting(name, "connect")}
+    name = rules.connection_name("name", name if isinstance(name, Secret) else Secret(name))
+    direct = {rules.USE: rules.Setting(name, "connect")}
     for field in changes:
         if field not in FIELDS:
             raise ConfigError(unknown_field(field))
         check = FIELDS[field].check  # no variable for the value: a traceback would show it
-        direct[field] = Setting(wrap_secret(field, check(field, changes[field])), field)
-    sources = Sources(user_layer(), _environment_layer(), {}, user_file(), None)
-    settings = _read_tokens(resolve(sources, direct))
-    fields = fields_of(settings)
+        direct[field] = rules.Setting(wrap_secret(field, check(field, changes[field])), field)
+    sources = rules.Sources(user_layer(), _environment_layer(), {}, user_file(), None)
+    settings = _read_tokens(rules.resolve(sources, direct))
+    fields = rules.fields_of(settings)
     provider = fields.get("provider", "")
-    if USE in settings and row_of(provider).needs_token and "provider_token" not in fields:
+    if rules.USE in settings and row_of(provider).needs_token and "provider_token" not in fields:
         raise ConfigError(
             f"provider {provider!r} needs a token: set token_file or token_env of the "
             f"connection {name!r}, or give provider_token"
@@ -94,19 +78,20 @@ def connection_fields(name: Any, changes: Mapping[str, Any]) -> dict[str, Any]:
 
 def gather(
     flags: Mapping[str, tuple[Any, str]], fields: Collection[str] | None = None
-) -> dict[str, Setting]:
+) -> dict[str, rules.Setting]:
     """Return the settings that any source has, for these `fields` or for all.
 
     `flags` holds the value of each field that a flag sets, and the flag. A file that cannot be read
     is returned under its path, with the error. The connection in use is returned as ``use``.
     """
     direct = {
-        name: checked(name, wrap_secret(name, value), flag) for name, (value, flag) in flags.items()
+        name: rules.checked(name, wrap_secret(name, value), flag)
+        for name, (value, flag) in flags.items()
     }
     user, project = user_file(), project_file()
-    theirs = {} if project is None else project_layer(_read_layer(project), project, user)
-    sources = Sources(user_layer(), _environment_layer(), theirs, user, project)
-    return _read_tokens(resolve(sources, direct, fields))
+    theirs = {} if project is None else rules.project_layer(_read_layer(project), project, user)
+    sources = rules.Sources(user_layer(), _environment_layer(), theirs, user, project)
+    return _read_tokens(rules.resolve(sources, direct, fields))
 
 
 def user_file() -> Path | None:
@@ -132,36 +117,38 @@ def project_file() -> Path | None:
     return file
 
 
-def is_from_project(setting: Setting) -> bool:
+def is_from_project(setting: rules.Setting) -> bool:
     """Return whether the file of a project gave this setting."""
     return Path(setting.source).name == FILE_NAME and setting.source != str(user_file())
 
 
-def user_layer() -> Layer:
+def user_layer() -> rules.Layer:
     """Return the settings of the user's file, and its connections."""
     file = user_file()
     return {} if file is None or not _exists(file) else _read_layer(file)
 
 
-def _read_layer(file: Path) -> Layer:
+def _read_layer(file: Path) -> rules.Layer:
     """Return the settings of a file. One that cannot be read is an error under its path."""
     try:
-        return file_layer(parse_text(file, read_text(file)), file)
+        return rules.file_layer(parse_text(file, read_text(file)), file)
     except ConfigError as error:
-        return {str(file): Setting(None, str(file), str(error))}
+        return {str(file): rules.Setting(None, str(file), str(error))}
 
 
-def _environment_layer() -> Layer:
+def _environment_layer() -> rules.Layer:
     """Return the settings of the ``HOLDFAST_*`` variables."""
     layer = {}
     for name, field in FIELDS.items():
         try:
             for value in read_environment([name]).values():
-                layer[name] = checked(name, value, field.variable)
+                layer[name] = rules.checked(name, value, field.variable)
         except ConfigError as error:
-            layer[name] = Setting(None, field.variable, str(error))
-    if os.environ.get(USE_VARIABLE, "").strip():
-        layer[USE] = checked(USE, Secret(os.environ[USE_VARIABLE]), USE_VARIABLE)
+            layer[name] = rules.Setting(None, field.variable, str(error))
+    if os.environ.get(rules.USE_VARIABLE, "").strip():
+        layer[rules.USE] = rules.checked(
+            rules.USE, Secret(os.environ[rules.USE_VARIABLE]), rules.USE_VARIABLE
+        )
     return layer
 
 
@@ -209,11 +196,11 @@ def _reason_to_ignore(file: Path) -> str:
     return "anybody may write to it" if status.st_mode & stat.S_IWOTH else ""
 
 
-def _read_tokens(settings: Layer) -> Layer:
+def _read_tokens(settings: rules.Layer) -> rules.Layer:
     """Return the settings with the tokens that the connection in use names a place for."""
     return {
         name: _read_token(name, setting.value, setting.source)
-        if isinstance(setting.value, TokenPlace)
+        if isinstance(setting.value, rules.TokenPlace)
         else setting
         for name, setting in settings.items()
     }
@@ -223,12 +210,12 @@ def _read_tokens(settings: Layer) -> Layer:
 # that may not be that of a variable.
 
 
-def _read_token(field: str, place: TokenPlace, source: str) -> Setting:
+def _read_token(field: str, place: rules.TokenPlace, source: str) -> rules.Setting:
     try:
         read = _token_in_file if place.key.endswith("_file") else _token_in_variable
-        return checked(field, read(place.name, source), source)
+        return rules.checked(field, read(place.name, source), source)
     except ConfigError as error:
-        return Setting(None, source, f"{source}: {error}")
+        return rules.Setting(None, source, f"{source}: {error}")
 
 
 def _token_in_file(path: Secret, source: str) -> Secret:
@@ -237,7 +224,7 @@ def _token_in_file(path: Secret, source: str) -> Secret:
         raise ConfigError("name a file that holds the token")
     try:
         folder = (user_file() or Path()).parent
-        with open(path_in(folder, path.reveal()), "rb", opener=_open_at_once) as file:
+        with open(rules.path_in(folder, path.reveal()), "rb", opener=_open_at_once) as file:
             mode = os.fstat(file.fileno()).st_mode
             if not stat.S_ISREG(mode):
                 raise ConfigError("it is not a regular file")

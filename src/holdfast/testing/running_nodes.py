@@ -12,15 +12,8 @@ from holdfast.config import ClientConfig, Retries
 from holdfast.node.node_server import NodeServer, page_url
 from holdfast.node.settings import NodeSettings, NodeToken
 from holdfast.repository import Repository
-from holdfast.testing.faults import (
-    BodyFault,
-    ChangedReply,
-    Delay,
-    ErrorReply,
-    FaultQueue,
-    LostReply,
-    Part,
-)
+from holdfast.testing import faults
+from holdfast.testing.faults import Part
 
 # Short waits, so that tests of errors are quick. A `Retry-After` of a second or more is not waited
 # for, but raises the error at once.
@@ -61,7 +54,7 @@ class RunningNode:
     token: str = field(repr=False)
     repository: Repository = field(repr=False)
     config: ClientConfig = field(repr=False)
-    _faults: FaultQueue = field(repr=False)
+    _faults: faults.FaultQueue = field(repr=False)
 
     @property
     def page_url(self) -> str:
@@ -94,7 +87,7 @@ class RunningNode:
             the plan is used up
         """
         fields = headers or {}
-        fault = ErrorReply.of(status=status, body=body, headers=fields, on=on, method=method)
+        fault = faults.ErrorReply.of(status=status, body=body, headers=fields, on=on, method=method)
         self._faults.add(fault, times)
 
     def delay_next(self, seconds: float, *, times: int = 1, on: Part = "any") -> None:
@@ -111,7 +104,7 @@ class RunningNode:
             ...             print(error.name)
             RequestTimeoutError
         """
-        self._faults.add(Delay(seconds=seconds, on=on), times)
+        self._faults.add(faults.Delay(seconds=seconds, on=on), times)
 
     def corrupt_next(self, *, after: int = 0, times: int = 1, on: Part = "gateway") -> None:
         """Replace the bytes of the next replies by wrong ones, from byte `after` on.
@@ -127,7 +120,7 @@ class RunningNode:
             ...         print(error.name)
             VerificationError
         """
-        self._faults.add(BodyFault(after=after, cuts=False, on=on), times)
+        self._faults.add(faults.BodyFault(after=after, cuts=False, on=on), times)
 
     def cut_next(self, *, after: int = 0, times: int = 1, on: Part = "any") -> None:
         """Process the next requests, but close the connection after `after` bytes of the body.
@@ -142,7 +135,7 @@ class RunningNode:
             ...     client.download(record.cid).read()  # asks again, for the rest
             b'hello'
         """
-        self._faults.add(BodyFault(after=after, cuts=True, on=on), times)
+        self._faults.add(faults.BodyFault(after=after, cuts=True, on=on), times)
 
     def lose_next(self, *, times: int = 1, on: Part = "any", method: str | None = None) -> None:
         """Process the next requests, but close the connection without a reply.
@@ -155,7 +148,7 @@ class RunningNode:
             ...     len(node.requests)
             2
         """
-        self._faults.add(LostReply(on=on, method=method), times)
+        self._faults.add(faults.LostReply(on=on, method=method), times)
 
     def change_next(
         self,
@@ -175,7 +168,7 @@ class RunningNode:
             ...     client.store([1, 2, 3]).cid[:7]
             'bafkqei'
         """
-        fault = ChangedReply(on=on, method=method, headers=headers or {}, change=change)
+        fault = faults.ChangedReply(on=on, method=method, headers=headers or {}, change=change)
         self._faults.add(fault, times)
 
     def heal(self) -> None:
@@ -256,12 +249,12 @@ def running_node(
     token = secrets.token_urlsafe(24)
     settings.setdefault("cache_bytes", CACHE_BYTES)
     all_settings = NodeSettings(tokens=(NodeToken(token=token), *tokens), **settings)
-    faults = FaultQueue()
+    queue = faults.FaultQueue()
     with (
         tempfile.TemporaryDirectory(prefix="holdfast-node-") as folder,
         Repository(path if path is not None else Path(folder, "store")) as repository,
     ):
-        server = NodeServer(repository, all_settings, around=faults.around)
+        server = NodeServer(repository, all_settings, around=queue.around)
         gateway_url = f"{server.url}/ipfs"
         config = ClientConfig(
             provider="pinning",
@@ -273,7 +266,7 @@ def running_node(
         )
         try:
             server.start()
-            yield RunningNode(server.url, gateway_url, token, repository, config, faults)
+            yield RunningNode(server.url, gateway_url, token, repository, config, queue)
         finally:
-            faults.stop()
+            queue.stop()
             server.stop()
