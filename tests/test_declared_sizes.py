@@ -70,13 +70,6 @@ def by_walk(root, blocks, start=0, stop=None):
     return b"".join(out)
 
 
-def put(repository, blocks):
-    with repository.adding() as adding:
-        for cid, block in blocks.items():
-            adding.put(cid, block)
-        adding.flush()
-
-
 @pytest.mark.parametrize("name", LIES)
 def test_a_lie_about_sizes_is_malformed_by_blocks_and_by_archive(name):
     root, blocks, content = build(LIES[name])
@@ -94,17 +87,20 @@ def test_a_lie_about_sizes_is_malformed_in_the_repository(repository, name):
         with pytest.raises(MalformedError):
             repository.import_car(write_car([root], blocks.items()))
         assert not any(repository.has(cid) for cid in blocks)
-        put(repository, blocks)
+    with repository.adding() as adding:
+        for cid, block in blocks.items():
+            adding.put(cid, block)
+        adding.flush()
+    if name != UNREADABLE:
         with pytest.raises(MalformedError):
             repository.pin(root)
         assert repository.totals().pins == 0
-    put(repository, blocks)
     with pytest.raises(MalformedError):
         list(repository.read(root))
     repository.collect_garbage()
 
 
-@pytest.mark.parametrize("code", FUNCTIONS, ids=[each.name for each in FUNCTIONS.values()])
+@pytest.mark.parametrize("code", FUNCTIONS)
 def test_sizes_that_agree_are_read_in_every_way(repository, code):
     for case in TRUTHS.values():
         root, blocks, content = build(case, code)
@@ -118,21 +114,16 @@ def test_sizes_that_agree_are_read_in_every_way(repository, code):
     repository.collect_garbage()
 
 
-@pytest.mark.parametrize("code", FUNCTIONS, ids=[each.name for each in FUNCTIONS.values()])
-def test_a_child_declared_empty_is_malformed_under_every_hash_function(code):
-    for name in ("raw child declared empty", "leaf declared empty", "inner node declared empty"):
-        root, blocks, content = build(LIES[name], code)
-        assert outcome(by_walk, root, blocks) == "MalformedError"
-        assert outcome(by_blocks, root, blocks, content) == "MalformedError"
-
-
-def test_a_child_declared_empty_is_refused_without_a_visit():
-    root, blocks, _ = build(LIES["missing child declared as 0 bytes"])
-    walk = FileWalk(root)
-    with pytest.raises(MalformedError, match="to be empty"):
-        walk.feed(blocks[root])
-    with pytest.raises(MalformedError, match="to be empty"):
-        BodyProof(root).feed_block(blocks[root])
+def test_a_child_declared_empty_is_malformed_under_every_hash_function_and_unvisited():
+    for code in FUNCTIONS:
+        for name in (
+            *("raw child declared empty", "leaf declared empty", "inner node declared empty"),
+            "missing child declared as 0 bytes",
+        ):
+            root, blocks, _ = build(LIES[name], code)
+            for proof in (FileWalk(root).feed, BodyProof(root).feed_block):
+                with pytest.raises(MalformedError, match="to be empty"):
+                    proof(blocks[root])
 
 
 def test_which_leaves_are_empty():
@@ -165,27 +156,24 @@ def test_a_range_over_a_lie_gives_no_bytes_that_the_whole_does_not(name):
 def random_dag(chance):
     """A DAG of a few levels with shared links, in which a size is now and then a lie."""
     dag = Dag(chance.choice(list(FUNCTIONS)))
-    dag.raw(b"")
-    known = [(dag.raw(b""), b""), (dag.leaf(b""), b"")]
+    nodes = [(dag.raw(b""), b""), (dag.leaf(b""), b"")]
     for _ in range(chance.randint(1, 4)):
         content = chance.randbytes(chance.randint(1, 6))
-        known.append((chance.choice([dag.raw, dag.leaf])(content), content))
+        nodes.append((chance.choice([dag.raw, dag.leaf])(content), content))
     lies = chance.random() < 0.6
     for _ in range(chance.randint(1, 6)):
-        children = chance.choices(known, k=chance.randint(0, 5))
+        children = chance.choices(nodes, k=chance.randint(0, 5))
         own = chance.choice([None, None, b"", chance.randbytes(2)])
-        content = (own or b"") + b"".join(each for _, each in children)
-        sizes = [len(each) for _, each in children]
-        if not lies or chance.random() < 0.5:
-            pass
-        elif sizes and chance.random() < 0.7:
+        content = (own or b"") + b"".join(part for _, part in children)
+        sizes = [len(part) for _, part in children]
+        if lies and sizes and chance.random() < 0.35:
             sizes[chance.randrange(len(sizes))] = chance.choice([0, 1, 2, 5, 1 << 40])
         declared = sum(sizes) + len(own or b"")
         if lies and chance.random() < 0.1:
             declared = chance.choice([None, 0, declared + 1])
         cids = [cid for cid, _ in children]
         root = dag.node(cids, content=own, size=declared, sizes=sizes)
-        known.append((root, content))
+        nodes.append((root, content))
     return root, dag.blocks, content
 
 

@@ -11,6 +11,7 @@ from tests.support import script_output
 
 HERE = Path(__file__).parent / "js"
 LEGACY = "kubo-legacy-cidv1"  # the layout of the service
+GREETING = "Congratulations! You are communicating with the Pinata API!"
 
 pytestmark = [
     pytest.mark.slow,  # packages are fetched
@@ -19,85 +20,84 @@ pytestmark = [
 ]
 
 
+def write_folder(folder, names):
+    """Write a folder with a file for each letter, and return it."""
+    folder.mkdir()
+    for name in names:
+        (folder / f"{name}.txt").write_text(name)
+    return folder
+
+
 def run(script, *arguments, **environment):
     return script_output("node", script, *arguments, cwd=HERE, **environment)
 
 
 def test_pinata_web3(javascript_packages, empty_node, tmp_path):
     out = run("web3.mjs", empty_node.api_url, empty_node.token)
-    message = "Congratulations! You are communicating with the Pinata API!"
-    assert out["auth"] == {"message": message}
-    assert out["json"]["IpfsHash"] == compute_cid(b'{"hello":"world","n":1.5}')
-    assert out["jsonV1"]["IpfsHash"] == compute_cid(b'{"hello":"world"}')
-    assert out["file"]["IpfsHash"] == compute_cid(b"hello")
-    assert out["file"]["PinSize"] == 5
-    assert "isDuplicate" not in out["file"]
-    assert out["fileAgain"]["isDuplicate"] is True
-    assert out["named"]["IpfsHash"] == compute_cid(b"hello v1")
-    assert out["base64"]["IpfsHash"] == compute_cid(b"base64 content")
-    assert out["url"]["IpfsHash"] == compute_cid(b"from a url")
-    assert out["stream"]["IpfsHash"] == compute_cid(b"a stream")
-    assert out["folder"]["NumberOfFiles"] == 2
-    (tmp_path / "a.txt").write_bytes(b"a")
-    (tmp_path / "b.txt").write_bytes(b"b")
-    assert out["folder"]["IpfsHash"] == compute_cid(tmp_path)
+    assert out["auth"] == {"message": GREETING}
+    folder = write_folder(tmp_path / "site", "ab")
+    contents = {
+        "json": b'{"hello":"world","n":1.5}',
+        "jsonV1": b'{"hello":"world"}',
+        "file": b"hello",
+        "named": b"hello v1",
+        "base64": b"base64 content",
+        "url": b"from a url",
+        "stream": b"a stream",
+        "folder": folder,
+    }
+    cids = {name: out[name]["IpfsHash"] for name in contents}
+    assert cids == {name: compute_cid(content) for name, content in contents.items()}
+    assert (out["file"]["PinSize"], out["folder"]["NumberOfFiles"]) == (5, 2)
+    assert ("isDuplicate" in out["file"], out["fileAgain"]["isDuplicate"]) == (False, True)
     with Client.init(empty_node.config) as client:
-        record = client.upload(tmp_path)
-    assert (record.cid, record.duplicate) == (out["folder"]["IpfsHash"], True)
-    assert out["cid"]["ipfsHash"] == out["file"]["IpfsHash"]
+        record = client.upload(folder)
+    assert (record.cid, record.duplicate) == (cids["folder"], True)
+    assert out["cid"]["ipfsHash"] == cids["file"]
 
     hashes = {row["ipfs_pin_hash"] for row in out["list"]}
-    assert out["folder"]["IpfsHash"] in hashes
+    assert cids["folder"] in hashes
     assert [row["metadata"]["name"] for row in out["listByName"]] == ["named"]
-    assert [row["ipfs_pin_hash"] for row in out["listByCid"]] == [out["file"]["IpfsHash"]]
-    assert len(out["listPage"]) == 2
-    assert [row["metadata"]["keyvalues"] for row in out["listByKey"]] == [
-        {"kind": "test", "rank": "7"}
-    ]
+    assert [row["ipfs_pin_hash"] for row in out["listByCid"]] == [cids["file"]]
+    (by_key,) = out["listByKey"]
+    assert by_key["metadata"]["keyvalues"] == {"kind": "test", "rank": "7"}
+    assert (len(out["listPage"]), out["listBySize"]) == (2, [])
     assert len(out["listByDate"]) == len(out["list"])
-    assert out["listBySize"] == []
-    assert out["update"] == "OK"
-    assert out["renamed"][0]["metadata"]["name"] == "renamed"
-    assert out["count"] == len(hashes)
-    assert out["size"] > 50
+    assert (out["update"], out["renamed"][0]["metadata"]["name"]) == ("OK", "renamed")
+    assert (out["count"], out["size"] > 50) == (len(hashes), True)
 
     assert out["getJson"]["data"] == {"hello": "world", "n": 1.5}
-    assert out["getText"]["data"] == "hello"
-    assert out["getInFolder"]["data"] == "a"
-    assert out["unpin"] == [{"hash": out["file"]["IpfsHash"], "status": "OK"}]
+    assert (out["getText"]["data"], out["getInFolder"]["data"]) == ("hello", "a")
+    assert out["unpin"] == [{"hash": cids["file"], "status": "OK"}]
     assert "OK" not in out["unpinAgain"][0]["status"]
     assert out["refused"]["status"] == 401
 
 
 def test_pinata_sdk(javascript_packages, empty_node, tmp_path):
-    (tmp_path / "site").mkdir()
-    (tmp_path / "site" / "a.txt").write_bytes(b"a")
-    (tmp_path / "site" / "b.txt").write_bytes(b"b")
-    out = run("sdk.cjs", empty_node.token, str(tmp_path / "site"), HTTPS_PROXY=empty_node.api_url)
+    folder = write_folder(tmp_path / "site", "ab")
+    out = run("sdk.cjs", empty_node.token, str(folder), HTTPS_PROXY=empty_node.api_url)
     assert out["auth"] == out["authPair"] == {"authenticated": True}
-    assert out["bare"]["IpfsHash"] == compute_cid(b'{"a":1}')
-    v0 = compute_cid(b'{"hello":"world"}', profile="unixfs-v0-2015")
-    assert out["json"]["IpfsHash"] == v0
-    assert out["file"]["IpfsHash"] == compute_cid(b"streamed content")
-    assert out["disk"]["IpfsHash"] == compute_cid(b"a")
-    assert out["folder"]["IpfsHash"] == compute_cid(tmp_path / "site")
+    expected = {
+        "bare": compute_cid(b'{"a":1}'),
+        "json": compute_cid(b'{"hello":"world"}', profile="unixfs-v0-2015"),
+        "file": compute_cid(b"streamed content"),
+        "disk": compute_cid(b"a"),
+        "folder": compute_cid(folder),
+    }
+    assert {name: out[name]["IpfsHash"] for name in expected} == expected
     with Client.init(empty_node.config) as client:
-        assert client.upload(tmp_path / "site").duplicate is True
+        assert client.upload(folder).duplicate is True
     assert [row["metadata"]["name"] for row in out["list"]["rows"]] == ["greeting"]
     assert [row["metadata"]["keyvalues"] for row in out["listByKey"]["rows"]] == [{"kind": "sdk"}]
-    assert out["metadata"] == "OK"
-    assert out["byHash"]["status"] == "prechecking"
-    assert out["total"]["pin_count"] == 5
-    assert out["unpin"] == "OK"
+    assert (out["metadata"], out["byHash"]["status"]) == ("OK", "prechecking")
+    assert (out["total"]["pin_count"], out["unpin"]) == (5, "OK")
     assert out["unpinAgain"]["reason"] == "CURRENT_USER_HAS_NOT_PINNED_CID"
     assert out["refused"]["reason"] == "INVALID_CREDENTIALS"
 
 
 def test_pinata(javascript_packages, empty_node, tmp_path):
     out = run("pinata.mjs", empty_node.api_url, empty_node.token)
-    message = "Congratulations! You are communicating with the Pinata API!"
-    assert out["auth"] == {"message": message}
-
+    assert out["auth"] == {"message": GREETING}
     contents = {
         "file": b"hello",
         "json": b'{"hello":"world","n":1.5}',
@@ -115,29 +115,25 @@ def test_pinata(javascript_packages, empty_node, tmp_path):
     medium = bytes((index * 7 + (index >> 9)) % 256 for index in range(3 << 20))
     assert out["medium"]["cid"] == compute_cid(medium, profile=LEGACY)
     for folder, names in (("folder", "ab"), ("signedFolder", "cd")):
-        (tmp_path / folder).mkdir()
-        for name in names:
-            (tmp_path / folder / f"{name}.txt").write_text(name)
-        assert out[folder]["cid"] == compute_cid(tmp_path / folder)
+        assert out[folder]["cid"] == compute_cid(write_folder(tmp_path / folder, names))
         assert (out[folder]["number_of_files"], out[folder]["mime_type"]) == (2, "directory")
 
     group = out["group"]["id"]
     assert out["groupGot"] == out["group"]
     assert (out["groupUpdated"]["id"], out["groupUpdated"]["name"]) == (group, "high tides")
-    assert [each["name"] for each in out["groupList"]["groups"]] == ["other", "high tides"]
-    assert [each["id"] for each in out["groupByName"]["groups"]] == [group]
-    assert [each["id"] for each in out["groupNext"]["groups"]] == [group]
-    assert [each["status"] for each in out["added"] + out["removed"]] == ["OK"] * 3
+    assert [row["name"] for row in out["groupList"]["groups"]] == ["other", "high tides"]
+    for page in ("groupByName", "groupNext"):
+        assert [row["id"] for row in out[page]["groups"]] == [group]
+    assert [row["status"] for row in out["added"] + out["removed"]] == ["OK"] * 3
     assert ids(out["inGroup"]) == {out[name]["id"] for name in ("grouped", "json", "file")}
     assert ids(out["inGroupAfter"]) == {out[name]["id"] for name in ("grouped", "file")}
     assert ids(out["noGroup"]).isdisjoint(ids(out["inGroupAfter"]))
     assert (out["groupDeleted"], out["groupGone"]["status"]) == ("OK", 404)
 
     everything = ("grouped", "medium", "v0", "folder", "url", "base64", "json", "file")
-    assert [each["id"] for each in out["list"]] == [out[name]["id"] for name in everything]
-    assert [each["id"] for each in out["page"]["files"]] == [
-        out[name]["id"] for name in everything[:3]
-    ]
+    everything_ids = [out[name]["id"] for name in everything]
+    assert [row["id"] for row in out["list"]] == everything_ids
+    assert [row["id"] for row in out["page"]["files"]] == everything_ids[:3]
     assert ids(out["oldest"]) == ids(out["byCid"]) == {out["file"]["id"]}
     assert ids(out["byName"]) == ids(out["byType"]) == ids(out["byKey"]) == {out["json"]["id"]}
     assert ids(out["byOtherKey"]) == ids(out["pending"]) == set()

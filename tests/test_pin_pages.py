@@ -34,7 +34,7 @@ APIS = {
 }
 SAME_AGAIN = "the provider sent the same pins again in place of the next page: try again"
 REPEATS = "the provider repeats pins in its list: 5,000 rows did not end it"
-PAST, MOMENT = "2020-01-01T00:00:00Z", 1720740807665
+PAST, TIME, MOMENT = "2020-01-01T00:00:00Z", "2024-07-11T23:33:27.665Z", 1720740807665
 
 
 def row(number, **changes):
@@ -43,18 +43,18 @@ def row(number, **changes):
         "id": f"id-{number}",
         "ipfs_pin_hash": str(CID.of_raw(str(number).encode())),
         "size": number,
-        "date_pinned": "2024-07-11T23:33:27.665Z",
+        "date_pinned": TIME,
         "metadata": {"name": f"name {number}", "keyvalues": {"n": number}},
         **changes,
     }
 
 
-def read_list(service, reply, *, limit=None, **wanted):
+def read_list(service, reply, *, limit=None, **filters):
     """List pins of a service that answers a query with `reply(query)`: the pins, and all queries.
 
     An error takes the place of the pins.
     """
-    pages = APIS[service].pages(PinFilter(**wanted), limit=limit)
+    pages = APIS[service].pages(PinFilter(**filters), limit=limit)
     pins, queries = [], []
     try:
         while pages.next_count:
@@ -95,9 +95,9 @@ def full(*offsets):
     return [(offset, 1000) for offset in offsets]
 
 
-def numbered(numbers, known=0):
-    """Pages that have new pins for ever, after the first `known` ones."""
-    return lambda _, n: [*range(known), *(next(numbers) for _ in range(n - known))]
+def numbered(numbers, old=0):
+    """Pages that have new pins for ever, after the first `old` ones."""
+    return lambda _, n: [*range(old), *(next(numbers) for _ in range(n - old))]
 
 
 def overlapping(offset, limit):
@@ -157,8 +157,8 @@ def test_no_list_is_endless(monkeypatch, name):
     assert (pin_api.MAX_PINS, pin_api.MAX_ROWS, pin_api.MAX_LIST_BYTES) == (10**6, 2 * 10**6, 2**30)
     setting, value, page, limit, expected, pages = LIMITED[name]
     monkeypatch.setattr(pin_api, setting, value)
-    found, asked = read_numbers(page, limit)
-    assert found == (expected if isinstance(expected, str) else list(expected))
+    numbers, asked = read_numbers(page, limit)
+    assert numbers == (expected if isinstance(expected, str) else list(expected))
     assert len(asked) == pages
 
 
@@ -178,25 +178,23 @@ def test_a_pin_that_moves_to_the_next_page_is_given_once():
 def test_pins_that_are_revoked_in_the_loop_hide_no_others(total, stays, limit):
     """All are revoked, or all but every third one, or one at the end of the first page."""
     staying = {"none": (), "one": {999}, "every third": range(0, total, 3)}[stays]
-    numbers = [*range(total)]
+    numbers, listed = [*range(total)], []
     pages = APIS["pinning"].pages(PinFilter(), limit=limit)
-    found = []
     while pages.next_count:
         query = dict(parse_qsl(urlsplit(pages.request().url).query))
         start = int(query["pageOffset"])
         rows = [row(number) for number in numbers[start : start + int(query["pageLimit"])]]
         new = [pin.size for pin in pages.read(Reply(200, {}, json.dumps({"rows": rows}).encode()))]
-        found += new
-        gone = {number for number in new if number not in staying}
-        numbers = [number for number in numbers if number not in gone]
-    assert found == list(range(total))[:limit]
+        listed += new
+        revoked = {*new}.difference(staying)
+        numbers = [number for number in numbers if number not in revoked]
+    assert listed == list(range(total))[:limit]
 
 
 def test_all_filters_are_sent():
-    wanted = {"since": MOMENT, "until": MOMENT, "keyvalues": {"a": "ü", "b": 2}}
-    _, [query] = read_list(
-        "pinning", lambda _: {"rows": []}, limit=7, name="x", cid=HELLO_CID, **wanted
-    )
+    filters = {"since": MOMENT, "until": MOMENT, "keyvalues": {"a": "ü", "b": 2}}
+    filters |= {"name": "x", "cid": HELLO_CID}
+    _, [query] = read_list("pinning", lambda _: {"rows": []}, limit=7, **filters)
     conditions = json.loads(query.pop("metadata[keyvalues]"))
     assert conditions == {"a": {"value": "ü", "op": "eq"}, "b": {"value": 2, "op": "eq"}}
     assert query == {
@@ -206,8 +204,8 @@ def test_all_filters_are_sent():
         "pageOffset": "0",
         "metadata[name]": "x",
         "cid": HELLO_CID,
-        "pinStart": "2024-07-11T23:33:27.665Z",
-        "pinEnd": "2024-07-11T23:33:27.665Z",
+        "pinStart": TIME,
+        "pinEnd": TIME,
     }
 
 
@@ -237,35 +235,12 @@ LISTS = {
     "pinata": pinata.files,
     "psa": psa.results,
 }
-INEXACT = {  # pins of which only the first one is wanted
-    "pinning": [row(number, ipfs_pin_hash=cid, date_pinned=time,
-                    metadata={"name": "a n", "keyvalues": {"k": value}})
-                for number, cid, time, value in (
-                    (1, HELLO_CID, "2024-07-11T23:33:27.665Z", "1"),
-                    (2, EMPTY_FILE_V0, "2024-07-11T23:33:27.665Z", "1"),
-                    (3, HELLO_CID, "2024-07-11T23:33:27.665Z", "12"),
-                    (4, HELLO_CID, PAST, "1"), (5, HELLO_CID, "2030-01-01T00:00:00Z", "1"))],
-    "pinata": [v3_row(number, cid, created_at=time, name=name, keyvalues={"k": value})
-               for number, cid, time, name, value in (
-                   (1, HELLO_CID, "2024-07-11T23:33:27.665Z", "a N", "1"),
-                   (2, EMPTY_FILE_V0, "2024-07-11T23:33:27.665Z", "a n", "1"),
-                   (3, HELLO_CID, "2024-07-11T23:33:27.665Z", "a n", "12"),
-                   (4, HELLO_CID, "2030-01-01T00:00:00Z", "a n", "1"),
-                   (5, HELLO_CID, "2024-07-11T23:33:27.665Z", "other", "1"))],
-    "psa": [psa.row(cid, requestid=f"id-{number}", created=time, name=name, meta={"k": value})
-            for number, cid, time, name, value in (
-                (1, HELLO_CID, "2024-07-11T23:33:27.665Z", "a N", "1"),
-                (2, EMPTY_FILE_V0, "2024-07-11T23:33:27.665Z", "a n", "1"),
-                (3, HELLO_CID, "2024-07-11T23:33:27.665Z", "a n", "12"),
-                (4, HELLO_CID, PAST, "a n", "1"),
-                (5, HELLO_CID, "2024-07-11T23:33:27.665Z", "other", "1"))],
-}
 ODD = {  # rows of another form
     "pinning": [
-        *({"ipfs_pin_hash": each} for each in ("not a CID", 5)),
-        *({"date_pinned": each} for each in ("yesterday", None)),
-        *({"metadata": each} for each in ("text", {"name": "n", "keyvalues": 5})),
-        *({"id": each} for each in (None, "", True, 1.5, [], {})), {"size": "many"},
+        *({"ipfs_pin_hash": cid} for cid in ("not a CID", 5)),
+        *({"date_pinned": time} for time in ("yesterday", None)),
+        *({"metadata": metadata} for metadata in ("text", {"name": "n", "keyvalues": 5})),
+        *({"id": text} for text in (None, "", True, 1.5, [], {})), {"size": "many"},
     ],
     "pinata": [{"cid": 5}, {"cid": "x"}, {"id": None}, {"size": "x"}, {"created_at": 5}],
     "psa": psa.ODD_ROWS,
@@ -281,12 +256,34 @@ NO_LIST = {
 # fmt: on
 
 
+ROWS = {
+    "pinning": lambda number, cid, time, _, value: row(
+        number, ipfs_pin_hash=cid, date_pinned=time, metadata={"keyvalues": {"k": value}}
+    ),
+    "pinata": lambda number, cid, time, name, value: v3_row(
+        number, cid, created_at=time, name=name, keyvalues={"k": value}
+    ),
+    "psa": lambda number, cid, time, name, value: psa.row(
+        cid, requestid=f"id-{number}", created=time, name=name, meta={"k": value}
+    ),
+}
+
+
 @pytest.mark.parametrize("service", APIS)
 def test_what_an_inexact_service_sends_too_is_left_out(service):
-    wanted = {"cid": HELLO_CID, "keyvalues": {"k": 1}, "since": MOMENT, "until": MOMENT}
-    name = None if service == "pinning" else "N"
-    reply = LISTS[service](*INEXACT[service])
-    assert ids(read_list(service, lambda _: reply, name=name, **wanted)[0]) == ["id-1"]
+    filters = {"cid": HELLO_CID, "keyvalues": {"k": 1}, "since": MOMENT, "until": MOMENT}
+    if service != "pinning":
+        filters["name"] = "N"
+    inexact = [
+        (2, EMPTY_FILE_V0, TIME, "a n", "1"),
+        (3, HELLO_CID, TIME, "a n", "12"),
+        (4, HELLO_CID, TIME, "other", "1") if "name" in filters else (4, HELLO_CID, PAST, "", "1"),
+        (5, HELLO_CID, PAST if service == "psa" else "2030-01-01T00:00:00Z", "a n", "1"),
+    ]
+    for other in inexact:
+        rows = [ROWS[service](*case) for case in ((1, HELLO_CID, TIME, "a N", "1"), other)]
+        pins, _ = read_list(service, lambda _, rows=rows: LISTS[service](*rows), **filters)
+        assert ids(pins) == ["id-1"], other
 
 
 @pytest.mark.parametrize(
@@ -341,18 +338,10 @@ def test_what_a_service_leaves_out_is_empty(service):
 
 
 def test_a_row_becomes_a_pin():
-    given = row(7, mime_type="text/plain", number_of_files=2, user_id="user", regions=[])
-    assert read_list("pinning", lambda _: {"rows": [given]})[0] == [
-        Pin(
-            id="id-7",
-            cid=str(CID.of_raw(b"7")),
-            name="name 7",
-            keyvalues={"n": 7},
-            size=7,
-            files=2,
-            type="text/plain",
-            created=MOMENT,
-        )
+    seventh = row(7, mime_type="text/plain", number_of_files=2, user_id="user", regions=[])
+    fields = {"name": "name 7", "keyvalues": {"n": 7}, "size": 7, "files": 2, "type": "text/plain"}
+    assert read_list("pinning", lambda _: {"rows": [seventh]})[0] == [
+        Pin(id="id-7", cid=str(CID.of_raw(b"7")), **fields, created=MOMENT)
     ]
 
 
@@ -382,8 +371,8 @@ def test_a_list_ends_at_the_time_that_is_wanted():
 
 def test_empty_pages_come_to_an_end(monkeypatch):
     monkeypatch.setattr(pin_api, "MAX_ROWS", 5000)
-    found, queries = read_list("pinata", lambda query: pinata.files(token=f"{len(query)}"))
-    assert (found, len(queries)) == (REPEATS, 6)
+    error, queries = read_list("pinata", lambda query: pinata.files(token=f"{len(query)}"))
+    assert (error, len(queries)) == (REPEATS, 6)
 
 
 # The Pinning Services API: pages by time
@@ -448,8 +437,8 @@ def test_rows_of_the_same_time_are_not_lost_between_pages():
 
 
 def test_times_and_both_versions_of_a_cid_are_filters_of_the_service():
-    wanted = {"since": psa.CREATED_MS, "until": psa.CREATED_MS, "cid": EMPTY_FILE_V0, "name": "x"}
-    _, [query] = read_list("psa", lambda _: psa.results(), **wanted)
+    filters = {"since": psa.CREATED_MS, "until": psa.CREATED_MS, "cid": EMPTY_FILE_V0, "name": "x"}
+    _, [query] = read_list("psa", lambda _: psa.results(), **filters)
     assert query["after"] == "2020-07-27T17:32:28.275Z"
     assert query["before"] == "2020-07-27T17:32:28.277Z"
     assert query["cid"] == f"{EMPTY_FILE_V0},{EMPTY_FILE_V1}"
@@ -462,11 +451,9 @@ def test_other_states_spellings_and_fields_of_services_are_read():
     odd["requestId"] = odd.pop("requestid")
     del odd["delegates"], odd["created"]
     pins, _ = read_list("psa", lambda _: psa.results(failed, queued, odd))
-    found = [(pin.id, pin.state, pin.size, pin.created) for pin in pins]
-    assert found == [
-        ("q", "queued", None, psa.CREATED_MS),
-        (psa.REQUEST_ID, "pinning", None, None),
-    ]
+    queued, pinning = [(pin.id, pin.state, pin.size, pin.created) for pin in pins]
+    assert queued == ("q", "queued", None, psa.CREATED_MS)
+    assert pinning == (psa.REQUEST_ID, "pinning", None, None)
 
 
 # Jobs of pins by CID, which two services have
@@ -480,7 +467,7 @@ def talk(exchange, *bodies):
         try:
             requests.append(exchange.send(Reply(200, {}, text)))
         except StopIteration as end:
-            return end.value, [json.loads(each.body) for each in requests if each.body]
+            return end.value, [json.loads(sent.body) for sent in requests if sent.body]
     raise AssertionError("it makes another request")
 
 
@@ -508,19 +495,15 @@ each_queue = pytest.mark.parametrize("service", CREATED_JOBS)
 def test_a_new_pin_is_looked_for_and_then_asked_for(service):
     api, empty = APIS[service], LISTS[service]()
     job = CREATED_JOBS[service](status="prechecking")
-    about = PinInfo(name="x", keyvalues={"a": 1}, given=True)
-    pin, [body] = talk(api.pin(HELLO_CID, about), empty, job)
+    info = PinInfo(name="x", keyvalues={"a": 1}, given=True)
+    pin, [body] = talk(api.pin(HELLO_CID, info), empty, job)
     assert pin == replace(NEW, keyvalues={"a": 1})
-    assert (
-        body
-        == {
-            "pinning": {
-                "hashToPin": HELLO_CID,
-                "pinataMetadata": {"name": "x", "keyvalues": {"a": 1}},
-            },
-            "pinata": {"cid": HELLO_CID, "name": "x", "keyvalues": {"a": "1"}},
-        }[service]
-    )
+    metadata = {"name": "x", "keyvalues": {"a": 1}}
+    bodies = {
+        "pinning": {"hashToPin": HELLO_CID, "pinataMetadata": metadata},
+        "pinata": {"cid": HELLO_CID, "name": "x", "keyvalues": {"a": "1"}},
+    }
+    assert body == bodies[service]
     _, [body] = talk(api.pin(HELLO_CID, PinInfo(name="not given")), empty, job)
     assert list(body.values()) == [HELLO_CID]
     pin, bodies = talk(api.pin(HELLO_CID, PinInfo()), LISTS[service](GOOD[service]))
