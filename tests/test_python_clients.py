@@ -179,20 +179,3 @@ def test_ipfsspec(run, empty_node, stored):
     assert out["missing"] == out["not_a_cid"] == "FileNotFoundError"
     assert (out["list_a_file"], out["write"]) == ("NotADirectoryError", "NotImplementedError")
     assert out["name_system"] == "FileNotFoundError"  # the node has no IPNS
-
-
-def test_ipfs_car_decoder(run, empty_node, stored):
-    folder, large, hello, data = stored
-    out = run("ipfs_car_decoder_calls.py", empty_node.api_url, folder, large, hello)
-
-    def digest(content):
-        return hashlib.sha256(content).hexdigest()
-
-    assert out["streamed"][1:] == [digest(data), digest(b"hello")]
-    assert out["streamed"][0] == f"car stream for {folder} not convertable to bytes"
-    assert out["blocks"] == [4, 5, 1]
-    assert out["written"] == [
-        {"root/deep/crab.txt": digest(b"crab"), "root/kelp.txt": digest(b"kelp")},
-        {"root": digest(data)},
-        {"root": digest(b"hello")},
-    ]
