@@ -165,8 +165,7 @@ class Kubo:
 
     def connect(self, other: "Kubo") -> None:
         """Connect it to another node, to exchange blocks."""
-        address = next(each for each in json.loads(other.call("id"))["Addresses"])
-        self.call("swarm/connect", arg=address)
+        self.call("swarm/connect", arg=json.loads(other.call("id"))["Addresses"][0])
 
     def config(self, **changes: Any) -> ClientConfig:
         """Return the configuration of a client that reads through this node's gateway."""

@@ -115,13 +115,7 @@ class Door(Forwarder):
         super().__init__(server.url, listens=False)  # a port at which nobody listens refuses
         self._waiting = []
         if not refuses:
-            # A queue that is full is one at which the system ignores further callers.
-            self._listener.listen(0)
-            for _ in range(4):
-                caller = socket.socket()
-                caller.settimeout(0)
-                caller.connect_ex(self._listener.getsockname())
-                self._waiting.append(caller)
+            self._waiting = fill_queue(self._listener)
 
     def open_at_a_retry(self, event):
         if event.kind == "retry":
@@ -154,8 +148,18 @@ class Tunnel(Forwarder):
         super()._forward(client)
 
 
+def fill_queue(listener):
+    """Fill the queue of a listener, so that the system ignores further callers."""
+    listener.listen(0)
+    callers = [socket.socket() for _ in range(4)]
+    for caller in callers:
+        caller.settimeout(0)
+        caller.connect_ex(listener.getsockname())
+    return callers
+
+
 def _end(*sockets):
-    for each in sockets:
+    for ended in sockets:
         with contextlib.suppress(OSError):
-            each.shutdown(socket.SHUT_RDWR)
-        each.close()
+            ended.shutdown(socket.SHUT_RDWR)
+        ended.close()

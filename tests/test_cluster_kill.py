@@ -104,7 +104,7 @@ def test_writes_do_not_wait_until_the_cluster_notices_that_a_node_died(memory_fo
         config = cluster.provider_config(timeouts={"total": 10})
         with Client.init(config) as client, ThreadPoolExecutor(4) as pool:
             documents = [{"number": number, "salt": os.urandom(8).hex()} for number in range(300)]
-            writes = [pool.submit(client.store, each) for each in documents]
+            writes = [pool.submit(client.store, document) for document in documents]
             wait_until(writes[100].done, 60)
             cluster.peers[0].stop(kill=True)
             try:

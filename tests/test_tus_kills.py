@@ -12,14 +12,12 @@ from types import SimpleNamespace
 import pytest
 
 from holdfast import compute_cid
-from holdfast.content.cid import CID
 from holdfast.repository import Repository
 from tests.commands import HOLDFAST, Commands
 from tests.content import stream
 from tests.forwarders import CountingProxy
 from tests.node_process import ON_LINUX, NodeProcess
 from tests.programs import run_measured
-from tests.wrapping import unwrapped
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -31,14 +29,8 @@ HEADERS = 1 << 14  # bytes of all headers, and more
 CHILD = """
 import asyncio, json, os, signal, sys
 from holdfast import AsyncClient, Client
-from holdfast.sources.sources import open_source
-from tests.wrapping import PrefixedSource
 
-url, token, path, colour, point, key = sys.argv[1:]
-seen = []
-
-def opened():
-    return PrefixedSource(open_source(path), key.encode()) if key else path
+url, token, path, colour, point = sys.argv[1:]
 
 def kill():
     os.kill(os.getpid(), signal.SIGKILL)
@@ -47,7 +39,6 @@ def hear(event):
     if event.kind == "resume":
         print(json.dumps({"from": event.position}), flush=True)
     if event.kind == "request" and event.status in (201, 204):
-        seen.append(event.status)
         if point == "after the first reply" and event.status == 201:
             kill()
         if point == "after a piece" and event.status == 204:
@@ -74,13 +65,13 @@ settings = dict(
 
 async def upload():
     async with AsyncClient.init(**settings) as client:
-        return await client.upload(opened(), progress=progress)
+        return await client.upload(path, progress=progress)
 
 if colour == "async":
     record = asyncio.run(upload())
 else:
     with Client.init(**settings) as client:
-        record = client.upload(opened(), progress=progress)
+        record = client.upload(path, progress=progress)
 print(json.dumps({"cid": record.cid, "duplicate": record.duplicate}), flush=True)
 """
 
@@ -109,10 +100,10 @@ def write_file(path, seed, size=SIZE):
     return path
 
 
-def start(proxy, node, path, colour="blocking", point="", *, key=""):
+def start(proxy, node, path, colour="blocking", point=""):
     environment = {**os.environ, "XDG_DATA_HOME": str(path.parent / "data")}
     return subprocess.Popen(  # noqa: S603
-        [sys.executable, "-c", CHILD, proxy.url, node.token, str(path), colour, point, key],
+        [sys.executable, "-c", CHILD, proxy.url, node.token, str(path), colour, point],
         env=environment,
         stdout=subprocess.PIPE,
         text=True,
@@ -132,9 +123,9 @@ def left_over(path):
     return sorted(folder.iterdir()) if folder.exists() else []
 
 
-def kill_at(point, proxy, node, path, colour, *, key=""):
+def kill_at(point, proxy, node, path, colour):
     """Run an upload that is killed at `point`."""
-    process = start(proxy, node, path, colour, point, key=key)
+    process = start(proxy, node, path, colour, point)
     if point == "before the first reply":
         proxy.on_reply = process.kill
     code, resumed, _ = outcome(process)
@@ -169,25 +160,6 @@ def test_thirty_kills_at_all_points_send_at_most_one_piece_twice(node, proxy, tm
     with Repository(tmp_path / "store") as repository:
         assert list(repository.check()) == []
         assert repository.totals().pins == 6
-
-
-@pytest.mark.parametrize("colour", ["blocking", "async"])
-def test_a_wrapped_source_sends_the_same_bytes_after_each_kill(node, proxy, tmp_path, colour):
-    """The source has a random prefix, which a later process must send as the first one did."""
-    path = write_file(tmp_path / "large.bin", f"wrapped {colour}")
-    before = proxy.sent
-    for point in ("after the first reply", "in a piece", "after a piece"):
-        kill_at(point, proxy, node, path, colour, key="a key")
-    code, resumed, record = outcome(start(proxy, node, path, colour, key="a key"))
-    assert (code, record["duplicate"]) == (0, False)
-    assert resumed >= PIECE
-    assert proxy.sent - before <= SIZE + PIECE + HEADERS
-    assert left_over(path) == []
-    node.close()
-    with Repository(tmp_path / "store") as repository:
-        content = b"".join(repository.read(CID.parse(record["cid"])))
-    assert record["cid"] == compute_cid(content, profile=LEGACY)
-    assert unwrapped(content, b"a key") == path.read_bytes()
 
 
 @pytest.mark.parametrize("colour", ["blocking", "async", "interrupted"])

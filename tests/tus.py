@@ -10,6 +10,7 @@ from holdfast.node.node_server import NodeServer
 from holdfast.node.settings import NodeSettings, NodeToken
 from holdfast.repository import Repository
 from holdfast.testing import Scripted, ScriptedServer, forward_to
+from tests.forwarders import fill_queue
 
 PIECE = 1 << 18  # in place of 48 MiB
 LARGEST = 1 << 19  # of a form, in place of 90 MiB
@@ -40,8 +41,8 @@ class Between:
 
     def apply(self, faults):
         """Apply faults by method."""
-        for method, each in faults.items():
-            self.on(method, *each)
+        for method, in_turn in faults.items():
+            self.on(method, *in_turn)
 
     def _reply(self, request):
         waiting = self._faults.get(request.method)
@@ -99,8 +100,8 @@ class RestartingNode:
 
     def __exit__(self, *_):
         self.stop()
-        for each in (*self._callers, self._port):
-            each.close()
+        for open_socket in (*self._callers, self._port):
+            open_socket.close()
 
     def start(self):
         self._repository = Repository(self._folder)
@@ -118,12 +119,7 @@ class RestartingNode:
     def ignore_callers(self):
         """Stop, and accept no connection any more, but do not refuse one either."""
         self.stop()
-        self._port.listen(0)
-        for _ in range(4):  # a full queue: the system ignores further callers
-            caller = socket.socket()
-            caller.settimeout(0)
-            caller.connect_ex(self._port.getsockname())
-            self._callers.append(caller)
+        self._callers = fill_queue(self._port)
 
 
 def metadata_of(request):

@@ -21,7 +21,7 @@ folder = Path("photos").absolute()
 folder.mkdir()
 (folder / "kelp.png").write_bytes(b"kelp")
 (folder / "crab.txt").write_bytes(b"crab")
-about = {
+options = {
     "pinataMetadata": {"name": "goku", "keyvalues": {"power": 10, "stamina": "high"}},
     "pinataOptions": {"cidVersion": 1},
 }
@@ -36,9 +36,9 @@ out["folder_by_full_path"] = pinning.pin_file_to_ipfs(str(folder))
 out["folder_with_slash"] = pinning.pin_file_to_ipfs("photos/")
 out["folder_of_one_kind"] = pinning.pin_file_to_ipfs("photos", ".png")
 out["json"] = pinning.pin_json_to_ipfs({"hello": "world"})
-out["json_named"] = pinning.pin_json_to_ipfs({"name": "goku"}, about)
+out["json_named"] = pinning.pin_json_to_ipfs({"name": "goku"}, options)
 cid = out["json"]["IpfsHash"]
-out["by_hash"] = pinning.pin_by_hash(cid, about)
+out["by_hash"] = pinning.pin_by_hash(cid, options)
 out["metadata"] = pinning.hash_metadata(cid, {"name": "alice", "keyvalues": {"job": "queen"}})
 out["pin_policy"] = pinning.hash_pin_policy(cid, policy)
 out["global_policy"] = pinning.global_pin_policy(policy)
