@@ -563,11 +563,7 @@ class AsyncClient(AsyncCloses):
         return await wait_for_pin(provider, pin, wait)
 
     async def update(
-        self,
-        cid: str,
-        *,
-        name: str | None = None,
-        keyvalues: Mapping[str, Any] | None = None,
+        self, cid: str, *, name: str | None = None, keyvalues: Mapping[str, Any] | None = None
     ) -> Pin:
         """Change the name or the key-values of a pin; raise NotFoundError if it is not pinned.
 

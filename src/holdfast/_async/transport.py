@@ -51,7 +51,6 @@ TABLE: Final[transport_errors.Table] = {
     aiohttp.ServerTimeoutError: transport_errors.READ_TIMEOUT,
     TimeoutError: transport_errors.READ_TIMEOUT,
     aiohttp.ClientSSLError: transport_errors.TLS,
-    aiohttp.ClientConnectorCertificateError: transport_errors.TLS,
     aiohttp.ServerFingerprintMismatch: transport_errors.TLS,
     aiohttp.ClientProxyConnectionError: transport_errors.PROXY,
     aiohttp.ClientHttpProxyError: transport_errors.PROXY,

@@ -557,11 +557,7 @@ class Client(Closes):
         return wait_for_pin(provider, pin, wait)
 
     def update(
-        self,
-        cid: str,
-        *,
-        name: str | None = None,
-        keyvalues: Mapping[str, Any] | None = None,
+        self, cid: str, *, name: str | None = None, keyvalues: Mapping[str, Any] | None = None
     ) -> Pin:
         """Change the name or the key-values of a pin; raise NotFoundError if it is not pinned.
 

@@ -16,12 +16,7 @@ from holdfast.errors import ProviderError
 from holdfast.protocol import json_text
 from holdfast.protocol.http import Reply, Request
 from holdfast.protocol.multipart import FormFile
-from holdfast.protocol.status_errors import (
-    SPEC_ERRORS,
-    ErrorTable,
-    failure,
-    provider_error,
-)
+from holdfast.protocol.status_errors import SPEC_ERRORS, ErrorTable, failure, provider_error
 from holdfast.records import Added, Pin, PinFilter, PinInfo
 
 MAX_PAGE: Final = 16 << 20  # bytes of one page of pins, with all metadata

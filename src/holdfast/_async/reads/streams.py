@@ -33,11 +33,7 @@ FREED_BLOCK: Final = 8 << 20  # twice as much is kept then, more than all batche
 
 
 async def in_batches(
-    response: "AsyncResponse",
-    *,
-    skip: int = 0,
-    most: int | None = None,
-    first: int = MAX_BLOCK,
+    response: "AsyncResponse", *, skip: int = 0, most: int | None = None, first: int = MAX_BLOCK
 ) -> "AsyncIterator[list[bytes]]":
     """Yield the body in batches, without its first `skip` bytes, and `most` bytes in all.
 

@@ -35,11 +35,7 @@ FREED_BLOCK: Final = 8 << 20  # twice as much is kept then, more than all batche
 
 
 def in_batches(
-    response: "Response",
-    *,
-    skip: int = 0,
-    most: int | None = None,
-    first: int = MAX_BLOCK,
+    response: "Response", *, skip: int = 0, most: int | None = None, first: int = MAX_BLOCK
 ) -> "Iterator[list[bytes]]":
     """Yield the body in batches, without its first `skip` bytes, and `most` bytes in all.
 
