@@ -178,14 +178,8 @@ class AsyncFolderSource:
         blocks: AsyncBlocks | None = None,
     ) -> None:
         """Fill `sink` with the file `cid` at `path`; from `blocks`, if all of it is there."""
-        read = partial(
-            self._reader.read,
-            sink=sink,
-            call=self._call,
-            progress=progress,
-            blocks=blocks,
-            verify=True,
-        )
+        read = partial(self._reader.read, sink=sink, call=self._call, progress=progress)
+        read = partial(read, blocks=blocks, verify=True)
         below = self._at(path, cid) if self.is_remote and blocks is None else None
         if self._by_path and below is not None:
             await read(below)
@@ -550,7 +544,9 @@ async def download_folder(
         await run_blocking(work.open)
         keep = True
         try:
-            await _tell_saved(work, call)
+            saved = await run_blocking(work.saved_bytes) if call.is_heard() else 0
+            if saved:
+                call.tell("resume", "download continues after %d bytes", saved, position=saved)
             await _fill(source, work, options, tally)
             keep = False
         except BaseException as error:
@@ -564,13 +560,6 @@ async def download_folder(
             await run_blocking(work.close, keep=keep)
     tally.finish()
     return Path(to)
-
-
-async def _tell_saved(work: WorkFolder, call: Call) -> None:
-    """Report how many bytes an earlier download has left, if anybody listens to events."""
-    saved = await run_blocking(work.saved_bytes) if call.is_heard() else 0
-    if saved:
-        call.tell("resume", "download continues after %d bytes", saved, position=saved)
 
 
 async def _fill(

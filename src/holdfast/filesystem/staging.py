@@ -49,7 +49,9 @@ class Staging:
     def list(self, path: str) -> list[dict[str, Any]]:
         """Return what is in a folder."""
         names = [str(name) for name in self._files.ls(path, detail=False)]
-        names += [link for link in self._links if _parent(link) == path and self._is_link(link)]
+        names += [
+            link for link in self._links if link.rpartition("/")[0] == path and self._is_link(link)
+        ]
         return [self.info(name) for name in names]
 
     def open(self, path: str, mode: str) -> Any:
@@ -172,10 +174,6 @@ def _remove(folder: str, process: int) -> None:
     """Remove a folder, but not in a forked process: it belongs to the one that made it."""
     if os.getpid() == process:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _parent(path: str) -> str:
-    return path.rpartition("/")[0]
 
 
 class HoldfastTransaction(Transaction):

@@ -151,11 +151,6 @@ class Gateway:
         return Request("GET", url, headers)
 
 
-def too_many_redirects(request: Request) -> ProviderError:
-    """Return the error for a gateway that redirects again and again."""
-    return ProviderError(f"{request.peer} redirects more than {MAX_REDIRECTS} times")
-
-
 def _objection(source: str, target: str, max_privacy: int) -> str:
     """Return why a redirect from `source` to `target` is not followed, or "" if it is."""
     here, destination = urlsplit(source), urlsplit(target)

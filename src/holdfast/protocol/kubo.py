@@ -274,13 +274,12 @@ class KuboAPI(DaemonAPI[Pin]):
         addresses = value.get("Addresses") if isinstance(value, dict) else None
         return public_addresses(addresses if isinstance(addresses, list) else [])
 
-    def block_request(self, cid: CID, timeout: float | None) -> Request:
-        """Return the request for a block. None for `timeout` is not to ask the network."""
-        return self.command("block/get", {"arg": str(cid), **_reach(timeout)})
+    def content_request(self, command: str, cid: CID, timeout: float | None = None) -> Request:
+        """Return the request for the block, the bytes or the archive of `cid`.
 
-    def local_request(self, command: str, cid: CID) -> Request:
-        """Return the request for the bytes or the archive of `cid`, as far as Kubo has them."""
-        return self.command(command, {"arg": str(cid), **_reach(None)})
+        Kubo may ask the network for `timeout` seconds; None is not at all.
+        """
+        return self.command(command, {"arg": str(cid), **_reach(timeout)})
 
     def error(self, reply: Reply, cid: str | None = None) -> ClientError:
         """Return the error of a failed reply; `cid` is the content that was asked for."""

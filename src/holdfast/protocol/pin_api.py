@@ -303,7 +303,8 @@ class PinPages:
         too_long = self._size.add(rows=rows, size=len(reply.body))
         if words := self._objection(pins, new=len(new)) or too_long:
             raise failure(words, reply, secret=self._list.api.token)
-        if cursor is not None and self._has_moved(pins):
+        begins_known = bool(pins) and pins[0].id in self._seen
+        if cursor is not None and self._may_move and not begins_known:  # pins were removed
             before = self._list.before(cursor)
             if before is not None:
                 self._cursor, self._is_back = before, True
@@ -325,10 +326,6 @@ class PinPages:
         while self.next_count:
             pins += self.read((yield self.request()))
         return pins
-
-    def _has_moved(self, pins: list[Pin]) -> bool:
-        """Return whether pins before this page were removed: it does not begin with a known one."""
-        return self._may_move and not (pins and pins[0].id in self._seen)
 
     def _objection(self, pins: list[Pin], *, new: int) -> str | None:
         """Return the error message for the list so far, or None."""

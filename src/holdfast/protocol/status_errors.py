@@ -151,8 +151,8 @@ def _texts(reply: Reply, secret: Secret | None, table: ErrorTable) -> Iterator[s
         if isinstance(text, str) and text.strip():
             yield scrub(single_line(text.strip()))[:MAX_DETAILS]
     if reply.media_type == "text/plain":
-        line = _plain_text(scrub(reply.body.decode(errors="replace")))
-        if line is not None:
+        line = one_line(scrub(reply.body.decode(errors="replace")))
+        if line and not line.startswith("<"):  # HTML that is declared as plain text
             yield line
 
 
@@ -161,12 +161,6 @@ def _member(value: Any, path: tuple[str, ...]) -> Any:
     for name in path:
         value = value.get(name) if isinstance(value, dict) else None
     return value
-
-
-def _plain_text(body: str) -> str | None:
-    """Return a plain text body as one line; None for HTML that is declared as plain text."""
-    text = one_line(body)
-    return None if text.startswith("<") else text or None
 
 
 def one_line(text: str) -> str:

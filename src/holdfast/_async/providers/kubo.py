@@ -102,7 +102,7 @@ class AsyncKuboReader(AsyncReader):
 
     async def _open_local(self, command: str, cid: CID, call: Call) -> "AsyncResponse | None":
         try:
-            return await self.send(self._api.local_request(command, cid), call)
+            return await self.send(self._api.content_request(command, cid), call)
         except (NetworkError, ProviderError):
             return None
 
@@ -121,7 +121,7 @@ class AsyncKuboReader(AsyncReader):
 
     async def read_block(self, cid: CID, call: Call, patience: float | None = None) -> bytes:
         """Return the block of `cid`, not verified; `patience` None does not ask the network."""
-        request = self._api.block_request(cid, patience)
+        request = self._api.content_request("block/get", cid, patience)
         return await self._session.retry(partial(self._read_block, request, call), call)
 
     async def _read_block(self, request: Request, call: Call) -> bytes:

@@ -516,7 +516,7 @@ class AsyncGatewayPeer(AsyncPeer):
                 await response.aclose()
                 raise
             await response.aclose()
-        raise gateways.too_many_redirects(request)
+        raise ProviderError(f"{request.peer} redirects more than {gateways.MAX_REDIRECTS} times")
 
     async def _fetch(self, cid: CID) -> bytes:
         """Fetch one block and verify it."""

@@ -102,7 +102,7 @@ class KuboReader(Reader):
 
     def _open_local(self, command: str, cid: CID, call: Call) -> "Response | None":
         try:
-            return self.send(self._api.local_request(command, cid), call)
+            return self.send(self._api.content_request(command, cid), call)
         except (NetworkError, ProviderError):
             return None
 
@@ -121,7 +121,7 @@ class KuboReader(Reader):
 
     def read_block(self, cid: CID, call: Call, patience: float | None = None) -> bytes:
         """Return the block of `cid`, not verified; `patience` None does not ask the network."""
-        request = self._api.block_request(cid, patience)
+        request = self._api.content_request("block/get", cid, patience)
         return self._session.retry(partial(self._read_block, request, call), call)
 
     def _read_block(self, request: Request, call: Call) -> bytes:

@@ -516,7 +516,7 @@ class GatewayPeer(Peer):
                 response.close()
                 raise
             response.close()
-        raise gateways.too_many_redirects(request)
+        raise ProviderError(f"{request.peer} redirects more than {gateways.MAX_REDIRECTS} times")
 
     def _fetch(self, cid: CID) -> bytes:
         """Fetch one block and verify it."""
