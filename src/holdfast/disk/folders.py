@@ -12,7 +12,7 @@ import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, Final, NamedTuple
+from typing import BinaryIO, Final, NamedTuple, TypeAlias
 
 from holdfast.errors import ConfigError
 
@@ -25,18 +25,22 @@ NO_WAIT: Final = getattr(os, "O_NONBLOCK", 0)
 LINK_ERRORS: Final = frozenset({errno.ELOOP, errno.ENOTDIR, errno.EMLINK})
 
 
+Refuse: TypeAlias = Callable[[Path], Exception]
+"""Returns the error for a path that is a symbolic link or not a folder."""
+Check: TypeAlias = Callable[[os.stat_result, Path], None]
+"""Raises an error if a folder with this status must not be used."""
+
+
 def open_below(
     descriptor: int,
     path: Path,
     names: Iterable[str],
-    refuse: Callable[[Path], Exception],
-    check: Callable[[os.stat_result, Path], None] = lambda *_: None,
+    refuse: Refuse,
+    check: Check = lambda *_: None,
 ) -> int:
     """Open the folder `names` below the open one at `path`, which is closed.
 
-    `refuse` returns the error for a folder on the way that is a symbolic link or not a folder.
-    `check` is called with the status of each folder on the way, and raises an error if it must not
-    be used.
+    `refuse` and `check` are called for the folders on the way.
     """
     try:
         for name in names:
@@ -49,13 +53,7 @@ def open_below(
     return descriptor
 
 
-def _open_folder(
-    name: str,
-    outer: int,
-    path: Path,
-    refuse: Callable[[Path], Exception],
-    check: Callable[[os.stat_result, Path], None],
-) -> int:
+def _open_folder(name: str, outer: int, path: Path, refuse: Refuse, check: Check) -> int:
     try:
         descriptor = os.open(name, DIRECTORY | NO_FOLLOW, dir_fd=outer)
     except OSError as error:
@@ -66,7 +64,7 @@ def _open_folder(
     return _checked(descriptor, path, check)
 
 
-def _checked(descriptor: int, path: Path, check: Callable[[os.stat_result, Path], None]) -> int:
+def _checked(descriptor: int, path: Path, check: Check) -> int:
     """Return the descriptor; close it if `check` raises an error."""
     try:
         check(os.fstat(descriptor), path)

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, Final, TypeAlias, TypedDict
+from typing import Any, Final, TypeAlias
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -34,13 +34,6 @@ from holdfast.repository.pins import Stopped
 CONTENT_NAMES: Final = ("pinataContent", "pinContent")
 
 
-class PinMetadata(TypedDict):
-    """The name and the key-values of a pin."""
-
-    name: str
-    keyvalues: Mapping[str, Any]
-
-
 @dataclass(frozen=True, slots=True)
 class PinOptions:
     """The options of a pin: its layout and its group."""
@@ -55,14 +48,14 @@ class PinOptions:
         return UNIXFS_V1_2025 if self.cid_version else UNIXFS_V0_2015
 
 
-def read_metadata(value: Any) -> PinMetadata:
-    """Return the value of ``pinataMetadata``; raise a `Refusal` if it is invalid."""
+def read_metadata(value: Any) -> dict[str, Any]:
+    """Return the name and the key-values in ``pinataMetadata``; raise a `Refusal` if invalid."""
     if value is None:
-        return PinMetadata(name="", keyvalues={})
+        return {"name": "", "keyvalues": {}}
     if not isinstance(value, dict):
         raise bad_request("pinataMetadata must be an object")
     name = values.read_name(value.get("name"), "The name in pinataMetadata")
-    return PinMetadata(name=name or "", keyvalues=values.read_keyvalues(value.get("keyvalues")))
+    return {"name": name or "", "keyvalues": values.read_keyvalues(value.get("keyvalues"))}
 
 
 def read_options(value: Any) -> PinOptions:

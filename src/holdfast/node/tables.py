@@ -20,7 +20,7 @@ from holdfast.node.http_server.refusals import Refusal
 from holdfast.records import Pin, now_ms
 from holdfast.repository import PinQuery
 from holdfast.repository.database.errors import read_only_error, typed_errors
-from holdfast.repository.database.opening import connect
+from holdfast.repository.database.opening import connect, transaction
 from holdfast.repository.pins import Moment, parse_keyvalues, parse_time
 from holdfast.repository.rows import cid_text, nanoseconds, natural, rows_of_keys, text
 
@@ -125,15 +125,8 @@ class Tables:
         """Yield the database in a transaction, which the block completes or undoes."""
         if self._read_only:
             raise read_only_error(self._folder)
-        with self._using(makes=True) as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield connection
-                connection.execute("COMMIT")
-            except BaseException:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                raise
+        with self._using(makes=True) as connection, transaction(connection):
+            yield connection
 
     def close(self) -> None:
         """Close the database."""
@@ -148,10 +141,9 @@ class Tables:
         connection = connect(path, "ro" if self._read_only else "rwc")
         try:
             if not self._read_only:
-                connection.execute("BEGIN IMMEDIATE")
-                if not _statements(connection):
-                    _make_tables(connection)
-                connection.execute("COMMIT")
+                with transaction(connection):
+                    if not _statements(connection):
+                        _make_tables(connection)
             _check_tables(connection, path)
         except BaseException:
             connection.close()

@@ -210,12 +210,12 @@ def _open(folder: Path) -> sqlite3.Connection:
     connection = connect(folder / DATABASE, "rwc")
     try:
         if not schema.version_of(connection):
-            with _transaction(connection):
+            with transaction(connection):
                 _make_tables(connection, folder)
         _compare_version(folder, schema.version_of(connection))
         check_tables(connection)
         if identity.why_unsound(folder, identity.mark_of(connection)) is not None:
-            with _transaction(connection):  # another process may just write the id
+            with transaction(connection):  # another process may just write the id
                 _finish(connection, folder)
         schema.count_changes(connection)
     except BaseException:
@@ -249,7 +249,7 @@ def _finish(connection: sqlite3.Connection, folder: Path) -> None:
 
 
 @contextmanager
-def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
     """Commit at the end of the block; roll back if it fails."""
     connection.execute("BEGIN IMMEDIATE")
     try:
