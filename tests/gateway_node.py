@@ -14,8 +14,8 @@ from holdfast.content.cid import CID, SHA2_256
 from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.content.unixfs.directories import build_directory, build_symlink
 from holdfast.content.unixfs.files import Part
-from holdfast.node.gateway import routes
 from holdfast.node.gateway.cached_repository import CachedRepository
+from holdfast.node.gateway.serving import GatewayRoute
 from holdfast.node.http_server.streamed_replies import Resources
 from holdfast.sources.importing import import_content
 
@@ -37,7 +37,8 @@ class Node:
         self.repository = repository
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.port = self._socket.getsockname()[1]
-        app = Starlette(routes=routes(CachedRepository(repository, cache)))
+        cached = CachedRepository(repository, cache)
+        app = Starlette(routes=[GatewayRoute(lambda address, _: (cached, address))])
         app.state.resources = Resources()
         self._server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off"))
         self._thread = threading.Thread(target=self._server.run, args=([self._socket],))

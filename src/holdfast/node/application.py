@@ -16,9 +16,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from holdfast.errors import ClientError
-from holdfast.node import gateway
 from holdfast.node.api_calls import ApiCalls, QueryRunner
 from holdfast.node.gateway.cached_repository import CachedRepository
+from holdfast.node.gateway.serving import GatewayRoute
 from holdfast.node.http_server.refusals import DefaultHeaders, Refusal, refusal_of
 from holdfast.node.http_server.request_parser import MAX_HEAD, MAX_HEADERS
 from holdfast.node.http_server.streamed_replies import Resources, sending_in_pieces
@@ -66,7 +66,7 @@ def create_app(repository: Repository, settings: NodeSettings) -> "NodeApplicati
             *PinningCalls(service, calls, settings).routes(),
             *v3.routes(),
             *PSACalls(service, calls).routes(),
-            *gateway.routes(reader),
+            GatewayRoute(lambda address, _: (reader, address)),
             *Page(reader).routes(),
         ],
         exception_handlers={
