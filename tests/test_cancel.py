@@ -88,23 +88,6 @@ def test_a_client_in_a_second_event_loop_says_so(server):
         first.run(client.aclose())
 
 
-async def test_who_leaves_the_line_takes_nobodys_turn():
-    """Calls that were cancelled while they waited for their turn have sent nothing."""
-    with ScriptedServer(lambda _: Scripted(body={"message": "hi"})) as server:
-        async with await AsyncClient.init(config_for(server, rate_limit=60)) as client:
-            await client.test_connection()
-            started = time.monotonic()
-
-            async def leave():
-                with pytest.raises(TimeoutError):
-                    await asyncio.wait_for(client.test_connection(), 0.05)
-
-            await asyncio.gather(*(leave() for _ in range(20)))
-            await client.test_connection()
-            assert time.monotonic() - started < 10  # and not 20
-        assert len(server.requests) == 2
-
-
 async def test_a_cancelled_download_does_not_wait_for_the_end_of_its_finish(tmp_path):
     begun = threading.Event()
 

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from holdfast._async.providers.local import AsyncRepositoryReader
 from holdfast._async.reads.reader import AsyncBlockReader
 from holdfast.calls import Call
-from holdfast.content.blocks import MAX_BLOCK, missing_block
-from holdfast.content.cid import CID, RAW
-from holdfast.content.hashes import IDENTITY
+from holdfast.content.blocks import missing_block
+from holdfast.content.cid import CID
 from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.file_nodes import MAX_DEPTH
@@ -21,8 +20,6 @@ from holdfast.content.unixfs.walks import MAX_PENDING
 from holdfast.errors import (
     MalformedError,
     NetworkError,
-    NotAFileError,
-    NotFoundError,
     RequestTimeoutError,
     UnprovenError,
     VerificationError,
@@ -93,20 +90,6 @@ async def test_ranges_equal_slices(data, profile, first, second):
     assert await ranges.read(start, stop) == data[start:stop]
 
 
-async def test_an_empty_file_reports_its_progress_once():
-    cid, blocks = Blocks.of_file(b"", UNIXFS_V1_2025)
-    calls = []
-    assert await read(reader_over(blocks), cid, progress=lambda *call: calls.append(call)) == b""
-    assert calls == [(0, 0)]
-
-
-async def test_a_file_of_an_identity_cid_asks_for_no_block():
-    source = Source({})
-    cid = CID(1, RAW, IDENTITY, b"hello")
-    assert await read(AsyncBlockReader(source.get_block), cid) == b"hello"
-    assert source.asked == []
-
-
 async def test_a_range_asks_for_no_more_blocks_than_it_needs_and_for_none_twice():
     data = os.urandom(10 << 20)
     cid, blocks = Blocks.of_file(data, UNIXFS_V1_2025)
@@ -122,26 +105,6 @@ async def test_a_repeated_block_is_asked_for_once():
     source = Source(blocks)
     assert await read(AsyncBlockReader(source.get_block), cid) == bytes(20 << 20)
     assert sorted(map(str, source.asked)) == sorted(map(str, blocks))
-
-
-async def test_over_a_repository(tmp_path):
-    data = os.urandom(9_000_000)
-    with Repository(tmp_path) as repository:
-        pin, _ = repository.add(data, UNIXFS_V1_2025, name="a.bin", type="text/x")
-        reader = AsyncRepositoryReader(repository, total=60)
-        calls = []
-        progress = lambda *call: calls.append(call)  # noqa: E731
-        assert await read(reader, CID.parse(pin.cid), progress=progress) == data
-        assert len(calls) > 1
-        assert calls == sorted(calls)
-        assert calls[-1] == (len(data), len(data))
-        reference = Reference.parse(pin.cid)
-        assert await reader.read(reference, NoSink(), Call("download")) == "text/x"
-        ranges = await reader.open(reference, Call("open"))
-        assert ranges.size == len(data)
-        assert await ranges.read(1_000_000, 8_500_000) == data[1_000_000:8_500_000]
-        with pytest.raises(NotFoundError, match="is not in this store"):
-            await read(reader, CID.of_raw(b"another"))
 
 
 class NoSink(MemorySink):
@@ -168,13 +131,6 @@ async def test_a_block_that_lies_is_a_verification_error(where, kind):
             await ranges.read(0, 9_000_000)
         blocks[victim] = honest  # what was wrong is not kept
         assert len(await ranges.read(0, 9_000_000)) == 9_000_000
-
-
-async def test_a_block_that_is_too_large_is_malformed():
-    block = bytes(MAX_BLOCK + 1)
-    cid = CID.of_raw(block)
-    with pytest.raises(MalformedError, match="larger than"):
-        await read(reader_over({cid: block}), cid)
 
 
 @pytest.mark.parametrize("place", [0, 1, 10], ids=["root", "first", "of a later batch"])
@@ -218,22 +174,6 @@ async def test_saved_bytes_of_another_reader_are_not_taken_for_its_own(tmp_path)
             sink.commit()
         sink.discard()
     assert (tmp_path / "copy").read_bytes() == data
-
-
-async def test_what_is_not_a_file():
-    dag = dags.Dag()
-    root = dag.directory(a=dag.raw(b"a"))
-    reader = reader_over(dag.blocks)
-    with pytest.raises(NotAFileError, match="directory"):
-        await read(reader, root)
-    with pytest.raises(NotAFileError, match="directory"):
-        await reader.open(reference_to(root), Call("open"))
-    with pytest.raises(NotFoundError, match="there is no 'b'"):
-        await read(reader, root, ["b"])
-    cbor = replace(CID.of_raw(b""), codec=0x71)
-    with pytest.raises(UnprovenError, match="codec"):
-        await read(reader_over({cbor: b""}), cbor)
-    assert await read(reader, root, ["a"]) == b"a"
 
 
 async def test_the_budget_of_time():

@@ -271,7 +271,6 @@ async def test_a_gateway_that_is_busy_is_asked_again(dag):
 @pytest.mark.parametrize(
     ("reply", "error", "words"),
     [
-        (Scripted(status=404), NotFoundError, "HTTP error 404"),
         (Scripted(status=406), ProviderError, "HTTP error 406"),
         (Scripted(body=b"<html>"), UnprovenError, "cannot be listed: .* does not give blocks"),
         (
@@ -281,7 +280,7 @@ async def test_a_gateway_that_is_busy_is_asked_again(dag):
         ),
         (Scripted(hang_up=True), NetworkError, "broke"),
     ],
-    ids=["missing", "refused", "plain content", "wrong block", "broken"],
+    ids=["refused", "plain content", "wrong block", "broken"],
 )
 async def test_what_a_gateway_says_instead_of_a_block(reply, error, words):
     async with client_of(ScriptedServer(lambda _: reply)) as (client, server):

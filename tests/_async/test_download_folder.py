@@ -137,14 +137,6 @@ async def test_many_small_files_come_with_one_archive(dag, tmp_path):
     assert on_disk(tmp_path / "photos") == dag.tree(root)
 
 
-async def test_few_or_large_files_come_alone(dag, tmp_path):
-    root = dag.folder(*((f"{n}", dag.file(LARGE + b"%d" % n)) for n in range(4)))
-    with ScriptedServer(serving(dag)) as server:
-        await download(server, root, tmp_path / "photos")
-        assert "car" not in kinds(server)
-    assert on_disk(tmp_path / "photos") == dag.tree(root)
-
-
 async def test_an_archive_that_ends_too_early_is_continued_file_by_file(dag, tmp_path):
     files = {f"{n:03}.txt": dag.file(b"%05d" % n * 10_000) for n in range(100)}
     root = dag.folder(*files.items())
@@ -307,15 +299,3 @@ async def test_links_are_written_only_on_demand(dag, tmp_path):
         await download(server, root, tmp_path / "photos", symlinks=True)
     assert on_disk(tmp_path / "photos") == dag.tree(root)
     assert (tmp_path / "photos" / "to sub" / "here").read_bytes() == b"hello"
-
-
-async def test_a_directory_of_kubo_comes_with_one_archive(dag, kubo, tmp_path):
-    files = [(f"{n}.txt", dag.file(b"%d" % n * 500)) for n in range(300)]
-    root = dag.folder(*files, ("big", dag.file(LARGE)), ("sub", dag.folder(*files[:100])))
-    kubo.import_car(b"".join(write_car([root], dag.items())))
-    requests = []
-    config = kubo.config(on_event=lambda event: event.kind == "request" and requests.append(event))
-    async with await AsyncClient.init(config) as client:
-        await client.download_folder(str(root), tmp_path / "photos")
-    assert on_disk(tmp_path / "photos") == dag.tree(root)
-    assert len(requests) == 2

@@ -10,7 +10,7 @@ from holdfast import AsyncClient
 from holdfast.errors import ConfigError, InvalidCIDError, NetworkError, SerializationError
 from holdfast.hints import Hint, advise, hint_of
 from holdfast.testing import running_node
-from tests.support import HELLO_CID, TOKEN, closed_port_url, config_for
+from tests.support import HELLO_CID, TOKEN, config_for
 
 TEXT_NOTE = "a string is the path of a file; for the text itself, give its bytes: text.encode()"
 VARIABLES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
@@ -33,8 +33,8 @@ async def test_an_upload_of_a_json_value_names_store(server, client, value):
 
 @pytest.mark.parametrize(
     "text",
-    ["hello", "", "one line\nand another", "x" * 5000, '{"a": 1}', "a\0b", "\ud800"],
-    ids=["word", "empty", "lines", "long", "JSON", "zero byte", "lone surrogate"],
+    ["hello", "", "x" * 5000, "a\0b", "\ud800"],
+    ids=["word", "empty", "long", "zero byte", "lone surrogate"],
 )
 async def test_an_upload_of_text_says_how(server, client, text):
     with pytest.raises((OSError, ValueError)) as caught:
@@ -45,17 +45,13 @@ async def test_an_upload_of_text_says_how(server, client, text):
 
 async def test_a_file_that_is_missing_is_the_error_of_open(server, client, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(FileNotFoundError) as caught:
+    with pytest.raises(FileNotFoundError, match=r"No such file or directory: 'hello'"):
         await client.upload("hello")
-    with pytest.raises(FileNotFoundError) as opened:
-        (tmp_path / "hello").open()
-    assert caught.value.errno == opened.value.errno
-    assert (caught.value.strerror, caught.value.filename) == (opened.value.strerror, "hello")
     with pytest.raises(FileNotFoundError) as caught:
         await client.upload(tmp_path / "hello")
     assert hint_of(caught.value) is None  # who gives a path means a file
-    outcomes = [each async for each in client.upload_many(["hello"])]
-    assert outcomes[0].error.__notes__ == [TEXT_NOTE]
+    (outcome,) = [outcome async for outcome in client.upload_many(["hello"])]
+    assert outcome.error.__notes__ == [TEXT_NOTE]
 
 
 @pytest.mark.parametrize("value", [b"x", bytearray(b"x"), Path("a.txt"), io.BytesIO()])
@@ -78,15 +74,6 @@ async def test_a_file_that_is_read_as_json_names_download(tmp_path):
     assert hint_of(caught.value).on_command_line.endswith("use `holdfast download`")
 
 
-async def test_the_reason_why_something_is_not_a_cid_is_an_attribute(client):
-    with pytest.raises(InvalidCIDError) as caught:
-        await client.retrieve(f"{HELLO_CID[:-1]}!")
-    assert str(caught.value) == "Invalid CID"
-    assert not hasattr(caught.value, "__notes__")  # pytest would compare them with the message
-    copied = pickle.loads(pickle.dumps(caught.value))  # noqa: S301 - our own
-    assert copied.reason == caught.value.reason
-
-
 async def test_a_record_in_place_of_its_cid(tmp_path):
     async with await AsyncClient.init(path=tmp_path) as client:
         record = await client.store([1])
@@ -103,11 +90,7 @@ async def test_a_record_in_place_of_its_cid(tmp_path):
 @pytest.mark.parametrize(
     ("fields", "source"),
     [
-        (
-            {"provider": "pinning"},
-            "make an API key at https://app.pinata.cloud, and use its JWT",
-        ),
-        ({"provider": "pinata"}, "make an API key at https://app.pinata.cloud, and use its JWT"),
+        ({"provider": "pinning"}, "make an API key at https://app.pinata.cloud, and use its JWT"),
         (
             {"provider": "psa", "pin_api_url": "https://api.pinata.cloud/psa"},
             "make an API key at https://app.pinata.cloud, and use its JWT",
@@ -137,22 +120,13 @@ async def test_a_missing_token_says_where_to_get_one(fields, source):
     ("name", "meant"),
     [
         ("token", "'provider_token'"),
-        ("jwt", "'provider_token'"),
-        ("api_key", "'provider_token'"),
         ("apiKey", "'provider_token'"),
         ("pinataJwt", "'provider_token'"),
-        ("pinata_secret_api_key", "'provider_token'"),
-        ("auth", "'provider_token'"),
-        ("pinata_gateway", "'gateway_url'"),
         ("gateway", "'gateway_url'"),
         ("api_url", "'pin_api_url'"),
         ("url", "'pin_api_url' or 'gateway_url'"),
         ("timeout", "'timeouts'"),
-        ("max_retries", "'retries'"),
-        ("folder", "'path'"),
         ("verify_ssl", "'ssl_context'"),
-        ("options", "'provider_options'"),
-        ("proxies", "'proxy'"),
     ],
 )
 async def test_an_unknown_field_is_answered_with_the_one_that_is_meant(name, meant):
@@ -206,20 +180,12 @@ async def test_a_proxy_that_is_not_used_is_named_and_its_password_is_not(
     server, monkeypatch, name, proxy
 ):
     monkeypatch.setenv(name, proxy)
-    error = await failure_of(server)
+    error = await failure_of(server, retries={"attempts": 2, "base": 0.001})
     assert str(error).startswith("cannot find the host pins.invalid")
-    assert error.__notes__ == [f"{name} is set, but not used: set trust_env=True to use it"]
+    note = f"{name} is set, but not used: set trust_env=True to use it"
+    assert error.__notes__ == [note, "after 2 attempts"]
     assert hint_of(error).on_command_line.endswith("set HOLDFAST_TRUST_ENV=true to use it")
     assert "p4ssword" not in repr(vars(error))
-
-
-async def test_the_note_comes_once_and_beside_the_others(server, monkeypatch):
-    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")
-    error = await failure_of(server, retries={"attempts": 2, "base": 0.001})
-    assert error.__notes__ == [
-        "HTTPS_PROXY is set, but not used: set trust_env=True to use it",
-        "after 2 attempts",
-    ]
 
 
 @pytest.mark.parametrize(
@@ -233,6 +199,10 @@ async def test_the_note_comes_once_and_beside_the_others(server, monkeypatch):
         ({"HTTPS_PROXY": "http://127.0.0.1:1"}, {"trust_env": True}),
         ({"HTTPS_PROXY": "http://127.0.0.1:1"}, {"proxy": "http://127.0.0.1:1"}),
         ({"ALL_PROXY": "socks5://127.0.0.1:1"}, {}),  # `trust_env` would refuse it
+        (
+            {"HTTP_PROXY": "http://127.0.0.1:1"},
+            {"pin_api_url": "http://127.0.0.1:1"},
+        ),  # this machine
     ],
     ids=str,
 )
@@ -242,19 +212,10 @@ async def test_no_proxy_is_named_that_would_not_be_used(server, monkeypatch, var
     assert hint_of(await failure_of(server, **changes)) is None
 
 
-async def test_no_proxy_is_named_where_a_connection_was_made(server, monkeypatch):
-    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
-    error = await failure_of(server, pin_api_url=closed_port_url())  # this very machine
-    assert hint_of(error) is None
-
-
-async def test_a_read_names_the_proxy_too(server, monkeypatch, tmp_path):
+async def test_a_read_names_the_proxy_too(server, monkeypatch):
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")
     gateways = ["https://a.invalid", "https://b.invalid"]
-    config = config_for(
-        server, gateway_url=gateways, retries={"attempts": 1}, cache_path=str(tmp_path)
-    )
-    async with await AsyncClient.init(config) as client:
+    async with await AsyncClient.init(config_for(server, gateway_url=gateways)) as client:
         with pytest.raises(NetworkError) as caught:
             await client.retrieve(HELLO_CID)
     assert "HTTPS_PROXY is set" in "\n".join(caught.value.__notes__)

@@ -313,20 +313,6 @@ async def test_a_failed_call_and_a_bad_gateway_are_told(server):
     assert {event.cid for event in events} == {HELLO_CID}
 
 
-async def test_the_local_store_tells_of_its_calls_too(tmp_path):
-    events = []
-    async with await AsyncClient.init(path=tmp_path, on_event=events.append) as client:
-        cid = (await client.store([1])).cid
-        await client.retrieve(cid)
-        with pytest.raises(ProviderError):
-            await client.revoke(HELLO_CID)
-    assert [(event.kind, event.operation, event.error) for event in events] == [
-        ("call", "store", None),
-        ("call", "retrieve", None),
-        ("call", "revoke", "NotFoundError"),
-    ]
-
-
 async def test_a_hook_that_raises_stops_nothing(server, caplog):
     def broken(event):
         raise RuntimeError("the metrics are down")

@@ -7,7 +7,6 @@ second lasts a twentieth of one.
 
 import time
 from dataclasses import replace
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -21,10 +20,9 @@ from holdfast.errors import (
     ProviderError,
     RateLimitError,
 )
-from holdfast.testing import Scripted, ScriptedServer
-from tests.content import Blocks
-from tests.gateways import gateway, kind_of, pin
-from tests.support import GATEWAY_TOKEN, HELLO_CID, config_for, pinned, raw_cid
+from holdfast.testing import Scripted
+from tests.gateways import gateway, pin
+from tests.support import GATEWAY_TOKEN, config_for, pinned, raw_cid
 from tests.witness import assert_no_secret_in
 
 TEXT = b"[1,2,3]"
@@ -106,15 +104,6 @@ async def test_a_status_that_may_pass_is_tried_four_times(server, call, good):
     assert (type(error), str(error), error.status) == (ProviderError, "HTTP error 503", 503)
     assert len(server.requests) == 4
     assert len({(request.target, request.body) for request in server.requests}) == 1
-
-
-@a_write_and_a_read
-@pytest.mark.parametrize("attempts", [1, 5])
-async def test_attempts_are_the_callers_choice(server, call, good, attempts):
-    for _ in range(6):
-        server.reply(503)
-    await error_of(call, server, retries={**QUICK, "attempts": attempts})
-    assert len(server.requests) == attempts
 
 
 async def test_the_last_status_is_the_error(server):
@@ -204,58 +193,6 @@ async def test_progress_of_a_download_gives_no_more_of_it(node):
             with pytest.raises(RateLimitError):
                 await client.download(cid)
     assert len(seen) == 4
-
-
-@pytest.mark.usefixtures("short_seconds")
-async def test_a_wait_asked_for_in_place_of_a_block_is_kept_too(node):
-    cid = pin(node, DATA, UNIXFS_V1_2025)
-    seen = []
-
-    def change(kind, request, reply):
-        seen.append(kind)
-        return Scripted(**later(1)) if seen.count(kind) == 1 and kind == "raw" else reply
-
-    events = []
-    with gateway(node, change) as server:
-        async with await client_for(server, on_event=events.append) as client:
-            assert (await client.download(cid)).read() == DATA
-    assert waits_among(events) == [1]
-
-
-@pytest.mark.usefixtures("short_seconds")
-async def test_the_pages_of_a_list_share_the_budget(server):
-    def page(start):
-        row = {"ipfs_pin_hash": HELLO_CID, "size": 1, "date_pinned": "2024-07-11T23:33:27Z"}
-        return {"rows": [{**row, "id": str(number)} for number in range(start, start + 1000)]}
-
-    server.reply(**later(1))
-    server.reply(200, page(0))
-    server.reply(**later(1))
-    server.reply(200, page(1000))
-    async with await client_for(server, retries={**QUICK, "max_retry_after": 1}) as client:
-        with pytest.raises(RateLimitError):
-            await client.pins()
-    queries = [urlsplit(request.target).query for request in server.requests]
-    offsets = [parse_qs(query)["pageOffset"] for query in queries]
-    assert offsets == [["0"], ["0"], ["999"]]  # pages overlap by one pin
-
-
-@pytest.mark.usefixtures("short_seconds")
-async def test_the_steps_of_open_share_the_budget():
-    """The first step finds that there are no blocks, and the second fetches the whole file."""
-    asked = []
-
-    def script(request):
-        asked.append(kind_of(request))
-        whole = asked[-1] == "plain" and "range" not in request.headers
-        return Scripted(**later(1)) if len(asked) == 1 or whole else Scripted(status=406)
-
-    with ScriptedServer(script) as server:
-        async with await client_for(server, retries={**QUICK, "max_retry_after": 1}) as client:
-            with pytest.raises(RateLimitError):
-                await client.open(str(Blocks.of_file(DATA, UNIXFS_V1_2025)[0]))
-    assert asked[0] != "plain"
-    assert asked.count("plain") == 1
 
 
 # Several gateways

@@ -13,12 +13,14 @@ import pytest
 import holdfast
 from holdfast import AsyncClient, AsyncLocalProvider, ClientConfig
 from holdfast.content.profiles import KUBO_LEGACY_CIDV1
-from holdfast.content.unixfs.directories import build_directory
-from holdfast.content.unixfs.files import FileImporter
 from holdfast.errors import ClientError, ProviderError
 from holdfast.testing import Scripted, ScriptedServer
 from tests.content import Blocks
+from tests.dags import Dag
 from tests.faulty import gateway_of
+from tests.pinata import LINK_QUERY, file_row, files, uploaded, v3_config
+from tests.psa import CALLS as PSA_CALLS
+from tests.psa import psa_config, results, row
 from tests.support import (
     GATEWAY_TOKEN,
     HELLO_CID,
@@ -352,12 +354,9 @@ async def test_content_that_holds_a_credential_is_read_as_it_is(server):
 async def test_a_block_that_holds_a_credential_is_read_as_it_is():
     # That of a directory with a file of such a name.
     content = f"{GATEWAY_TOKEN} {TOKEN}".encode()
-    blocks = Blocks()
-    importer = FileImporter(KUBO_LEGACY_CIDV1, blocks.__setitem__)
-    importer.update(content)
-    entries = [(GATEWAY_TOKEN.encode(), importer.finish())]
-    named = build_directory(entries, KUBO_LEGACY_CIDV1, blocks.__setitem__).cid
-    script = gateway_of(blocks, lambda _: Scripted(body=content))
+    dag = Dag()
+    named = dag.directory(**{GATEWAY_TOKEN: dag.raw(content)})
+    script = gateway_of(dag.blocks, lambda _: Scripted(body=content))
     with ScriptedServer(script) as server:
         config = config_for(server, gateway_token=GATEWAY_TOKEN)
         async with await AsyncClient.init(config) as client:
@@ -372,3 +371,129 @@ async def test_a_short_credential_does_not_spoil_replies(server):
     async with await AsyncClient.init(config) as client:
         assert (await client.download(HELLO_CID)).read() == b"hello"
         assert (await client.store("hello")).cid == HELLO_CID
+
+
+# Services: the key goes to the API and nowhere else, and no link is shown
+
+SIGNATURE = "c0ffee0123456789abcdef"
+V3_CALLS = {
+    **PSA_CALLS,
+    "store": lambda client: client.store({"a": 1}),
+    "upload": lambda client: client.upload(b"hello" * 1000),
+    "retrieve": lambda client: client.retrieve(HELLO_CID),
+    "signed_url": lambda client: client.signed_url(HELLO_CID, expires=5),
+    "signed_upload_url": lambda client: client.signed_upload_url(expires=5),
+}
+SERVICE_CALLS = [("pinata", call) for call in V3_CALLS] + [("psa", call) for call in PSA_CALLS]
+SERVICE_REPLIES = {
+    "echo": {"status": 401, "body": {"error": {"code": 401, "message": f"token {TOKEN} is bad"}}},
+    "denied": {"status": 403, "body": {"error": {"reason": "X", "details": f"{TOKEN} is bad"}}},
+    "data": {"status": 200, "body": {"data": TOKEN, "results": [TOKEN]}},
+    "no json": {"status": 200, "body": TOKEN.encode()},
+    "row": {"status": 200, "body": results(row(name=TOKEN, created=TOKEN))},
+    "hang up": {"hang_up": True},
+    "refused": None,
+}
+
+
+def config_of(service, server, call="", **changes):
+    if service == "pinning":
+        return config_for(server, **changes)
+    if service == "psa":
+        return psa_config(server, **changes)
+    network = "public" if call in {"pin", "signed_upload_url"} else "private"
+    return v3_config(server, network=network, **changes)
+
+
+@pytest.mark.parametrize(
+    ("service", "call", "name"),
+    [(service, call, "echo") for service, call in SERVICE_CALLS]
+    + [(service, "pin", name) for service in ("pinata", "psa") for name in SERVICE_REPLIES],
+)
+async def test_no_error_or_log_shows_the_token(server, caplog, service, call, name):
+    caplog.set_level(logging.DEBUG)
+    reply = SERVICE_REPLIES[name]
+    url = server.url if reply else closed_port_url()
+    for _ in range(3 if reply else 0):
+        server.reply(**reply)
+    config = config_of(service, server, call, pin_api_url=url, gateway_url=url)
+    async with AsyncClient.init(config) as client:
+        with pytest.raises(ClientError) as caught:
+            await V3_CALLS[call](client)
+    assert_no_secret_in(caught.value, only=TOKEN)
+    for record in caplog.records:
+        assert_clean(record.getMessage() + repr(vars(record)), only=TOKEN)
+
+
+@pytest.mark.parametrize("service", ["pinning", "pinata", "psa"])
+async def test_no_repr_or_pickle_shows_a_secret(server, service):
+    proxy = f"http://user:{PASSWORD}@127.0.0.1:1"
+    config = config_of(service, server, gateway_token=GATEWAY_TOKEN, proxy=proxy)
+    async with AsyncClient.init(config) as client:
+        shared = (client, client.config, client.config.proxy, client.provider._api)
+        request = next(client.provider._api.check_credentials())
+        gateways = getattr(client.provider.reader, "_gateways", None)
+        for value in (*shared, client.provider, gateways, request):
+            assert_clean(repr(value) + str(value))
+        for value in (*shared, client.config.provider_token, ClientConfig(proxy=proxy)):
+            with pytest.raises(TypeError):
+                pickle.dumps(value)
+
+
+async def test_each_address_gets_the_key_for_its_own_calls(server, other_server):
+    """Three hosts: the API, the uploads, and a gateway, which gets no key."""
+    server.reply(200, files(file_row()))
+    server.reply(200, {"data": None})
+    other_server.reply(200, b"hello")
+    with ScriptedServer() as uploads:
+        uploads.reply(200, uploaded())
+        uploads.reply(200, {"data": "https://example.com/x"})
+        urls = {"upload_url": f"{uploads.url}/v3", "gateway_url": other_server.url}
+        config = v3_config(server, **urls, gateway_token=GATEWAY_TOKEN)
+        async with AsyncClient.init(config) as client:
+            await client.upload(b"hello")
+            await client.signed_upload_url(expires=5)
+            await client.revoke(HELLO_CID)
+            await client.download(HELLO_CID)
+    assert [request.target for request in uploads.requests] == ["/v3/files", "/v3/files/sign"]
+    assert [request.method for request in server.requests] == ["GET", "DELETE"]
+    for request in (*server.requests, *uploads.requests):
+        assert request.headers["authorization"] == f"Bearer {TOKEN}"
+        assert GATEWAY_TOKEN.encode() not in request.raw
+    (read,) = other_server.requests
+    assert TOKEN.encode() not in read.raw
+    assert read.headers["x-pinata-gateway-token"] == GATEWAY_TOKEN
+
+
+async def test_a_link_gets_neither_the_key_nor_the_token_of_the_gateway(server, other_server):
+    """Also where the gateway redirects to another host."""
+    config = v3_config(server, network="private", gateway_token=GATEWAY_TOKEN)
+    server.reply(200, {"data": f"{server.url}/files/{HELLO_CID}?{LINK_QUERY}"})
+    server.reply(302, headers={"Location": f"{other_server.url}/elsewhere"})
+    other_server.reply(200, b"hello")
+    async with AsyncClient.init(config) as client:
+        assert (await client.download(HELLO_CID)).read() == b"hello"
+    for request in (server.requests[1], *other_server.requests):
+        for secret in (TOKEN, GATEWAY_TOKEN):
+            assert secret.encode() not in request.raw
+    assert SIGNATURE.encode() not in other_server.requests[0].raw
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [{"status": 404}, {"status": 200, "body": b"other"}, {"hang_up": True}, {"status": 307}],
+    ids=str,
+)
+async def test_a_failed_read_does_not_show_its_link(server, caplog, reply):
+    caplog.set_level(logging.DEBUG)
+    link = f"{server.url}/files/{HELLO_CID}?X-Signature={SIGNATURE}"
+    server.reply(200, {"data": link})
+    for _ in range(3):
+        server.reply(**reply)
+    async with AsyncClient.init(v3_config(server, network="private")) as client:
+        with pytest.raises(ClientError) as caught:
+            await client.download(HELLO_CID)
+    assert any(SIGNATURE in request.target for request in server.requests)
+    assert_no_secret_in(caught.value, only=SIGNATURE)
+    for record in caplog.records:
+        assert_clean(record.getMessage() + repr(vars(record)), only=SIGNATURE)

@@ -64,17 +64,14 @@ def test_a_small_file_is_read_without_a_network(node, config, profile, data):
         read(away.with_options(cache_bytes=0), cid)
 
 
-def test_without_a_size_nothing_is_kept(node, tmp_path):
+@pytest.mark.parametrize(
+    ("cache_bytes", "refuse"), [(0, ()), (CACHE, ("raw", "car"))], ids=["no size", "no blocks"]
+)
+def test_without_a_size_or_blocks_nothing_is_kept(node, tmp_path, cache_bytes, refuse):
     cid = pin(node, DATA, UNIXFS_V1_2025)
-    with gateway(node) as server:
-        assert read(config_for(server, cache_path=tmp_path), cid) == DATA
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_gateway_with_plain_content_alone_is_read_and_nothing_is_kept(node, config, tmp_path):
-    cid = pin(node, DATA, UNIXFS_V1_2025)
-    with gateway(node, refuse=("raw", "car")) as server:
-        assert read(config(server), cid) == DATA
+    with gateway(node, refuse=refuse) as server:
+        config = config_for(server, cache_path=tmp_path, cache_bytes=cache_bytes)
+        assert read(config, cid) == DATA
     assert cached_files(tmp_path) == []
 
 
@@ -115,20 +112,6 @@ def test_a_damaged_file_is_removed_and_its_block_fetched_again(node, config, tmp
         before = len(server.requests)
         assert read(config(server), cid) == DATA
         assert kinds(server)[before:] == []
-
-
-def test_a_link_in_place_of_a_block_is_not_followed(node, config, tmp_path):
-    cid = pin(node, b"hello", UNIXFS_V1_2025)
-    with gateway(node) as server:
-        read(config(server), cid)
-        (path,) = cached_files(tmp_path)
-        (tmp_path / "elsewhere").write_bytes(path.read_bytes())
-        path.unlink()
-        path.symlink_to(tmp_path / "elsewhere")
-        before = len(server.requests)
-        assert read(config(server), cid) == b"hello"
-        assert kinds(server)[before:] == ["raw"]
-        assert (tmp_path / "elsewhere").read_bytes() == b"hello"
 
 
 def test_a_folder_that_cannot_be_used_is_no_obstacle(node, tmp_path, caplog):

@@ -8,7 +8,6 @@ import io
 import os
 import threading
 import time
-from contextlib import ExitStack
 
 import pytest
 
@@ -20,8 +19,6 @@ from tests.content import Blocks
 from tests.disks import disk
 from tests.faulty import (
     assert_shows_no_token,
-    changing_file,
-    file_changes,
     gateway_of,
     patient_config,
 )
@@ -48,24 +45,16 @@ def large_gateway():
         yield server
 
 
-@pytest.fixture
-def mounted(tmp_path):
-    """Mounts small file systems, where that can be done."""
-    with ExitStack() as disks:
-        yield lambda name, options: disks.enter_context(disk(tmp_path / name, options))
-
-
 # Disk full
 
 
 @pytest.mark.parametrize("full", ["cache", "target"])
 def test_a_full_disk_ends_a_download_and_leaves_nothing_at_the_target(
-    large_gateway, mounted, tmp_path, full
+    large_gateway, small_disk, tmp_path, full
 ):
-    small = mounted("small", "size=8m")
     roomy = tmp_path / "roomy"
     roomy.mkdir()
-    cache, folder = (small, roomy) if full == "cache" else (roomy, small)
+    cache, folder = (small_disk, roomy) if full == "cache" else (roomy, small_disk)
     (folder / "file").write_bytes(b"before")
     start = time.monotonic()
     with Client.init(patient_config(large_gateway, cache_path=cache)) as client:
@@ -87,55 +76,33 @@ def test_a_full_disk_ends_a_download_and_leaves_nothing_at_the_target(
 
 
 def test_a_full_disk_ends_a_download_without_a_target_and_leaves_nothing(
-    large_gateway, mounted, monkeypatch
+    large_gateway, small_disk, monkeypatch
 ):
-    small = mounted("small", "size=8m")
-    (small / "other").write_bytes(b"odd")  # so that the disk is full in the midst of a write
-    monkeypatch.setattr("tempfile.tempdir", str(small))
+    (small_disk / "other").write_bytes(b"odd")  # so that the disk is full in the midst of a write
+    monkeypatch.setattr("tempfile.tempdir", str(small_disk))
     with Client.init(patient_config(large_gateway)) as client:
         with pytest.raises(OSError, match=r"are needed, and .* are free") as caught:
             client.download(str(LARGE_ROOT))
     assert caught.value.errno == errno.ENOSPC
     assert len(large_gateway.requests) == 2
-    assert [path.name for path in small.iterdir()] == ["other"]
+    assert [path.name for path in small_disk.iterdir()] == ["other"]
 
 
 # Permission
 
 
-def test_a_folder_that_may_not_be_written_is_an_error_before_the_request(server, mounted, tmp_path):
-    if os.geteuid() == 0:
-        # Modes do not stop root, but this does.
-        folder = mounted("sealed", "ro,size=1m")
-    else:
-        folder = tmp_path / "sealed"
-        folder.mkdir(mode=0o555)
-    with Client.init(patient_config(server, cache_path=tmp_path)) as client:
-        with pytest.raises(PermissionError) as caught:
-            client.download(HELLO_CID, to=folder / "file")
-    assert caught.value.filename == str(folder)
-    assert server.requests == []
-    assert list(folder.iterdir()) == []
+def test_a_folder_that_may_not_be_written_is_an_error_before_the_request(server, tmp_path):
+    # Modes would not stop root, but this does.
+    with disk(tmp_path / "sealed", "ro,size=1m") as folder:
+        with Client.init(patient_config(server, cache_path=tmp_path)) as client:
+            with pytest.raises(PermissionError) as caught:
+                client.download(HELLO_CID, to=folder / "file")
+        assert caught.value.filename == str(folder)
+        assert server.requests == []
+        assert list(folder.iterdir()) == []
 
 
 # A file that does not keep still, and a client that would try again
-
-
-@file_changes
-def test_a_file_that_changes_while_it_is_sent_is_not_sent_again(server, tmp_path, change, words):
-    path, progress = changing_file(tmp_path, change)
-    server.reply(200, pinned(SOME_TREE))
-    start = time.monotonic()
-    with Client.init(patient_config(server)) as client:
-        with pytest.raises(OSError, match=f"moving {words}") as caught:
-            client.upload(path, progress=progress)
-    assert time.monotonic() - start < 20
-    assert not isinstance(caught.value, NetworkError)
-    assert_shows_no_token(caught.value)
-    # One connection, and no whole request on it. The server may be slow to take notice of it.
-    wait_until(lambda: server.connections)
-    assert server.connections == 1
-    assert server.requests == []
 
 
 @pytest.mark.parametrize(

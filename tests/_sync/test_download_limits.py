@@ -171,21 +171,6 @@ def test_files_that_are_too_much_at_the_same_time_are_all_closed_and_removed(tmp
     work.close()
 
 
-def test_a_folder_with_a_vast_file_is_refused_by_the_root_of_the_file(tmp_path):
-    dag = FolderDag()
-    bombs, vast = bomb("raw", MIB, 2000, 2000, 4)
-    dag.update(bombs.blocks)
-    root = str(dag.folder(("vast", CID.parse(vast))))
-    with ScriptedServer(serving(dag, kinds=("raw",))) as server:
-        with Client.init(config_for(server)) as client:
-            with pytest.raises(OSError, match="are free"):
-                client.download_folder(root, tmp_path / "copy")
-            with pytest.raises(TooLargeError):
-                client.download_folder(root, tmp_path / "copy", max_bytes=10)
-        assert len(server.requests) <= 6
-    assert nothing_in(tmp_path)
-
-
 def test_a_folder_that_declares_more_than_the_disk_has_is_refused_by_its_root(tmp_path):
     dag = FolderDag()
     links = [Link(dag.file(b"%d" % n), b"%d" % n, 1 << 50) for n in range(10)]

@@ -1,6 +1,5 @@
 # WARNING: this file is generated from tests/_async/test_lifecycle.py
 # by scripts/generate_sync.py. Change the original instead.
-import hashlib
 import inspect
 import itertools
 import threading
@@ -9,36 +8,24 @@ from functools import partial
 
 import pytest
 
-import holdfast
-from holdfast import Client, ClientConfig, PinProvider
+from holdfast import Client, PinProvider
+from holdfast._sync.runtime import sleep
 from holdfast.errors import ClientClosedError, ConfigError
 from holdfast.testing import Scripted, ScriptedServer, forward_to
 from tests._sync.parallel import assert_round_trips, in_parallel
-from tests._sync.spec_only import SpecOnly
-from tests.support import HELLO_CID, TOKEN, config_for, pinned, raw_cid
+from tests.support import HELLO_CID, TOKEN, config_for, pinned
 
 RETRIES = {"attempts": 4, "base": 0.01, "cap": 0.05}
+FIELDS = {"provider": "pinning", "provider_token": TOKEN, "retries": {"attempts": 1}}
 
 
 def test_init_takes_a_config_a_mapping_or_keywords_and_keywords_win(server):
     config = config_for(server)
-    mapping = {
-        "provider": "pinning",
-        "providerToken": TOKEN,
-        "pinApiUrl": server.url,
-        "gatewayUrl": f"{server.url}/ipfs",
-        "retries": {"attempts": 1},
-    }
+    mapping = {**FIELDS, "pinApiUrl": server.url, "gatewayUrl": f"{server.url}/ipfs"}
     clients = [
         Client.init(config),
         Client.init(mapping),
-        Client.init(
-            provider="pinning",
-            provider_token=TOKEN,
-            pin_api_url=server.url,
-            retries={"attempts": 1},
-            gateway_url=server.url,
-        ),
+        Client.init(gateway_url=server.url, **FIELDS, pin_api_url=server.url),
         Client.init({**mapping, "verify": False}, verify=True),
         Client.init(config.with_options(cid_version=0), cid_version=1),
     ]
@@ -112,16 +99,14 @@ def test_bad_configuration_is_a_config_error_that_names_the_field(fields, words)
         Client.init(fields)
 
 
-def test_one_field_in_two_spellings_is_a_config_error():
-    with pytest.raises(ConfigError, match="given twice"):
-        Client.init({"providerToken": "a", "provider_token": "b"})
-
-
-def test_init_with_something_else_is_a_config_error():
-    with pytest.raises(ConfigError, match="a ClientConfig or a mapping, not str"):
-        Client.init("pinning")
-    with pytest.raises(ConfigError, match="unknown field '1'"):
-        Client.init({1: 2})
+def test_what_is_no_mapping_of_fields_is_a_config_error():
+    for fields, words in (
+        ({"providerToken": "a", "provider_token": "b"}, "given twice"),
+        ("pinning", "a ClientConfig or a mapping, not str"),
+        ({1: 2}, "unknown field '1'"),
+    ):
+        with pytest.raises(ConfigError, match=words):
+            Client.init(fields)
 
 
 @pytest.mark.parametrize("name", ["provider_b", "provider_c"])
@@ -152,23 +137,6 @@ def test_closing_twice_is_no_error_and_use_afterwards_is(server):
     assert server.requests == []
 
 
-def test_a_provider_of_the_callers_is_used_and_not_closed():
-    provider = SpecOnly()
-    with Client(provider) as client:
-        assert client.provider is provider
-        assert client.config == ClientConfig()
-        record = client.store([1])
-        assert client.retrieve(record.cid) == "[1]"
-        client.upload(b"hello")
-        assert (client.download(HELLO_CID)).read() == b"hello"
-        assert client.revoke(HELLO_CID) is True
-        assert client.test_connection() is True
-        assert client.url(HELLO_CID) == f"ipfs://{HELLO_CID}"
-        with pytest.raises(ConfigError, match="SpecOnly takes no other options"):
-            client.with_options(verify=False)
-    assert provider.closed == 0
-
-
 def test_what_is_no_provider_is_a_type_error():
     with pytest.raises(TypeError, match="init"):
         Client({"provider": "pinning"})
@@ -176,8 +144,8 @@ def test_what_is_no_provider_is_a_type_error():
 
 def test_with_options_is_a_copy_over_the_same_connections(server, client):
     copy = client.with_options(cid_version=0, timeouts={"total": 5})
-    server.reply(200, pinned())
-    server.reply(200, pinned())
+    for _ in range(3):
+        server.reply(200, pinned())
     client.store(1)
     copy.store(1)
     versions = [r.json()["pinataOptions"]["cidVersion"] for r in server.requests]
@@ -186,7 +154,6 @@ def test_with_options_is_a_copy_over_the_same_connections(server, client):
     assert (client.config.cid_version, copy.config.cid_version) == (1, 0)
 
     copy.close()
-    server.reply(200, pinned())
     client.store(1)
     client.close()
     with pytest.raises(ClientClosedError):
@@ -202,37 +169,24 @@ def test_with_options_refuses_what_belongs_to_the_connections(client):
 
 def test_a_client_over_a_provider_has_its_configuration(server):
     provider = PinProvider(config_for(server))
-    client = Client(provider)
-    assert client.config == provider.config
-    server.reply(200, b"wrong")
-    copy = client.with_options(verify=False)
-    assert (copy.download(HELLO_CID)).read() == b"wrong"
-    with pytest.raises(ConfigError, match="provider belongs to the connections"):
-        client.with_options(provider="memory")
+    with Client(provider) as client:
+        assert client.config == provider.config
+        server.reply(200, b"wrong")
+        copy = client.with_options(verify=False)
+        assert (copy.download(HELLO_CID)).read() == b"wrong"
+        with pytest.raises(ConfigError, match="provider belongs to the connections"):
+            client.with_options(provider="memory")
+    server.reply(200, b"hello")
+    assert (Client(provider).download(HELLO_CID)).read() == b"hello"  # it is not closed
     provider.close()
 
 
-def test_url_is_a_link_at_the_first_gateway(server, client):
+def test_url_is_a_link_at_the_first_gateway_or_that_of_the_service(server, client):
     assert client.url(HELLO_CID) == f"{server.url}/ipfs/{HELLO_CID}"
     assert client.url(f"ipfs://{HELLO_CID}/a b") == f"{server.url}/ipfs/{HELLO_CID}/a%20b"
     assert server.requests == []
-
-
-def test_the_default_gateway_is_the_services(server):
-    with Client.init(provider="pinning", provider_token=TOKEN) as client:
-        assert client.url(HELLO_CID) == f"https://gateway.pinata.cloud/ipfs/{HELLO_CID}"
-
-
-def test_connections_are_kept_and_reused(server, client):
-    for _ in range(5):
-        server.reply(200, pinned())
-        client.store(1)
-    server.reply(400, {"error": "no"})
-    with pytest.raises(holdfast.errors.ProviderError):
-        client.store(1)
-    server.reply(200, b"hello")
-    client.download(HELLO_CID)
-    assert server.connections == 1
+    with Client.init(**FIELDS) as default:
+        assert default.url(HELLO_CID) == f"https://gateway.pinata.cloud/ipfs/{HELLO_CID}"
 
 
 def test_the_repr_is_short(client):
@@ -310,54 +264,23 @@ def test_hundreds_of_calls_at_once_keep_to_the_rate_limit():
         assert arrival - start > number * interval - 0.002
 
 
-def assert_closing_ends(client, call, *, when):
-    """Assert that `call` fails if the client is closed, once `when` returns what is true."""
+def test_closing_while_a_call_waits_to_try_again_ends_the_call(server):
+    # The wait goes on to its end, and then nothing is sent.
+    server.reply(503, headers={"Retry-After": "1"})
+    events = []
+    config = config_for(server, retries=RETRIES, on_event=events.append)
+    client = Client.init(config)
     start = time.monotonic()
 
     def fail():
         with pytest.raises(ClientClosedError):
-            call()
+            client.store(1)
 
     def close():
-        while not when():
-            in_parallel([nothing])
+        while not any(event.kind == "retry" for event in events):
+            sleep(0.01)
         client.close()
-
-    def nothing():
-        pass
 
     in_parallel([fail, close])
     assert time.monotonic() - start < 10
-
-
-def test_closing_while_a_call_waits_to_try_again_ends_the_call(server):
-    # The wait goes on to its end, and then nothing is sent.
-    for _ in range(4):
-        server.reply(503, headers={"Retry-After": "1"})
-    events = []
-    config = config_for(server, retries=RETRIES, on_event=events.append)
-    client = Client.init(config)
-    assert_closing_ends(
-        client,
-        lambda: client.store(1),
-        when=lambda: any(event.kind == "retry" for event in events),
-    )
     assert len(server.requests) == 1
-
-
-def test_closing_while_a_body_comes_ends_the_download(server, tmp_path):
-    data = hashlib.shake_128(b"body").digest(3_000_000)
-    for _ in range(4):
-        server.reply(200, data, cut=2_500_000, ending="stall")
-    # A blocking read notices that its client is closed when the time for it is over.
-    limits = {"read": 1}
-    config = config_for(server, retries=RETRIES, timeouts=limits, cache_path=tmp_path / "cache")
-    client = Client.init(config)
-    (tmp_path / "target").mkdir()
-    assert_closing_ends(
-        client,
-        lambda: client.download(raw_cid(data), to=tmp_path / "target" / "file"),
-        when=lambda: server.requests,
-    )
-    assert len(server.requests) == 1
-    assert list((tmp_path / "target").iterdir()) == []

@@ -365,18 +365,6 @@ def test_a_name_that_is_resolved_only_at_the_second_try_is_not_followed(names, s
     assert server.requests == []
 
 
-def test_a_redirect_over_two_public_gateways_is_not_followed_inside(names, server):
-    names.answers["other.example"] = [[PUBLIC]]
-    with (
-        redirecting_to(f"http://inside.example:{server.port}/x") as other,
-        redirecting_to(f"http://other.example:{other.port}/x") as gateway,
-    ):
-        with client_of(gateway) as client:
-            with pytest.raises(ProviderError, match=WORDS):
-                client.download(HELLO_CID)
-    assert server.connections == 0
-
-
 def test_a_kept_connection_into_a_private_network_is_not_used(names, server):
     # It was made for a gateway of the user's own. By now the name leads elsewhere.
     server.reply(404)

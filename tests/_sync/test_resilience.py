@@ -311,20 +311,6 @@ def test_a_failed_call_and_a_bad_gateway_are_told(server):
     assert {event.cid for event in events} == {HELLO_CID}
 
 
-def test_the_local_store_tells_of_its_calls_too(tmp_path):
-    events = []
-    with Client.init(path=tmp_path, on_event=events.append) as client:
-        cid = (client.store([1])).cid
-        client.retrieve(cid)
-        with pytest.raises(ProviderError):
-            client.revoke(HELLO_CID)
-    assert [(event.kind, event.operation, event.error) for event in events] == [
-        ("call", "store", None),
-        ("call", "retrieve", None),
-        ("call", "revoke", "NotFoundError"),
-    ]
-
-
 def test_a_hook_that_raises_stops_nothing(server, caplog):
     def broken(event):
         raise RuntimeError("the metrics are down")

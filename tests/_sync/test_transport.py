@@ -275,17 +275,6 @@ def test_a_connection_on_which_half_a_request_was_sent_is_not_used_again():
         assert len(server.connections) == 2
 
 
-def test_as_many_fields_are_taken_in_one_piece_as_in_two():
-    head = b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\n" + b"X: y\r\n" * 99 + b"\r\n"
-    outcomes = []
-    for pieces in ((head + TEXT,), (head[:100], head[100:] + TEXT)):
-        try:
-            outcomes.append(retrieved(*pieces))
-        except NetworkError:  # http.client takes 99 fields, aiohttp more
-            outcomes.append("refused")
-    assert outcomes[0] == outcomes[1]
-
-
 def test_tokens_that_were_used_once_are_not_kept_for_ever(server):
     with Client.init(config_for(server)) as client:
         for number in range(60):

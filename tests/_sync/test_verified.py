@@ -8,6 +8,7 @@ The tests against Kubo's own gateway are in `test_kubo_gateways.py`.
 import errno
 import hashlib
 import os
+import threading
 import time
 from dataclasses import replace
 from functools import partial
@@ -15,6 +16,7 @@ from itertools import groupby
 
 import pytest
 
+from holdfast import Client
 from holdfast._sync.reads.state import Output
 from holdfast.content.car import write_car
 from holdfast.content.cid import CID, DAG_PB, IDENTITY, RAW
@@ -32,14 +34,15 @@ from holdfast.errors import (
     UnprovenError,
     VerificationError,
 )
-from holdfast.sinks.sinks import MemorySink
+from holdfast.protocol.gateway import CAR_TYPE, RAW_TYPE
+from holdfast.sinks.sinks import MemorySink, SpoolSink
 from holdfast.testing import Scripted, ScriptedServer
 from tests._sync.reading import client_of
 from tests.content import Blocks
 from tests.dags import MIB, Dag, archive_gateway, block_gateway
 from tests.faulty import gateway_of
 from tests.gateways import ODD_LAYOUT, cut_at, gateway, kind_of, kinds, pin, pin_tree
-from tests.support import EMPTY_FILE_V0, HELLO_CID, raw_cid
+from tests.support import EMPTY_FILE_V0, HELLO_CID, config_for, raw_cid
 
 DATA = os.urandom(3_500_000)
 LAYOUTS = [*CANDIDATES, ODD_LAYOUT]
@@ -212,19 +215,6 @@ def test_bytes_that_are_proven_again_are_no_progress(node):
     assert kinds(server).count("plain") <= 12
 
 
-def test_what_was_kept_survives_a_gateway_that_has_nothing(node, tmp_path):
-    cid = pin(node, DATA, UNIXFS_V1_2025)
-    cache = {"cache_path": tmp_path / "cache"}
-    with client_of(gateway(node, cut_at(3_000_000)), **cache) as (client, _):
-        with pytest.raises(NetworkError):
-            client.download(cid, to=tmp_path / "copy")
-    gateways = ScriptedServer(lambda _: MISSING), gateway(node)
-    with client_of(*gateways, **cache) as (client, _, good):
-        client.download(cid, to=tmp_path / "copy")
-    assert (tmp_path / "copy").read_bytes() == DATA
-    assert good.requests[-1].headers["range"] == "bytes=2097152-"
-
-
 def test_a_refused_block_is_not_the_end_but_a_broken_one_is(node):
     """A failure of the moment is retried in the same way; it does not make the proof weaker."""
     cid = pin(node, DATA, UNIXFS_V1_2025)
@@ -238,14 +228,6 @@ def test_a_refused_block_is_not_the_end_but_a_broken_one_is(node):
     with client_of(gateway(node, unwell), retries=AGAIN) as (client, server):
         assert (client.download(cid)).read() == DATA
     assert kinds(server) == ["plain", "raw"] * 3
-
-
-def test_waiting_for_a_turn_takes_no_time_from_a_read(node):
-    cid = pin(node, b"[" + b" " * 3_000_000 + b"]", UNIXFS_V1_2025)
-    slow = {"rate_limit": 30, "timeouts": {"total": 1.8}}
-    with client_of(gateway(node), **slow) as (client, server):
-        assert client.retrieve(cid) == []
-        assert len(server.requests) == 2
 
 
 def test_a_gateway_with_archives_only_may_win_nothing_and_still_serve(node):
@@ -502,3 +484,119 @@ def test_a_bomb_ends_with_the_total(kind, name):
         with pytest.raises(RequestTimeoutError):
             client.retrieve(root)
     assert time.monotonic() - begun < 20  # without it, hours
+
+
+# Files in very many small pieces, as by Kubo's chunker size-1 (number 7)
+
+SMALL_CONTENT = hashlib.shake_128(b"small pieces").digest(5_000)
+ONE_BYTE_PROFILES = {p.name: replace(p, chunk_size=1) for p in (KUBO_LEGACY_CIDV1, UNIXFS_V0_2015)}
+AT_ONCE = 8
+
+
+class CountingGateway:
+    """Serves one file, and counts how many blocks are asked for at the same time."""
+
+    def __init__(self, profile, refuse=(), delay=0.0):
+        self.root, self.blocks = Blocks.of_file(SMALL_CONTENT, profile)
+        self.refuse = refuse
+        self.delay = delay
+        self.in_flight = self.most = self.asked = 0
+        self.lock = threading.Lock()
+
+    def __call__(self, request):
+        kind = request.target.partition("format=")[2][:3] or "plain"
+        if kind in self.refuse:
+            return Scripted(status=406)
+        if kind == "raw":
+            return self.block(CID.parse(request.target.split("/")[2].partition("?")[0]))
+        if kind == "car":
+            body = b"".join(self.blocks.archive(self.root))
+            return Scripted(body=body, headers={"Content-Type": CAR_TYPE})
+        return Scripted(body=SMALL_CONTENT)
+
+    def block(self, cid):
+        with self.lock:
+            self.asked += 1
+            self.in_flight += 1
+            self.most = max(self.most, self.in_flight)
+        time.sleep(self.delay)
+        with self.lock:
+            self.in_flight -= 1
+        return Scripted(body=self.blocks[cid], headers={"Content-Type": RAW_TYPE})
+
+
+@pytest.fixture
+def written(monkeypatch):
+    """The sizes of all pieces that are written to a sink."""
+    sizes = []
+    write = SpoolSink.write
+
+    def counting(self, data):
+        sizes.append(len(data))
+        write(self, data)
+
+    monkeypatch.setattr(SpoolSink, "write", counting)
+    return sizes
+
+
+@pytest.mark.parametrize("profile", ONE_BYTE_PROFILES.values(), ids=ONE_BYTE_PROFILES)
+def test_inner_nodes_are_fetched_several_at_a_time(profile, written):
+    gateway = CountingGateway(profile, delay=0.02)
+    with ScriptedServer(gateway) as server:
+        with Client.init(config_for(server)) as client:
+            assert (client.download(str(gateway.root))).read() == SMALL_CONTENT
+    inner = sum(1 for block in gateway.blocks.values() if len(block) > 100)
+    assert gateway.asked == inner  # each once, and no leaf
+    assert 3 < gateway.most <= AT_ONCE
+    assert len(written) <= inner + 2
+
+
+@pytest.mark.parametrize(
+    ("refuse", "most"), [({"raw"}, 50), ({"plain", "car"}, 300)], ids=["archive", "blocks"]
+)
+@pytest.mark.parametrize("profile", ONE_BYTE_PROFILES.values(), ids=ONE_BYTE_PROFILES)
+def test_small_pieces_are_written_together(profile, written, refuse, most):
+    """There are 256 different leaves: what is fetched already comes without a step of its own."""
+    gateway = CountingGateway(profile, refuse=refuse)
+    with ScriptedServer(gateway) as server:
+        with Client.init(config_for(server)) as client:
+            assert (client.download(str(gateway.root))).read() == SMALL_CONTENT
+    assert len(written) < most
+
+
+def test_a_wrong_body_makes_nobody_fetch_more_than_a_few_blocks():
+    gateway = CountingGateway(ONE_BYTE_PROFILES["kubo-legacy-cidv1"])
+
+    def lying(request):
+        reply = gateway(request)
+        return reply if "format=" in request.target else replace(reply, body=SMALL_CONTENT[::-1])
+
+    with ScriptedServer(lying) as server:
+        with Client.init(config_for(server)) as client:
+            with pytest.raises(Exception, match="not what this CID names"):
+                client.download(str(gateway.root))
+    assert gateway.asked <= 2 + 2 * AT_ONCE
+
+
+@pytest.mark.parametrize("profile", ONE_BYTE_PROFILES.values(), ids=ONE_BYTE_PROFILES)
+def test_the_store_is_looked_into_once_for_many_pieces(tmp_path, profile):
+    with Client.init(path=tmp_path) as client:
+        repository = client.provider.repository
+        pin, _ = repository.add(SMALL_CONTENT, profile, name="")
+        looks = []
+        reading = repository._database.reading
+
+        def counting():
+            looks.append(1)
+            return reading()
+
+        repository._database.reading = counting
+        pieces = list(repository.read(CID.parse(pin.cid)))
+        assert b"".join(pieces) == SMALL_CONTENT
+        assert len(pieces) <= 3
+        assert len(looks) <= 3
+        assert (client.download(pin.cid)).read() == SMALL_CONTENT
+        with client.open(pin.cid) as file:
+            file.seek(4500)
+            assert file.read(10) == SMALL_CONTENT[4500:4510]
+        assert len(looks) < 30

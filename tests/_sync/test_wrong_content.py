@@ -16,16 +16,20 @@ from holdfast import Client
 from holdfast.content.car import CarReader, write_car
 from holdfast.content.cid import CID, DAG_PB, IDENTITY, RAW, SHA2_256
 from holdfast.errors import (
+    MalformedError,
     NetworkError,
     NotFoundError,
     ProviderError,
     UnprovenError,
     VerificationError,
 )
+from holdfast.protocol.gateway import CAR_TYPE, RAW_TYPE
 from holdfast.testing import RunningNode, Scripted, ScriptedServer, forward_to, running_node
 from tests._sync.reading import client_of
 from tests.content import stream
 from tests.faulty import assert_shows_no_token, flipped, patient_config
+from tests.lying_dags import LIES, TRUTHS, bodies, build
+from tests.support import config_for
 
 MIB = 1 << 20
 CHUNK = {0: MIB // 4, 1: MIB}
@@ -205,20 +209,6 @@ def test_right_content_is_proven_in_each_way(shelf, version, way):
     assert queries(gateway) == ["", "raw"]
 
 
-@pytest.mark.parametrize("fault", ["bit flip in the last block", "missing byte"])
-@VERSIONS
-def test_a_right_archive_makes_up_for_a_wrong_body(shelf, version, fault, tmp_path):
-    lie, truth = (Liar(shelf, version, "archive", name) for name in (fault, HONEST))
-
-    def script(request):
-        return (truth if "format=" in request.target else lie)(request)
-
-    with reading(script, cache_path=tmp_path / "cache") as (client, gateway):
-        client.download(lie.cid, to=tmp_path / "copy")
-    assert (tmp_path / "copy").read_bytes() == shelf.data[version, "right"]
-    assert queries(gateway) == ["", "raw", "car"]
-
-
 @each_way
 @pytest.mark.parametrize("fault", ["bit flip in the middle block", OTHER_FILE])
 def test_the_next_gateway_makes_up_for_wrong_content(shelf, fault, way):
@@ -261,28 +251,6 @@ def archives_only(shelf, change):
         return replace(reply, body=b"".join(change(request, blocks_of(reply.body))))
 
     return script
-
-
-@VERSIONS
-def test_an_archive_with_sound_blocks_of_another_file_is_unproven(shelf, version):
-    lie = Liar(shelf, version, "archive", HONEST)
-
-    def change(request, blocks):
-        if "entity-bytes=0:" not in request.target:
-            blocks = [blocks[0], *blocks_of(lie.other_archive(request).body)[1:]]
-        return write_car([blocks[0][0]], blocks)
-
-    with (
-        reading(archives_only(shelf, change)) as (client, gateway),
-        client.open(lie.cid) as file,
-    ):
-        assert file.read(10) == shelf.data[version, "right"][:10]
-        file.seek(-10, 2)
-        with pytest.raises(UnprovenError, match=r"^block \w+ is missing$") as caught:
-            file.read(10)
-    assert_shows_no_token(caught.value)
-    # No blocks, then an archive: for the first byte, the first ones, and the last ones.
-    assert queries(gateway) == ["raw", "car"] * 3
 
 
 # CIDs of other kinds
@@ -505,3 +473,73 @@ def test_a_bad_rest_of_a_download_is_an_error_and_leaves_no_file(
     # The one whose connection broke is asked once more; for the rest, and in vain.
     assert queries(first) == ["", "raw", ""]
     assert f"{NotFoundError.__name__}: HTTP error 404" in "".join(caught.value.__notes__)
+
+
+# Files whose nodes declare other sizes than their children have (number 6)
+
+CASES = {**LIES, **TRUTHS}
+
+
+class DagShelf:
+    """A gateway for all cases at once. It sends `body` of those that are made of a DAG."""
+
+    def __init__(self, refuse=(), body=0):
+        self.refuse = refuse
+        self.dags = {}
+        self.blocks = {}
+        for name, case in CASES.items():
+            root, blocks, content = build(case)
+            sent = bodies(root, blocks, content) if name in LIES else [content]
+            self.dags[str(root)] = (root, blocks, sent[min(body, len(sent) - 1)])
+            self.blocks.update(blocks)
+
+    def __call__(self, request):
+        cid = request.target.split("/")[2].partition("?")[0]
+        kind = request.target.partition("format=")[2][:3] or "plain"
+        if kind in self.refuse:
+            return Scripted(status=406)
+        if kind == "raw":
+            return Scripted(body=self.blocks[CID.parse(cid)], headers={"Content-Type": RAW_TYPE})
+        root, blocks, body = self.dags[cid]
+        if kind == "car":
+            archive = b"".join(write_car([root], blocks.items()))
+            return Scripted(body=archive, headers={"Content-Type": CAR_TYPE})
+        return Scripted(body=body)
+
+
+def root_of(name):
+    return str(build(CASES[name])[0])
+
+
+WAYS = {
+    "blocks": {},
+    "blocks, the body in its declared length": {"body": 1},
+    "archive": {"refuse": {"raw"}},
+    "blocks alone": {"refuse": {"car"}},
+}
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_lies_are_malformed_and_truths_are_read(way, tmp_path):
+    with ScriptedServer(DagShelf(**way)) as server:
+        config = config_for(server, cache_path=tmp_path / "cache")
+        with Client.init(config) as client:
+            for name in LIES:
+                with pytest.raises(MalformedError):
+                    client.download(root_of(name), to=tmp_path / "copy")
+                assert not (tmp_path / "copy").exists(), name
+            for name, (_, content) in TRUTHS.items():
+                assert (client.download(root_of(name))).read() == content, name
+
+
+@pytest.mark.parametrize("refuse", [(), ("raw",)], ids=["blocks", "archive"])
+def test_an_open_file_gives_no_byte_of_a_lie(refuse):
+    with ScriptedServer(DagShelf(refuse)) as server:
+        with Client.init(config_for(server)) as client:
+            for name in LIES:
+                with pytest.raises(MalformedError):
+                    with client.open(root_of(name)) as file:
+                        file.read()
+            for name, (_, content) in TRUTHS.items():
+                with client.open(root_of(name)) as file:
+                    assert file.read() == content, name

@@ -8,6 +8,7 @@ derive from it. To add a field, add a row here and a line each to `ConfigFields`
 which type checkers read. A test compares the three.
 """
 
+import inspect
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -303,10 +304,20 @@ def takes_secrets(function: Function) -> Function:
     Mappings and keyword arguments are wrapped by field name. A plain string or bytes argument is
     wrapped as a whole: it may be a token in the place of a configuration.
     """
+    if inspect.iscoroutinefunction(function):
+
+        @wraps(function)
+        async def awaited(*args: Any, **fields: Any) -> Any:
+            args, fields = tuple(map(_wrap_argument, args)), wrap_secrets(fields)
+            return await function(*args, **fields)
+
+        return cast("Function", awaited)
 
     @wraps(function)
     def call(*args: Any, **fields: Any) -> Any:
-        return function(*map(_wrap_argument, args), **wrap_secrets(fields))
+        # The variables of this frame are shown, too: they must not keep what was passed.
+        args, fields = tuple(map(_wrap_argument, args)), wrap_secrets(fields)
+        return function(*args, **fields)
 
     return cast("Function", call)
 
