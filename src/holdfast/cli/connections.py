@@ -124,6 +124,7 @@ def status(
     wait_for([connection, store, node], timeout)
 
     error = connection.error
+    trouble = None if store.error is None else exit_codes.describe(store.error)
     value = {
         "version": holdfast.__version__,
         "provider": settings["provider"].value,
@@ -132,7 +133,7 @@ def status(
         "address": address_of(settings),
         "connected": connection.value if error is None else False,
         **({} if error is None else {"error": exit_codes.describe(error)}),
-        "store": {"path": str(folder), **(store.value or _trouble(store.error))},
+        "store": {"path": str(folder), **(store.value or {"exists": None, "error": trouble})},
         "node": {"url": "http://{}:{}".format(*NODE), "running": bool(node.value)},
     }
     if run.as_json:
@@ -168,10 +169,6 @@ def _look_at_store(folder: Path) -> dict[str, Any]:
         with Repository(folder) as repository:
             facts |= repository.totals()._asdict()
     return facts
-
-
-def _trouble(error: Exception | None) -> dict[str, Any]:
-    return {"exists": None, "error": None if error is None else exit_codes.describe(error)}
 
 
 def _is_node_running(seconds: float) -> bool:

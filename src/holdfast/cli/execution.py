@@ -3,7 +3,6 @@
 import os
 import sys
 import warnings
-from typing import Any
 
 from holdfast.cli import exit_codes, output
 from holdfast.errors import ClientError
@@ -51,7 +50,11 @@ def run(arguments: list[str]) -> int:
             raise
         return _report(error, as_json)
     finally:
-        _flush_streams()
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except OSError:  # discard what cannot be written, so that Python does not try again
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _report(error: BaseException, as_json: bool) -> int:  # noqa: FBT001
@@ -64,21 +67,8 @@ def _report(error: BaseException, as_json: bool) -> int:  # noqa: FBT001
         output.write_error(report["message"], *notes)
     else:
         hint = [] if report["remedy"] in report["message"] else [f"hint: {report['remedy']}"]
-        output.write_error(f"error: {_message(report)}", *notes, *hint)
+        message, details = report["message"], str(report.get("details", ""))
+        line = message if details in message else f"{message} ({details})"
+        output.write_error(f"error: {line}", *notes, *hint)
     code: int = report["exitCode"]
     return code
-
-
-def _message(report: dict[str, Any]) -> str:
-    """Return the message, with the details that it does not have."""
-    message, details = str(report["message"]), str(report.get("details", ""))
-    return message if details in message else f"{message} ({details})"
-
-
-def _flush_streams() -> None:
-    """Flush the streams; discard what cannot be written, so that Python does not try again."""
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except OSError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -5,17 +5,15 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import date, datetime, time, timedelta
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
+import holdfast
 from holdfast.cli import options, output
 from holdfast.cli.exit_codes import UsageError
 from holdfast.cli.output import Column, write_table
 from holdfast.cli.reports import BatchReport
 from holdfast.cli.run import Run, command, group
 from holdfast.content.reference import Reference
-
-if TYPE_CHECKING:
-    from holdfast import Pin
 
 commands: Final = group()
 COLUMNS: Final = (
@@ -119,29 +117,24 @@ def list_pins(
             run.note("there are no such pins" if any(filters.values()) else "there are no pins")
 
 
-def _cells(pin: "Pin") -> tuple[str, ...]:
+def _cells(pin: "holdfast.Pin") -> tuple[str, ...]:
     size, created = output.size_text(pin.size), output.time_text(pin.created)
     return pin.name or "-", size, created, pin.cid, _state(pin)
 
 
-def _line(pin: "Pin") -> str:
+def _line(pin: "holdfast.Pin") -> str:
     """Return a line for a pipe: the CID comes first, and the name, which may be any text, last."""
     size, created = output.size_text(pin.size), output.time_text(pin.created)
     state = f"  {_state(pin):<9}" if _state(pin) else ""
     return f"{output.cid_column(pin.cid)}  {size:>9}  {created}{state}  {pin.name}"
 
 
-def _state(pin: "Pin") -> str:
-    """Return the state, if there is something to tell."""
+def _state(pin: "holdfast.Pin") -> str:
+    """Return the state, if there is something to tell; of a cluster, how many nodes report what."""
     if pin.peers is not None:
-        return _peers_text(pin.peers)
+        counts = Counter(sorted(pin.peers.values()))
+        return ", ".join(f"{count} {status}" for status, count in counts.items()) or "nowhere"
     return "" if pin.state == "pinned" else pin.state
-
-
-def _peers_text(peers: Mapping[str, str]) -> str:
-    """Return how many nodes of a cluster report which status."""
-    counts = Counter(sorted(peers.values()))
-    return ", ".join(f"{count} {status}" for status, count in counts.items()) or "nowhere"
 
 
 def _moment(text: str, *, is_end: bool) -> datetime:
@@ -156,15 +149,11 @@ def _moment(text: str, *, is_end: bool) -> datetime:
                 f"{text!r} is not a date: write 2026-01-31 or 2026-01-31T12:00"
             ) from None
     try:
-        if is_end:
-            return _midnight(day + timedelta(days=1)) - timedelta(milliseconds=1)
-        return _midnight(day)
+        day += timedelta(days=is_end)
+        midnight = datetime.combine(day, time()).astimezone()
+        return midnight - timedelta(milliseconds=is_end)
     except OverflowError:
         raise UsageError(f"{text!r} is too late for a calendar") from None
-
-
-def _midnight(day: date) -> datetime:
-    return datetime.combine(day, time()).astimezone()
 
 
 @command(commands, *options.CONNECTED)

@@ -5,18 +5,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import typer
 
+import holdfast
 from holdfast.cli import exit_codes, output
 from holdfast.cli.run import Run
 from holdfast.errors import AuthenticationError, PermissionDeniedError
-
-if TYPE_CHECKING:
-    from holdfast import Client
-    from holdfast.cli.output import ProgressBar
-    from holdfast.events import Event
+from holdfast.events import Event
 
 AT_ONCE: Final = 8  # items under way at the same time
 FATAL: Final = (AuthenticationError, PermissionDeniedError)  # no other item would fare better
@@ -42,7 +39,7 @@ class BatchReport:
         """Report to `run`; with --json, `kind` is the name of the field for an item."""
         self._run = run
         self._kind = kind
-        self._bar: ProgressBar | None = None
+        self._bar: output.ProgressBar | None = None
         self._bytes = 0
         self._unreported: list[tuple[Any, Any]] = []  # ended on threads; some, at an interrupt
         self._waiting: list[Callable[[], None]] = []
@@ -143,15 +140,15 @@ class BatchReport:
 
 
 def telling_resumes(
-    run: Run, client: "Client", label: str, bar: "ProgressBar | None" = None
-) -> "Client":
+    run: Run, client: "holdfast.Client", label: str, bar: output.ProgressBar | None = None
+) -> "holdfast.Client":
     """Return a client that says where an interrupted upload or download continues.
 
     It says so once. A folder's next events are for its files.
     """
     is_said = False
 
-    def tell(event: "Event") -> None:
+    def tell(event: Event) -> None:
         nonlocal is_said
         if event.kind == "resume" and event.position and not is_said:
             is_said = True

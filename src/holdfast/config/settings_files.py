@@ -145,10 +145,9 @@ def _environment_layer() -> rules.Layer:
                 layer[name] = rules.checked(name, value, field.variable)
         except ConfigError as error:
             layer[name] = rules.Setting(None, field.variable, str(error))
-    if os.environ.get(rules.USE_VARIABLE, "").strip():
-        layer[rules.USE] = rules.checked(
-            rules.USE, Secret(os.environ[rules.USE_VARIABLE]), rules.USE_VARIABLE
-        )
+    use = Secret(os.environ.get(rules.USE_VARIABLE, ""))
+    if use.reveal().strip():
+        layer[rules.USE] = rules.checked(rules.USE, use, rules.USE_VARIABLE)
     return layer
 
 
