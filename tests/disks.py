@@ -4,7 +4,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -64,6 +64,16 @@ def fill_up(folder: Path, free: int = 0) -> Path:
     filler = folder / "filler"
     filler.write_bytes(bytes(status.f_bavail * status.f_frsize - free))
     return filler
+
+
+PLANTED: dict[str, Callable[[Path, Path], object]] = {
+    "link": lambda path, target: path.symlink_to(target),
+    "dangling": lambda path, target: path.symlink_to(target.with_name("new")),
+    "hard link": lambda path, target: path.hardlink_to(target),
+    "pipe": lambda path, _: os.mkfifo(path),
+    "folder": lambda path, _: path.mkdir(),
+}
+"""What may stand in the place of a file: each is made at a path, and may lead to a target."""
 
 
 def pending_download(cache: Path, cid: str, data: bytes) -> PendingFile:

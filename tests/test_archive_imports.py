@@ -10,7 +10,6 @@ from holdfast.content.cid import CID, DAG_PB, RAW
 from holdfast.content.profiles import UNIXFS_V0_2015, UNIXFS_V1_2025
 from holdfast.errors import MalformedError, UnprovenError, VerificationError
 from holdfast.repository import Repository, adding, dags
-from tests.commands import Commands
 from tests.content import Blocks
 from tests.dags import Dag
 from tests.programs import start_program
@@ -156,20 +155,6 @@ def test_a_killed_archive_is_collected(tmp_path):
         assert stored(repository)[0] > 0
         repository.collect_garbage()
         assert stored(repository)[:2] == (0, 0)
-
-
-def test_the_command_line_passes_over_an_unsupported_block_and_names_a_needed_one(tmp_path):
-    cid, blocks = Blocks.of_file(CONTENT, UNIXFS_V0_2015.with_hash(0xB220))
-    good, bad = tmp_path / "good.car", tmp_path / "bad.car"
-    good.write_bytes(car([cid], [UNSUPPORTED, *blocks.items()]))
-    bad.write_bytes(car([cid, SHA1], [UNSUPPORTED, *blocks.items()]))
-    commands = Commands(tmp_path)
-    ended = commands.run("car", "import", good)
-    assert ended.returncode == 0, ended.stderr
-    assert ended.stdout.decode().split() == [str(cid)]
-    ended = commands.run("car", "import", bad)
-    assert ended.returncode != 0
-    assert str(SHA1) in ended.stderr.decode()
 
 
 def test_roots_that_share_their_blocks_are_counted_within_a_limit(tmp_path, monkeypatch):

@@ -364,19 +364,6 @@ def test_a_full_disk_leaves_the_older_backup(commands, store, small_disk):
 
 
 @pytest.mark.slow
-def test_a_target_whose_disk_is_full_pins_nothing_of_the_file(commands, store, small_disk):
-    with Repository(store) as repository:
-        large, _ = repository.add(os.urandom(12 << 20), UNIXFS_V1_2025)
-    file = store.parent / "file"
-    commands.run("backup", file, "--path", store)
-    result = commands.run("restore", file, "--path", small_disk / "target")
-    assert result.returncode == 1
-    assert f"error: {large.cid}: " in result.stderr.decode()
-    assert large.cid not in pins(small_disk / "target")
-    assert_sound(small_disk / "target")
-
-
-@pytest.mark.slow
 def test_a_restore_that_is_killed_goes_on(commands, tmp_path):
     store = tmp_path / "many"
     with Repository(store) as repository:

@@ -1,7 +1,6 @@
 """Folders that somebody else has prepared: nothing is followed, read or removed outside of them."""
 
 import os
-import subprocess
 import time
 
 import pytest
@@ -60,29 +59,6 @@ def test_a_linked_temporary_folder_of_a_cloned_project_is_not_swept(commands, pr
     assert code == 3
     assert "blocks/tmp is a symbolic link" in lines[0]
     assert contents(precious) == before
-
-
-def test_linked_blocks_are_not_collected(commands, tmp_path):
-    """`blocks` linked to another repository's `.git/objects`, and `holdfast gc`."""
-    project = tmp_path / "project"
-    project.mkdir()
-    git = {"cwd": project, "capture_output": True}
-    subprocess.run(["git", "init", "-q"], check=True, **git)  # noqa: S607
-    for number in range(20):
-        command = ["git", "hash-object", "-w", "--stdin"]
-        subprocess.run(command, input=b"%d" % number, check=True, **git)  # noqa: S603
-    before = contents(project / ".git/objects")
-    assert len(before) == 20
-    store = commands.folder / "store"
-    commands.text("store", "1", "--path", store)
-    for path in sorted((store / "blocks").rglob("*"), reverse=True):
-        path.rmdir()
-    (store / "blocks").rmdir()
-    (store / "blocks").symlink_to(project / ".git/objects")
-    code, lines = commands.failure("gc", "--path", store)
-    assert code == 3
-    assert "blocks is a symbolic link" in lines[0]
-    assert contents(project / ".git/objects") == before
 
 
 @pytest.mark.parametrize("field", ["path", "cache_path"])

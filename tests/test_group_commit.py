@@ -237,19 +237,21 @@ class Commits:
 def start(group, count, outcomes):
     """Start threads with one change each, one after the other."""
     threads = []
+    before = group._is_busy
+
+    def run(change):
+        try:
+            group.run([change])
+            outcomes.append(change.result())
+        except BaseException as error:  # noqa: BLE001 - the test looks at it
+            outcomes.append(error)
+
     for number in range(count):
         change = Change(lambda _, number=number: number)
-
-        def run(change=change):
-            try:
-                group.run([change])
-                outcomes.append(change.result())
-            except BaseException as error:  # noqa: BLE001 - the test looks at it
-                outcomes.append(error)
-
-        threads.append(threading.Thread(target=run))
+        threads.append(threading.Thread(target=run, args=(change,)))
         threads[-1].start()
-        wait_until(lambda: group._is_busy and len(group._waiting) == len(threads) - 1)
+        waiting = number + before
+        wait_until(lambda: group._is_busy and len(group._waiting) == waiting)  # noqa: B023
     return threads
 
 
@@ -289,14 +291,7 @@ def test_the_next_thread_leads_if_the_one_whose_turn_it_is_was_interrupted():
     commits.may_go.set()
     group = GroupCommit(commits)
     group._is_busy = True  # as if a thread committed
-    threads = []
-    for number in range(2):
-        change = Change(lambda _, number=number: number)
-        threads.append(
-            threading.Thread(target=lambda c=change: (group.run([c]), outcomes.append(c.result())))
-        )
-        threads[-1].start()
-        wait_until(lambda: len(group._waiting) == len(threads))
+    threads = start(group, 2, outcomes)
     first = group._waiting[0]
     first.leads = True
     group._leave(first)
@@ -368,29 +363,14 @@ def test_a_store_at_the_node_that_fails_or_is_cancelled_leaves_the_others_alone(
     assert (later.cid, existed) == (str(CID.of_raw(document(5))), False)
 
 
-def test_stores_that_come_while_the_thread_works_are_added(repository):
-    """Each worker stores one document after the other, so the queue is empty again and again."""
-
-    async def store(queue, worker):
-        for number in range(50):
-            await queue.add(document(f"{worker} {number}"), UNIXFS_V1_2025)
-
-    async def store_all():
-        queue = StoreQueue(repository)
-        await asyncio.gather(*(store(queue, worker) for worker in range(5)))
-
-    asyncio.run(asyncio.wait_for(store_all(), 60))
-    assert repository.count_pins() == 250
-
-
 def test_a_killed_node_has_every_store_that_it_acknowledged(tmp_path):
     acknowledged = []
 
     def store(node, name):
-        host, port = node.api_url.removeprefix("http://").split(":")
+        address = node.api_url.removeprefix("http://")
         headers = {"Authorization": f"Bearer {node.token}"}
         with (
-            closing(http.client.HTTPConnection(host, int(port))) as connection,
+            closing(http.client.HTTPConnection(address)) as connection,
             suppress(OSError, http.client.HTTPException, ValueError),
         ):
             for number in range(100_000):

@@ -10,10 +10,9 @@ from holdfast.content.blocks import check_block
 from holdfast.content.car import CarReader, write_car
 from holdfast.content.cid import CID, DAG_PB, RAW
 from holdfast.content.hashes import FUNCTIONS
-from holdfast.content.profiles import CANDIDATES, UNIXFS_V0_2015, UNIXFS_V1_2025
+from holdfast.content.profiles import CANDIDATES, UNIXFS_V1_2025
 from holdfast.content.unixfs.layouts import LayoutProof, WriteCheck
 from holdfast.errors import InvalidCIDError, MalformedError, UnprovenError, VerificationError
-from holdfast.repository import Repository
 from holdfast.sources.importing import import_content
 from tests.content import Blocks
 
@@ -107,25 +106,6 @@ def test_an_upload_that_is_stored_under_another_hash_is_checked(code, digest):
     check.update(large)
     with pytest.raises(VerificationError):
         check.profile_of(CID(1, RAW, code, digest(large)))
-
-
-@in_each_hash
-def test_the_repository_keeps_reads_and_checks_it(code, digest, tmp_path):
-    content = hashlib.shake_128(b"tree").digest(600_000)
-    cid, blocks = Blocks.of_file(content, UNIXFS_V0_2015.with_hash(code))
-    raw = CID(1, RAW, code, digest(CONTENT))
-    with Repository(tmp_path) as repository:
-        repository.import_car(write_car([cid, raw], [*blocks.items(), (raw, CONTENT)]))
-        assert b"".join(repository.read(cid)) == content
-        assert repository.block(raw) == CONTENT
-        assert not repository.has(CID.of_raw(CONTENT))
-        repository.collect_garbage()
-        assert list(repository.check()) == []
-        assert sorted(b"".join(repository.export_car(cid))) == sorted(
-            b"".join(write_car([cid], blocks.items()))
-        )
-    with Repository(tmp_path) as repository:
-        assert b"".join(repository.read(cid, 300_000, 300_010)) == content[300_000:300_010]
 
 
 @pytest.mark.parametrize(

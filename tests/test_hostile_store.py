@@ -11,6 +11,7 @@ from holdfast.content.cid import CID
 from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.errors import ConfigError
 from holdfast.repository import Repository
+from tests.disks import PLANTED
 from tests.stores import DATABASE, change, open_and_call_all
 
 LARGE = b"x" * 50_000
@@ -35,27 +36,18 @@ def store(tmp_path, template):
 
 
 @pytest.mark.parametrize("suffix", ["", "-wal", "-shm", "-journal"])
-@pytest.mark.parametrize("kind", ["link", "dangling", "pipe", "folder", "hard link", "device"])
+@pytest.mark.parametrize("kind", [*PLANTED, "device"])
 def test_what_is_no_plain_file_is_not_opened_as_a_database(store, tmp_path, suffix, kind):
     path = store / f"{DATABASE}{suffix}"
     aside = tmp_path / "aside"
     path.rename(aside) if path.exists() else aside.write_bytes(b"precious")
     before = aside.read_bytes()
-    match kind:
-        case "link":
-            path.symlink_to(aside)
-        case "dangling":
-            path.symlink_to(tmp_path / "new")
-        case "pipe":
-            os.mkfifo(path)
-        case "folder":
-            path.mkdir()
-        case "hard link":
-            os.link(aside, path)
-        case "device":
-            if os.geteuid():
-                pytest.skip("only root can make a device")
-            os.mknod(path, 0o600 | 0o020000, os.makedev(1, 5))  # /dev/zero
+    if kind != "device":
+        PLANTED[kind](path, aside)
+    elif os.geteuid():
+        pytest.skip("only root can make a device")
+    else:
+        os.mknod(path, 0o600 | 0o020000, os.makedev(1, 5))  # /dev/zero
     errors = open_and_call_all(store, CID.of_raw(LARGE))
     assert [type(error) for error in errors] == [ConfigError]
     assert str(path) in str(errors[0])

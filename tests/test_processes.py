@@ -155,29 +155,6 @@ def test_a_client_in_a_forked_child_does_not_use_the_parents_connection(order):
     assert server.connections == 2
 
 
-FORKED_STORE = """
-with Client.init(path=sys.argv[3]) as client:
-    before = client.store("before").cid
-    child = os.fork()
-    name = "parent" if child else "child"
-    for number in range(15):
-        record = client.store([name, number])
-        assert client.retrieve(record.cid) == [name, number]
-        assert client.retrieve(before) == "before"
-    if child:
-        _, status = os.waitpid(child, 0)
-        assert status == 0, status
-        repository = client.provider.repository
-        print(len(list(repository.pins())), list(repository.check()))
-"""
-
-
-def test_the_embedded_store_in_a_forked_child_loses_nothing(tmp_path):
-    process = started(FORKED_STORE, "https://unused.example", TOKEN, tmp_path)
-    output, complaints = finished(process)
-    assert (output, process.returncode) == ("31 []\n", 0), complaints
-
-
 # Descriptors
 
 LIMITED = """

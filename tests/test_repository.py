@@ -16,7 +16,6 @@ from holdfast.errors import (
     VerificationError,
 )
 from holdfast.repository import PinQuery, Repository
-from tests.content import DATA, Blocks
 from tests.stores import change
 
 
@@ -56,19 +55,6 @@ def test_ranges_and_cids_of_both_versions(repository, profile):
     assert repository.find_pin(other).cid == str(cid)
     pin, duplicate = repository.pin(other)
     assert (pin.cid, duplicate) == (str(other), True)
-
-
-def test_pinning_twice_is_one_pin(repository):
-    cid = add(repository, b"hello", name="first")
-    with repository.adding() as adding:
-        pin, duplicate = adding.pin(cid, name="second")
-    assert duplicate
-    assert pin.name == "first"
-    assert repository.totals() == (1, 5)
-    assert repository.unpin(cid) is True
-    assert repository.unpin(cid) is False
-    assert repository.totals() == (0, 0)
-    assert [pin.removed is not None for pin in repository.pins(PinQuery(pinned=None))] == [True]
 
 
 def test_garbage_is_what_no_pin_reaches(repository):
@@ -168,18 +154,6 @@ def test_pinning_what_is_here_needs_all_of_it(repository):
     assert pin.size > 3_000_000
     with pytest.raises(UnprovenError):
         repository.pin(CID.of_raw(b"not here"))
-
-
-def test_archives_go_in_and_out(repository):
-    for name in ("dir-with-files.car", "symlink.car", "subdir-with-mixed-block-files.car"):
-        archive = (DATA / name).read_bytes()
-        (pin,) = repository.import_car([archive[:100], archive[100:]], name=name)
-        root, blocks = Blocks.of_car(name)
-        assert pin.cid == str(root)
-        assert pin.size == sum(map(len, blocks.values()))
-        exported = b"".join(repository.export_car(root))
-        assert sorted(exported) == sorted(archive)
-    assert repository.totals().pins == 3
 
 
 def test_queries(repository):

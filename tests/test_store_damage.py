@@ -282,16 +282,6 @@ def test_the_node_says_that_its_store_is_damaged(template, store):
             assert caught.value.status == 500
 
 
-def test_the_command_line_calls_damage_by_its_name(commands, template, store):
-    scramble(store / DATABASE)
-    for command in (["list"], ["store", "1"], ["retrieve", template[1].cid]):
-        code, lines = commands.failure(*command, "--path", store)
-        assert code in {3, 14}
-        assert "damaged" in lines[0] or "no sound repository" in lines[0]
-        assert "holdfast repair" in "".join(lines)
-        assert "fault in holdfast" not in "".join(lines)
-
-
 def pages_with(store, *texts):
     """The pages of the database that hold one of these texts."""
     data = (store / DATABASE).read_bytes()

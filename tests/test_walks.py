@@ -1,7 +1,6 @@
 """The walks over blocks, and those who use them: all choose the same blocks for the same bytes."""
 
 from dataclasses import replace
-from itertools import pairwise
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -14,14 +13,10 @@ from holdfast.content.cid import CID, DAG_PB, RAW
 from holdfast.content.dag_pb import Link, encode
 from holdfast.content.hashes import IDENTITY
 from holdfast.content.profiles import UNIXFS_V1_2025
-from holdfast.content.proof import HashProof, NoProof, Proof
-from holdfast.content.reference import Reference
 from holdfast.content.unixfs import data
-from holdfast.content.unixfs.archive import ArchiveProof
-from holdfast.content.unixfs.body import BodyProof, HeldBytes
+from holdfast.content.unixfs.body import BodyProof
 from holdfast.content.unixfs.directories import build_directory
 from holdfast.content.unixfs.files import FileImporter
-from holdfast.content.unixfs.layouts import LayoutProof
 from holdfast.content.unixfs.walks import DagWalk, DirectoryWalk, FileWalk, PathWalk, feed_known
 from holdfast.disk.seen_cids import SpilledCIDs
 from holdfast.errors import MalformedError, VerificationError
@@ -191,59 +186,6 @@ def test_known_blocks_are_fed_until_the_output_is_large():
         sizes.append(sum(map(len, feed_known(walk, blocks[walk.need], cache))))
     assert sum(sizes) == 8 << 20
     assert max(sizes) <= 2 << 20
-
-
-@given(st.lists(st.binary(min_size=1, max_size=9), max_size=9), st.lists(st.integers(0, 12)))
-def test_held_bytes_come_out_in_order(chunks, sizes):
-    buffer = HeldBytes()
-    whole = b"".join(chunks)
-    for chunk in chunks:
-        buffer.append(chunk)
-    position, taken = 0, b""
-    for number, size in enumerate(sizes):
-        content = buffer.peek(size)
-        if position + size > len(whole):
-            assert content is None
-            continue
-        assert b"".join(content) == whole[position : position + size]
-        if number % 3:
-            buffer.accept()
-            position += size
-        if number % 4 == 0:
-            taken += b"".join(buffer.take_accepted())
-            assert taken == whole[:position]
-    taken += b"".join(buffer.take_accepted())
-    assert taken == whole[:position]
-    assert b"".join(buffer.views()) == whole[position:]
-    assert buffer.size == len(whole) - position
-
-
-def test_every_proof_is_fed_in_the_same_way():
-    content = bytes(3_000_000)
-    root, blocks = Blocks.of_file(content, UNIXFS_V1_2025)
-    raw = Reference.parse(str(CID.of_raw(content)))
-    body_proof = BodyProof(root)
-    body_proof.feed_block(blocks[root])
-    archive = b"".join(blocks.archive(root))
-    fed: list[tuple[Proof, bytes]] = [
-        (NoProof(), content),
-        (HashProof(raw), content),
-        (LayoutProof(root), content),
-        (body_proof, content),
-        (ArchiveProof(root), archive),
-    ]
-    for proof, body in fed:
-        cuts = [0, 1_000_000, 1_000_001, len(body)]
-        chunks = [body[first:last] for first, last in pairwise(cuts)]
-        pieces = proof.update_all(chunks)
-        while proof.has_more:
-            pieces += proof.update_all([])
-        assert b"".join(pieces) == content
-        proof.finish()
-        assert proof.need is None
-    assert [proof.incremental for proof, _ in fed] == [False, False, False, True, True]
-    assert [proof.size for proof, _ in fed] == [None, None, None, len(content), len(content)]
-    assert [proof.progress is None for proof, _ in fed] == [True, True, True, True, False]
 
 
 def test_a_leaf_that_came_wrong_is_in_doubt_until_its_block_explains_it():
