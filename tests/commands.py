@@ -200,6 +200,17 @@ def launcher():
     return Launcher(HOLDFAST, base_environment())
 
 
+def run_python(*words, **variables):
+    """The finished process of Python with these words, its output as text."""
+    return subprocess.run(  # noqa: S603 - our own code
+        [sys.executable, *map(str, words)],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
 def shell(words):
     """The installed command behind a shell, which adds `words`: ``2>&-``, say."""
     return ("sh", "-c", f'exec "$0" "$@" {words}', HOLDFAST)

@@ -1,17 +1,14 @@
 """The benchmarks themselves are run by `make bench`; here is what they write."""
 
 import json
-import xml.etree.ElementTree as ET
 
 import pytest
 from bench import against, steal
 from bench.goals import GOALS
-from bench.plots import Bar, Group, bar_chart
 from bench.report import DOCS, RESULTS, make_page, make_plots, write_report
 from bench.results import Ratio, Results
 from bench.workers import Result, WorkerError
 
-SVG = "{http://www.w3.org/2000/svg}"
 ABOUT = {
     "date": "2026-01-02",
     "machine": {"cpu": "A CPU", "cores": 2, "memory": "8 GiB", "system": "Linux 6"},
@@ -119,23 +116,6 @@ def test_rounds_from_which_the_host_took_time_do_not_count(processors, stolen, c
 def test_a_system_that_says_nothing_of_stolen_time_takes_nothing(monkeypatch, tmp_path):
     monkeypatch.setattr(steal, "STAT", tmp_path / "none")
     assert steal.Steal().part == 0.0
-
-
-def test_bars_are_as_long_as_their_figures():
-    bars = [
-        Bar("Ours", 50.0, 40.0, 60.0, is_ours=True, goal=80.0),
-        Bar("Other", 100.0, 100.0, 100.0),
-    ]
-    tree = ET.fromstring(bar_chart("A <title>", "MB/s", [Group("group", bars)]))  # noqa: S314 - ours
-    _, ours, other = tree.iter(f"{SVG}rect")
-    assert ours.get("class") == "bar ours"
-    assert float(ours.get("width")) == pytest.approx(float(other.get("width")) / 2, abs=0.1)
-    goal = next(line for line in tree.iter(f"{SVG}line") if line.get("class") == "goal")
-    left, length = float(other.get("x")), float(other.get("width"))
-    assert float(goal.get("x1")) == pytest.approx(left + 0.8 * length, abs=0.1)
-    texts = [text.text for text in tree.iter(f"{SVG}text")]
-    assert texts[:4] == ["A <title>", "MB/s", "group", "Ours"]
-    assert "prefers-color-scheme: dark" in tree.find(f"{SVG}style").text
 
 
 def test_the_page_has_the_figures_and_only_the_plots_that_there_are(results):

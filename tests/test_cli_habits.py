@@ -116,16 +116,6 @@ def test_several_are_revoked_and_one_that_fails_stops_no_other(filled):
     assert revoked == dict.fromkeys(cids, True)
 
 
-def test_a_token_that_is_refused_stops_the_others(tmp_path, server):
-    commands = Commands(tmp_path, **server_variables(server))
-    for _ in range(8):
-        server.reply(401, {"error": "expired"})
-    result = commands.run("rm", *[HELLO_CID] * 50)
-    assert (result.returncode, result.stdout) == (8, b"")
-    assert len(server.requests) <= 9
-    assert result.stderr.decode().splitlines()[-1] == "revoked 0 of 50"
-
-
 def test_a_backup_names_its_file_in_two_ways(filled):
     assert filled.run("backup", "-o", "all.car").stdout == b"all.car\n"
     code, lines = filled.failure("backup", "one.car", "-o", "two.car")

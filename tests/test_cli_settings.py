@@ -536,6 +536,7 @@ LINKS = "gateway_url decides who gets links to your private files"
         ("", 'provider = "keeper"', {}, None),  # with nothing to lose, the project may choose
         (MINE, 'provider = "keeper"', {}, SENT),
         ("", 'provider = "keeper"', IN_VARIABLE, SENT),
+        ("", 'provider = "kubo"', IN_VARIABLE, SENT),
         ('provider = "kubo"', 'provider = "keeper"', IN_VARIABLE, SENT),
         (f'provider = "keeper"\nprovider_token = "{TOKEN}"', 'provider = "pinning"', {}, SENT),
         ("", 'provider = "pinning"', IN_VARIABLE, None),

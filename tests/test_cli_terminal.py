@@ -304,10 +304,3 @@ def test_a_command_that_is_terminated_gives_the_cursor_back(commands):
     assert code == 143
     assert re.findall(r"\x1b\[\?25[lh]", shown)[-1] == "\x1b[?25h"
     assert list(commands.folder.iterdir()) == []
-
-
-def test_warnings_are_lines_of_json_too(commands):
-    result = commands.run("list", "--provider", "pinning", "--token", "a b", "--json")
-    warning, error = map(json.loads, result.stderr.decode().splitlines())
-    assert "can be seen by others" in warning["warning"]
-    assert (error["error"]["name"], error["error"]["exitCode"]) == ("ConfigError", 3)

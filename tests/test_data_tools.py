@@ -1,13 +1,11 @@
 """pandas, pyarrow, zarr, xarray, DuckDB and Dask on the file system. `make data` installs them."""
 
 import gc
-import os
-import subprocess
-import sys
 
 import pytest
 
 from holdfast.filesystem import HoldfastFileSystem
+from tests.commands import run_python
 from tests.gateways import gateway, kinds
 from tests.test_filesystem import options_for
 
@@ -296,13 +294,7 @@ def test_workers_of_dask_take_the_token_from_the_environment(dask, node, stored,
 
     def run(*arguments, **variables):
         where = (stored, node.gateway_url, node.api_url, "processes")
-        return subprocess.run(  # noqa: S603 - our own code
-            [sys.executable, tmp_path / "script.py", *where, *arguments],
-            capture_output=True,
-            text=True,
-            check=False,
-            env={**os.environ, **variables},
-        )
+        return run_python(tmp_path / "script.py", *where, *arguments, **variables)
 
     done = run(HOLDFAST_PROVIDER_TOKEN=token)
     assert done.stdout == f"{sum(range(900))} {sum(range(900))}\n", done.stderr

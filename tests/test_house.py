@@ -4,8 +4,6 @@ import ast
 import importlib
 import inspect
 import re
-import subprocess
-import sys
 from collections import defaultdict
 from pathlib import Path
 
@@ -30,14 +28,9 @@ from holdfast.errors import ClientError
 from holdfast.protocol import transport_errors
 from holdfast.provider import AsyncBlockReader, BlockReader
 from holdfast.sources.sources import Uploadable
+from tests.commands import run_python
 
 ROOT = Path(__file__).resolve().parent.parent
-
-
-def run(code, *options):
-    return subprocess.run(  # noqa: S603
-        [sys.executable, *options, "-c", code], capture_output=True, text=True, check=False
-    )
 
 
 EXTRAS = ("aiohttp", "typer", "starlette", "uvicorn", "asyncio")
@@ -60,7 +53,7 @@ INIT = 'from holdfast import Client; Client.init(provider="pinning", provider_to
     ],
 )
 def test_an_import_brings_in_nothing_that_it_does_not_need(code, absent):
-    modules = run(f"import sys; {code}; print(*sys.modules)").stdout
+    modules = run_python("-c", f"import sys; {code}; print(*sys.modules)").stdout
     assert "holdfast" in modules
     assert [name for name in absent if re.search(rf"\b{name}\b", modules)] == []
 
@@ -73,7 +66,7 @@ import asyncio
 from holdfast import AsyncClient
 asyncio.run(AsyncClient.init(provider="pinning", provider_token="secret-token"))
 """
-    result = run(code)
+    result = run_python("-c", code)
     assert result.returncode == 1
     assert "pip install 'holdfast[async]'" in result.stderr.splitlines()[-1]
     assert "secret-token" not in result.stderr.splitlines()[-1]
@@ -87,7 +80,7 @@ from holdfast import *
 import holdfast, pydoc
 print(len(pydoc.render_doc(holdfast)) > 5000, AsyncPinProvider.__name__)
 """
-    assert run(code).stdout == "True AsyncPinProvider\n"
+    assert run_python("-c", code).stdout == "True AsyncPinProvider\n"
 
 
 def test_connections_need_no_library_of_the_command_line(tmp_path):
@@ -104,7 +97,7 @@ for name in connections():
         print(name, client.retrieve(client.store([1]).cid))
 print([name for name in sys.modules if name.startswith("holdfast.cli")])
 """
-    assert run(code).stdout == "disk [1]\n[]\n"
+    assert run_python("-c", code).stdout == "disk [1]\n[]\n"
 
 
 def test_changing_settings_without_tomlkit_says_what_to_install(tmp_path):
@@ -115,7 +108,7 @@ os.environ["XDG_CONFIG_HOME"] = {str(tmp_path)!r}
 from holdfast.cli.execution import run
 sys.exit(run(["config", "set", "verify", "no"]))
 """
-    result = run(code)
+    result = run_python("-c", code)
     assert (result.returncode, result.stderr.splitlines()) == (
         3,
         ["error: the package 'tomlkit' is not installed", "hint: pip install 'holdfast[cli]'"],
@@ -141,7 +134,7 @@ sys.meta_path = [Hidden if finder is PathFinder else finder for finder in sys.me
 from holdfast.testing import ScriptedServer
 import holdfast.{module}
 """
-    result = run(code)
+    result = run_python("-c", code)
     assert result.returncode == 1
     words = f"ModuleNotFoundError: {what} needs {missing}: pip install 'holdfast[{extra}]'"
     assert result.stderr.splitlines()[-1] == words

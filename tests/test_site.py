@@ -1,7 +1,6 @@
 """The documentation site: built strictly, complete, and without requests to anybody."""
 
 import re
-import subprocess
 import sys
 import tomllib
 from html.parser import HTMLParser
@@ -13,6 +12,7 @@ import holdfast
 import holdfast.content
 import holdfast.providers
 import holdfast.testing
+from tests.commands import run_python
 
 ROOT = Path(__file__).resolve().parent.parent
 ROOT_PAGES = {"CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"}
@@ -27,20 +27,14 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 @pytest.fixture(scope="session")
 def site(tmp_path_factory):
     target = tmp_path_factory.mktemp("docs") / "site"
-    result = subprocess.run(  # noqa: S603 - a script of ours
-        [sys.executable, ROOT / "scripts/build_docs.py", target],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    result = run_python(ROOT / "scripts/build_docs.py", target)
     assert (result.returncode, result.stderr) == (0, "")
     return target
 
 
 def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path):
     (tmp_path / "keep").write_text("mine")
-    command = [sys.executable, ROOT / "scripts/build_docs.py", tmp_path]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    result = run_python(ROOT / "scripts/build_docs.py", tmp_path)
     assert (result.returncode, "holds something else" in result.stderr) == (1, True)
     assert (tmp_path / "keep").read_text() == "mine"
 
@@ -174,12 +168,7 @@ def test_a_broken_link_fails_the_build(tmp_path):
         path = tmp_path / "docs" / page
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("\n\n".join(lines) + "\n")
-    result = subprocess.run(  # noqa: S603 - a script of ours
-        [sys.executable, tmp_path / "scripts/build_docs.py"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    result = run_python(tmp_path / "scripts/build_docs.py")
     assert result.returncode == 1
     assert not (tmp_path / "site").exists()
     messages = re.sub(r"\x1b\[[0-9;]*m", "", result.stderr)
