@@ -9,10 +9,9 @@ import pytest
 from holdfast import Client, compute_cid
 from holdfast.content.car import CarReader
 from holdfast.content.profiles import PROFILES
-from holdfast.sources.folder_source import FolderSource
 from holdfast.sources.sources import open_source
 from tests.content import VECTORS, make_directory
-from tests.wrapping import PREFIX, PrefixedSource, size_of, unwrapped
+from tests.wrapping import PREFIX, PrefixedSource, unwrapped
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 each_profile = pytest.mark.parametrize("profile", PROFILES)
@@ -83,18 +82,6 @@ def test_kubo_gets_leaves_that_end_where_a_source_says(kubo, profile):
             assert seen[-1] == (len(content), len(content))
             check_export(kubo, record.cid)
             assert client.download(record.cid).read() == content
-
-
-@each_profile
-def test_kubo_gets_the_new_content_of_a_mapped_folder(kubo, profile, memory_folder):
-    (memory_folder / "folder").mkdir()
-    (memory_folder / "folder" / "a").write_bytes(data_of(3_000_000))
-    folder = FolderSource.of(memory_folder / "folder").map(PrefixedSource, size_of)
-    with Client.init(config_of(kubo, profile)) as client:
-        record = client.upload(folder)
-        copy = client.download_folder(record.cid, memory_folder / "copy")
-    assert record.cid == compute_cid(copy, profile=profile)
-    assert unwrapped((copy / "a").read_bytes()) == data_of(3_000_000)
 
 
 def links_of(kubo, cid, **options):

@@ -5,6 +5,7 @@ import http.client
 import logging
 import re
 import socket
+from contextlib import ExitStack
 from dataclasses import replace
 
 import pytest
@@ -804,27 +805,20 @@ def test_a_long_path_does_not_make_a_large_page_of_a_small_directory(node, monke
 
 def test_a_listing_is_made_once_for_all_who_ask_for_it_and_do_not_read(node, monkeypatch):
     made = []
-
-    def page(repository, directory):
-        made.append(directory.cid)
-        return directories_page(repository, directory)
-
-    directories_page = directories._page
-    monkeypatch.setattr(directories, "_page", page)
-    root = node.add_directory({f"{at:04}": b"" for at in range(1000)})
-    asked = f"GET /ipfs/{root.cid}/ HTTP/1.1\r\nHost: x\r\n\r\n".encode()
-    peers = [socket.create_connection(("127.0.0.1", node.port)) for _ in range(30)]
-    try:
+    make_page = directories._page
+    monkeypatch.setattr(
+        directories, "_page", lambda *arguments: (made.append(arguments), make_page(*arguments))[1]
+    )
+    target = f"/ipfs/{node.add_directory({f'{at:04}': b'' for at in range(1000)}).cid}/"
+    with ExitStack() as stack:
+        address = ("127.0.0.1", node.port)
+        peers = [stack.enter_context(socket.create_connection(address)) for _ in range(30)]
         for peer in peers:
-            peer.sendall(asked)
-        bodies = {node.get(f"/ipfs/{root.cid}/").body for _ in range(3)}
+            peer.sendall(f"GET {target} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        assert len({node.get(target).body for _ in range(3)}) == 1
         assert node.get(f"/ipfs/{TEXT_CID}").body == TEXT
         assert [peer.recv(15) for peer in peers] == [b"HTTP/1.1 200 OK"] * 30
-    finally:
-        for peer in peers:
-            peer.close()
-    assert made == [root.cid]
-    assert len(bodies) == 1
+    assert len(made) == 1
 
 
 # Other origins

@@ -137,14 +137,6 @@ def test_a_private_upload_is_never_in_the_public_store(call, content):
     assert call("GET", call.link(cid), token="").data == content
 
 
-def test_content_that_is_known_becomes_the_first_file(call, content):
-    first = call.stored(content, "first.bin")
-    location = call.create(len(content), filename="second.bin").headers["Location"]
-    assert call.patch(location, 0, content).headers["upload-cid"] == first["cid"]
-    by_upload = call.data("GET", f"/v3/files/public/{location.split('/')[-2]}")
-    assert (by_upload["id"], by_upload["name"]) == (first["id"], "first.bin")
-
-
 def test_an_archive_comes_by_tus_too(call, content, tmp_path):
     with Repository(tmp_path) as repository:
         pin, _ = repository.add(content, UNIXFS_V1_2025)
@@ -319,16 +311,20 @@ def test_a_damaged_note_of_completion_loses_no_file(call, complete, damage):
         assert call.data("GET", f"/v3/files/private/{folder.name}")["cid"] == cid
 
 
-def test_an_upload_of_known_content_with_a_damaged_note_starts_again(call):
-    first = call.stored(b"there before", network="private")
-    location = call.create(12, network="private").headers["Location"]
-    call.patch(location, 0, b"there before")
+def test_content_that_is_known_becomes_the_first_file(call):
+    """Also after its note of completion was damaged: then the upload starts again."""
+    content = b"there before"
+    first = call.stored(content, "first.bin", network="private")
+    location = call.create(12, network="private", filename="second.bin").headers["Location"]
     folder = call.node.repository.path / "uploads" / urlsplit(location).path.split("/")[-2]
-    (folder / "done.json").write_bytes(b"")
-    assert call.offset(location) == 0
-    assert call("GET", f"/v3/files/private/{folder.name}").status == 404
-    assert call.patch(location, 0, b"there before").headers["upload-cid"] == first["cid"]
-    assert call.data("GET", f"/v3/files/private/{folder.name}")["id"] == first["id"]
+    address = f"/v3/files/private/{folder.name}"
+    for _ in range(2):
+        assert call.patch(location, 0, content).headers["upload-cid"] == first["cid"]
+        file = call.data("GET", address)
+        assert (file["id"], file["name"]) == (first["id"], "first.bin")
+        (folder / "done.json").write_bytes(b"")
+        assert call.offset(location) == 0
+        assert call("GET", address).status == 404
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
