@@ -5,6 +5,7 @@ import http.client
 import socket
 import threading
 import tracemalloc
+from contextlib import closing, contextmanager
 from typing import NamedTuple
 
 import uvicorn
@@ -17,6 +18,7 @@ from holdfast.content.unixfs.files import Part
 from holdfast.node.gateway.cached_repository import CachedRepository
 from holdfast.node.gateway.serving import GatewayRoute
 from holdfast.node.http_server.streamed_replies import Resources
+from holdfast.repository import Repository
 from holdfast.sources.importing import import_content
 
 
@@ -28,6 +30,13 @@ class Reply(NamedTuple):
     status: int
     headers: http.client.HTTPMessage
     body: bytes
+
+
+@contextmanager
+def running_gateway(folder, cache=None):
+    """Serve a store in `folder`."""
+    with Repository(folder) as repository, closing(Node(repository, cache)) as node:
+        yield node
 
 
 class Node:
@@ -51,14 +60,11 @@ class Node:
 
     def get(self, target, method="GET", **headers):
         """A reply, read whole; the target is sent to the letter."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
-        try:
-            names = {name.replace("_", "-"): value for name, value in headers.items()}
+        names = {name.replace("_", "-"): value for name, value in headers.items()}
+        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)) as connection:
             connection.request(method, target, headers=names)
             response = connection.getresponse()
             return Reply(response.status, response.headers, response.read())
-        finally:
-            connection.close()
 
     def read_and_peak(self, target):
         """Read a reply and drop it. Return its size, and the most memory this process took."""

@@ -55,10 +55,6 @@ def get(connection, target, **headers):
     return connection.getresponse().read()
 
 
-def connect(url):
-    return closing(http.client.HTTPConnection(urlsplit(url).netloc, timeout=30))
-
-
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
     with Repository(tmp_path_factory.mktemp("repository")) as repository:

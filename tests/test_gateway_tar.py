@@ -6,6 +6,7 @@ import logging
 import shutil
 import subprocess
 import tarfile
+from contextlib import closing
 
 import pytest
 
@@ -17,10 +18,9 @@ from holdfast.content.unixfs import data
 from holdfast.content.unixfs.directories import build_directory
 from holdfast.content.unixfs.files import Part
 from holdfast.node.memory import Cache
-from holdfast.repository import Repository
 from holdfast.sources.importing import import_content
 from tests.content import DATA, MIB, Blocks, stream
-from tests.gateway_node import Node
+from tests.gateway_node import running_gateway
 from tests.support import HELLO_CID
 
 SHARDED = "bafybeidbclfqleg2uojchspzd4bob56dqetqjsj27gy2cq3klkkgxtpn4i"
@@ -30,17 +30,12 @@ TAR = "application/x-tar"
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory):
-    with Repository(tmp_path_factory.mktemp("repository")) as repository:
-        repository.import_car(
-            [(DATA / "single-layer-hamt-with-multi-block-files.car").read_bytes()]
-        )
-        # With a small cache, so that what is held besides it can be seen.
-        node = Node(repository, Cache(MIB))
+    # With a small cache, so that what is held besides it can be seen.
+    with running_gateway(tmp_path_factory.mktemp("repository"), Cache(MIB)) as node:
+        archive = DATA / "single-layer-hamt-with-multi-block-files.car"
+        node.repository.import_car([archive.read_bytes()])
         node.add(b"hello")
-        try:
-            yield node
-        finally:
-            node.close()
+        yield node
 
 
 def members(body):
@@ -265,15 +260,12 @@ def test_a_small_dag_of_very_many_bytes_has_its_size_in_the_header(node):
     while size < 2**34:
         block = dag_pb.encode([Link(cid, b"", size)] * 8, data.file_data(8 * size, [size] * 8))
         cid, size = node.put(DAG_PB, block), 8 * size
-    connection = http.client.HTTPConnection("127.0.0.1", node.port, timeout=120)
-    try:
+    with closing(http.client.HTTPConnection("127.0.0.1", node.port, timeout=120)) as connection:
         connection.request("GET", f"/ipfs/{cid}?format=tar")
         with tarfile.open(fileobj=connection.getresponse(), mode="r|", bufsize=512) as archive:
             first = archive.next()
             assert (first.name, first.size) == (str(cid), 2**34)
             assert archive.extractfile(first).read(1000) == b"x" * 1000
-    finally:
-        connection.close()
 
 
 # How much is held

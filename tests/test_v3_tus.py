@@ -262,14 +262,11 @@ def flip(data):
 
 DAMAGES = {
     "empty": lambda _: b"",
-    "one byte": lambda _: b"{",
     "cut": lambda data: data[: len(data) // 2],
     "longer": lambda data: data + b"}",
-    "zeros": lambda data: bytes(len(data)),
     "not UTF-8": lambda data: b"\xff" * len(data),
     "null": lambda _: b"null",
     "list": lambda _: b"[]",
-    "number": lambda _: b"5",
     "deep": lambda _: b"[" * 500_000,
     "other fields": lambda _: b'{"cid": 5, "id": [], "options": 1}',
     "no CID": lambda _: b'{"cid": "x", "id": "y"}',
