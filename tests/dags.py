@@ -23,8 +23,8 @@ def message(kind=FILE, *, content=None, size=None, sizes=(), hash_type=None, fan
         out += dag_pb.field(b"\x12", content)
     if size is not None:
         out += b"\x18" + varint.encode(size)
-    for each in sizes:
-        out += b"\x20" + (each if isinstance(each, bytes) else varint.encode(each))
+    for number in sizes:
+        out += b"\x20" + (number if isinstance(number, bytes) else varint.encode(number))
     for tag, number in ((b"\x28", hash_type), (b"\x30", fanout)):
         out += b"" if number is None else tag + varint.encode(number)
     return out
@@ -98,7 +98,7 @@ def in_version_2(archive, *, padding=0, index=b"", start=None, size=None):
     place = 51 + padding
     numbers = [place if start is None else start, len(archive) if size is None else size]
     numbers.append(place + len(archive) if index else 0)
-    header = bytes(16) + b"".join(each.to_bytes(8, "little") for each in numbers)
+    header = bytes(16) + b"".join(number.to_bytes(8, "little") for number in numbers)
     return bytes.fromhex("0aa16776657273696f6e02") + header + bytes(padding) + archive + index
 
 

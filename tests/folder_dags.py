@@ -77,24 +77,24 @@ class FolderDag(Blocks):
             return {"/".join(path): text}
         if kind not in {data.Kind.DIRECTORY, data.Kind.SHARD}:
             return {"/".join(path): self.read(cid)}
-        found = {"/".join(path): None} if path else {}
+        tree = {"/".join(path): None} if path else {}
         for entry in self.list(cid):
-            found |= self.tree(entry.cid, (*path, entry.name))
-        return found
+            tree |= self.tree(entry.cid, (*path, entry.name))
+        return tree
 
 
 def on_disk(folder):
     """What is in a folder: bytes of files, texts of links, None for folders."""
-    found = {}
+    tree = {}
     for path in sorted(Path(folder).iterdir()):
         if path.is_symlink():
-            found[path.name] = os.readlink(path)  # noqa: PTH115 - to the letter
+            tree[path.name] = os.readlink(path)  # noqa: PTH115 - to the letter
         elif path.is_dir():
             below = {f"{path.name}/{name}": what for name, what in on_disk(path).items()}
-            found |= {path.name: None, **below}
+            tree |= {path.name: None, **below}
         else:
-            found[path.name] = path.read_bytes() if path.is_file() else path.stat().st_mode
-    return found
+            tree[path.name] = path.read_bytes() if path.is_file() else path.stat().st_mode
+    return tree
 
 
 def serving(dag, *, kinds=("raw", "car", "plain"), roots=None, cut_archives=None):
@@ -105,13 +105,13 @@ def serving(dag, *, kinds=("raw", "car", "plain"), roots=None, cut_archives=None
 
     def answer(request):
         kind = kind_of(request)
-        found = re.match(r"/ipfs/([^/?]+)([^?]*)", request.target)
-        root = CID.parse(found[1])
+        parts = re.match(r"/ipfs/([^/?]+)([^?]*)", request.target)
+        root = CID.parse(parts[1])
         if kind not in kinds:
             return Scripted(status=406)
         if roots is not None and root not in roots:
             return Scripted(status=403)
-        names = [os.fsdecode(unquote_to_bytes(name)) for name in found[2].split("/") if name]
+        names = [os.fsdecode(unquote_to_bytes(name)) for name in parts[2].split("/") if name]
         try:
             cid = dag.find(root, *names)
             reply = _reply(dag, kind, request, (root, names), cid)
@@ -128,7 +128,7 @@ def _reply(dag, kind, request, reference, cid):
     if unixfs_kind(cid, dag[cid]) is data.Kind.FILE and file_node(cid, dag[cid]).size > LARGEST:
         return Scripted(status=406)
     if kind == "car":
-        path = [(each, dag[each]) for each in parents(dag, *reference)]
+        path = [(parent, dag[parent]) for parent in parents(dag, *reference)]
         below = dag.depth_first if "dag-scope=all" in request.target else dag.directory_blocks
         body = b"".join(write_car([], [*path, *islice(below(cid), MOST_BLOCKS)]))
         return Scripted(body=body, headers={"Content-Type": CAR_TYPE})

@@ -89,7 +89,7 @@ async def test_a_cancelled_request_shows_no_token_in_variables():
             task.cancel()
             with pytest.raises(asyncio.CancelledError) as caught:
                 await task
-    frames = [each.frame.f_locals for each in caught.traceback]
+    frames = [entry.frame.f_locals for entry in caught.traceback]
     assert len(frames) > 5
     assert TOKEN not in repr(frames)
 
@@ -103,5 +103,5 @@ async def test_the_debug_mode_of_asyncio_shows_no_token(caplog):
         async with await AsyncClient.init(config_for(server)) as client:
             await client.store([1, 2, 3])
         assert TOKEN in server.requests[0].headers["authorization"]
-    assert any("_Sending" in each for each in caplog.messages)
+    assert any("_Sending" in message for message in caplog.messages)
     assert TOKEN not in caplog.text

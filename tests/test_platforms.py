@@ -27,7 +27,7 @@ MADE = {
 
 def needs(requirements):
     """The text of the page for the requirements of the package."""
-    names = (re.match(r"([\w.-]+)>=([\w.]+)", each) for each in requirements)
+    names = (re.match(r"([\w.-]+)>=([\w.]+)", text) for text in requirements)
     return ", ".join(f"{name[1]} {name[2]} or newer" for name in names)
 
 

@@ -16,13 +16,14 @@ SECRETS = (TOKEN, GATEWAY_TOKEN, PASSWORD)
 
 
 def escaped(token):
-    return "".join(f"\\u{ord(each):04x}" if place % 2 else each for place, each in enumerate(token))
+    pairs = enumerate(token)
+    return "".join(f"\\u{ord(char):04x}" if place % 2 else char for place, char in pairs)
 
 
 # How a peer may write a credential that it sends back.
 FORMS = {
     "as it is": lambda token: token,
-    "quoted": lambda token: "".join(f"%{ord(each):02X}" for each in token),
+    "quoted": lambda token: "".join(f"%{ord(char):02X}" for char in token),
     "quoted in part": lambda token: token[:5] + f"%{ord(token[5]):02x}" + token[6:],
     "quoted twice": lambda token: token[:5] + quote(f"%{ord(token[5]):02x}") + token[6:],
     "base64": lambda token: base64.b64encode(f"Bearer {token}".encode()).decode(),
@@ -54,17 +55,17 @@ def assert_no_secret_in(error, *, only=None, forms=None):
     forms = forms or ([only] if only else SECRETS)
     seen, pending = set(), [error]
     while pending:
-        each = pending.pop()
-        if each is None or id(each) in seen:
+        link = pending.pop()
+        if link is None or id(link) in seen:
             continue
-        seen.add(id(each))
-        assert_clean(str(each) + repr(each) + repr(vars(each)), forms=forms)
-        for frame, _ in traceback.walk_tb(each.__traceback__):
+        seen.add(id(link))
+        assert_clean(str(link) + repr(link) + repr(vars(link)), forms=forms)
+        for frame, _ in traceback.walk_tb(link.__traceback__):
             if frame.f_code.co_filename.startswith(PACKAGE):
                 assert_clean(repr(frame.f_locals), forms=forms)
                 if is_echo:
                     assert_clean_inside(frame.f_locals, forms, set())
-        pending += [each.__cause__, each.__context__]
+        pending += [link.__cause__, link.__context__]
     assert_clean("".join(traceback.format_exception(error)), forms=forms)
     shown = traceback.TracebackException.from_exception(error, capture_locals=True)
     for frame in shown.stack:
@@ -91,8 +92,8 @@ def assert_clean_inside(value, forms, seen):
             kinds = type(value).__mro__
             slots = [name for kind in kinds for name in vars(kind).get("__slots__", ())]
             inside += [getattr(value, name, None) for name in slots]
-    for each in inside:
-        assert_clean_inside(each, forms, seen)
+    for part in inside:
+        assert_clean_inside(part, forms, seen)
 
 
 def assert_clean_log(records, forms=SECRETS):

@@ -1,6 +1,6 @@
 """Failed statuses: which requests are sent again, how often, and after what wait.
 
-Each status and value of Retry-After is a row of `tests/test_retrying.py`. The header knows no
+Each status and value of Retry-After is a row of `tests/test_protocol.py`. The header knows no
 smaller unit than seconds. Where a test asks what is waited for and not how the time passes, a
 second lasts a twentieth of one.
 """
