@@ -16,6 +16,7 @@ from holdfast.testing import running_node
 from tests import disks
 from tests.disks import fill_up, mount, unmount
 from tests.programs import run_program, start_program
+from tests.psa import ALL, PSACaller
 from tests.stores import DATABASE, snapshot
 
 FULL = r"disk of the store is full|No space left"
@@ -191,6 +192,9 @@ def test_a_store_on_a_read_only_disk_can_be_read(tmp_path, read_only_disk, comma
         for call in (lambda: client.store(1), lambda: client.revoke(made[0])):
             with pytest.raises(ProviderError, match="The store of the node is read-only"):
                 call()
+        caller = PSACaller(node)
+        assert caller.count(status=ALL) == 2
+        assert caller.failure("POST", json={"cid": made[0]}) == (500, "INTERNAL_SERVER_ERROR")
     assert snapshot(tmp_path / "store") == before
 
 
