@@ -273,12 +273,6 @@ def test_a_key_that_is_not_valid_is_an_authentication_error(server, v3_client):
     assert len(server.requests) == 1
 
 
-def test_a_login_page_is_not_the_api(server, v3_client):
-    server.reply(200, b"<html>", headers={"Content-Type": "text/html"})
-    with pytest.raises(ProviderError, match="not the v3 API's"):
-        v3_client.test_connection()
-
-
 def test_the_older_provider_tells_holders_of_newer_keys_what_to_use(server, client):
     server.reply(403, NO_SCOPES)
     with pytest.raises(PermissionDeniedError) as caught:
