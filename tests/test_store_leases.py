@@ -12,7 +12,7 @@ import pytest
 from holdfast.content.cid import CID
 from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.content.unixfs.files import FileImporter
-from holdfast.errors import ConfigError, ProviderError
+from holdfast.errors import ProviderError
 from holdfast.repository import Repository, owners
 from tests.programs import run_program, start_program
 from tests.stores import HALTED_UPLOAD, assert_whole_after_kills, block_files, change
@@ -152,15 +152,6 @@ print(list(repository.check()))
 repository.close()
 """
     assert run_program(code, tmp_path) == "0\nTrue\n[]\n"
-
-
-def test_a_link_in_the_place_of_the_owners_is_refused(tmp_path):
-    (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "store").mkdir()
-    (tmp_path / "store" / "owners").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(ConfigError):
-        Repository(tmp_path / "store")
-    assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
 # A new store
