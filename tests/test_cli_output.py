@@ -9,9 +9,7 @@ import pytest
 
 from holdfast import compute_cid
 from holdfast.cli.output import Column, write_table
-from holdfast.content.reference import Reference
 from holdfast.disk.readable_size import parse_size, readable_size
-from holdfast.sinks.work_folder import WorkFolder
 from tests.commands import Commands, install_provider, node_variables, plain
 from tests.disks import pending_download
 from tests.support import HELLO_CID, SIZES
@@ -246,24 +244,3 @@ def test_a_bar_with_a_long_label_is_one_line_and_results_go_where_they_were_sent
     assert code == 0
     assert re.search(r"a-file.*… ━+ 200 MiB of 200 MiB  [0-9.]+ [KM]iB/s 0:00:00$", last)
     assert (shell.folder / "results").read_text() == "result\n"
-
-
-def test_the_download_of_a_folder_that_continues_says_how_much_is_there(tmp_path, node):
-    commands = Commands(tmp_path, **node_variables(node))
-    photos = commands.folder / "photos"
-    photos.mkdir()
-    for name, size in {"a": 3 << 20, "b": 10, "c": 2 << 20}.items():
-        (photos / name).write_bytes(os.urandom(size))
-    cid = commands.text("upload", "photos")
-    work = WorkFolder(commands.folder / "copy", Reference.parse(cid))
-    work.open()
-    for name in "ab":
-        with work.tree.create(("files", name)) as file:
-            file.write((photos / name).read_bytes())
-    work.close()
-    result = commands.run("download", cid, "copy")
-    assert (result.returncode, result.stderr) == (0, b"copy: continues after 3.00 MiB\n")
-    for name in "abc":
-        assert (commands.folder / "copy" / name).read_bytes() == (photos / name).read_bytes()
-    result = commands.run("download", cid, "again")
-    assert (result.returncode, result.stderr) == (0, b"")

@@ -135,19 +135,6 @@ def test_pandas_writes_by_url_in_a_transaction(fs, options, table):
 
 
 @pytest.mark.slow
-def test_pyarrow_writes_a_dataset(fs, table):
-    frame = table.assign(part=table["row"] % 3).head(999)
-    small = pytest.importorskip("pyarrow").Table.from_pandas(frame)
-    with fs.transaction:
-        parquet.write_table(small, "a.parquet", filesystem=fs)
-        parquet.write_to_dataset(small, "parts", partition_cols=["part"], filesystem=fs)
-    assert parquet.read_table(f"{fs.cid}/a.parquet", filesystem=fs).equals(small)
-    assert parquet.read_table(f"{fs.cid}/parts", filesystem=fs).num_rows == 999
-    with pytest.raises(PermissionError, match="in a transaction"):
-        parquet.write_table(small, "b.parquet", filesystem=fs)
-
-
-@pytest.mark.slow
 def test_zarr_and_xarray_write(fs, options):
     wrappers = pytest.importorskip("fsspec.implementations.asyn_wrapper")
     data = xarray.Dataset({"heat": (("x", "y"), np.arange(600.0).reshape(20, 30))})

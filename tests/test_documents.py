@@ -70,25 +70,6 @@ def test_the_links_of_the_readme_lead_somewhere():
     assert [link for link in inner if not (ROOT / link.partition("#")[0]).exists()] == []
 
 
-def test_fences_are_found_as_markdown_has_them():
-    text = """\
-- In a list:
-
-  ~~~ python
-  if x:
-      ```
-  ~~~
-
-````json title="x"
-```
-````
-"""
-    assert list(blocks_in(text)) == [
-        ("document.md", 3, "python", "if x:\n    ```\n"),
-        ("document.md", 8, "json", "```\n"),
-    ]
-
-
 @pytest.mark.parametrize(
     ("block", "trouble"),
     [

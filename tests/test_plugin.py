@@ -135,14 +135,6 @@ def test_without_pytest_asyncio_all_but_the_async_fixture_works(pytester, withou
     assert "asyncio_mode" not in listed
 
 
-@pytest.mark.slow
-def test_pytest_asyncio_may_be_switched_off(pytester, run):
-    pytester.makepyfile("def test_wanting(holdfast_async_client): pass")
-    result = run("-p", "no:asyncio")
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["the fixture holdfast_async_client needs pytest-asyncio*"])
-
-
 SHARED_LOOP = AWAITED.replace("mark.asyncio", "mark.asyncio(loop_scope='session')")
 
 
