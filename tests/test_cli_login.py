@@ -222,6 +222,7 @@ SET = 'gateway_url = "https://b.example"\n'
         (ATTEMPTS, "# a\r\n[retries]\r\nattempts = 1\r\n", "# a\r\n[retries]\r\nattempts = 3\r\n"),
         (ATTEMPTS, "retries = 5\n", None),
         (("unset", "verify"), "verify = true  # out\n# stays\n", "# stays\n"),
+        (("unset", "rate_limt"), "rate_limt = 5\n\n[retries]\ncap = 2\n", "[retries]\ncap = 2\n"),
         (("unset", "verify"), "verify = true  # out\r\n# stays\r\n", "# stays\r\n"),
     ],
 )  # fmt: skip
