@@ -129,14 +129,6 @@ def test_every_block_and_its_name_is_durable_before_its_row_is_committed(reposit
     assert commits == [8, 24, 30]  # each batch is larger; the rest is committed with the pin
 
 
-def test_a_file_that_is_given_up_leaves_nothing(repository):
-    with repository.adding() as adding:
-        file = FileAdding(adding, UNIXFS_V1_2025)
-        file.update(os.urandom(3 * MIB))
-        file.close()
-    assert temporary_files(repository) == []
-
-
 @ON_LINUX
 def test_all_files_that_are_added_share_one_open_folder_until_they_end(repository):
     folder = repository.path / "blocks" / "tmp"

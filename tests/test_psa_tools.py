@@ -1,4 +1,4 @@
-"""Other people's programs on the Pinning Services API of the node, and our command line."""
+"""Other people's programs on the Pinning Services API of the node."""
 
 import os
 import re
@@ -12,7 +12,7 @@ from holdfast import Client, ClientConfig, compute_cid
 from holdfast.errors import NotFoundError
 from holdfast.testing import running_node
 from tests.engines import kubo_path
-from tests.psa import ALL, PSACaller, results, row
+from tests.psa import ALL, PSACaller
 from tests.support import wait_until
 
 SUITE = "@ipfs-shipyard/pinning-service-compliance"
@@ -147,15 +147,3 @@ def test_the_compliance_suite(compliance_suite, pretend):
     failed = re.findall(r"^  ❌ (.*)$", summary, re.MULTILINE)
     assert len(passed) + len(failed) == 9, result.stdout + result.stderr
     assert [name[: len(NAME_CHECK)] for name in failed] == ([] if pretend else [NAME_CHECK])
-
-
-# The command line
-
-
-def test_a_list_shows_what_is_not_pinned_yet(commands, server):
-    server.reply(200, results(row(status="queued", name="waits"), row(requestid="2", name="here")))
-    settings = {"PROVIDER": "psa", "PIN_API_URL": server.url, "PROVIDER_TOKEN": "token-0123456789"}
-    variables = {f"HOLDFAST_{name}": value for name, value in settings.items()}
-    first, second = commands.text("list", **variables).splitlines()
-    assert first.endswith("  queued     waits")
-    assert (second.split()[-1], "queued" in second) == ("here", False)

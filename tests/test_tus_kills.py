@@ -210,8 +210,11 @@ def commands(tmp_path, node, proxy):
     )
 
 
-def start_command(commands):
-    return subprocess.Popen(  # noqa: S603
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_the_command_continues_and_says_from_where(commands, proxy, number):
+    path = write_file(commands.folder / "large.bin", str(number))
+    proxy.hold_after = PIECE + (20 << 20)
+    process = subprocess.Popen(  # noqa: S603
         [HOLDFAST, "upload", "large.bin"],
         env=commands.environment,
         cwd=commands.folder,
@@ -219,13 +222,6 @@ def start_command(commands):
         stderr=subprocess.PIPE,
         text=True,
     )
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_the_command_continues_and_says_from_where(commands, proxy, number):
-    path = write_file(commands.folder / "large.bin", str(number))
-    proxy.hold_after = PIECE + (20 << 20)
-    process = start_command(commands)
     assert proxy.is_holding.wait(60)
     (row,) = commands.json("uploads")
     assert (row["path"], row["size"], row["sent"]) == (str(path), SIZE, PIECE)
