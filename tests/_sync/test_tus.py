@@ -195,15 +195,20 @@ def test_a_wrapped_source_continues_with_the_bytes_of_before(client, between, fi
 
 
 def test_the_state_is_saved_before_the_bytes_that_need_it(client, between, file):
-    asked = []
+    """So that another process can send the same bytes, wherever this one is killed."""
+    source = PrefixedSource(open_source(file))
+    state = base64.b64encode(source.state(0)).decode()
+    seen = []
 
-    class Noted(PrefixedSource):
-        def state(self, end):
-            asked.append((end, len(between.pieces)))
-            return super().state(end) if end else b""
+    def look(request, send):
+        (path,) = states(file)
+        seen.append((state in path.read_text(), source.asked[-1]))
+        return send(request)
 
-    client.upload(Noted(open_source(file)))
-    assert asked == [((n + 1) * PIECE, n) for n in range(3)] + [(SIZE + PREFIX, 3)]
+    between.on("PATCH", *[look] * 4)
+    client.upload(source)
+    ends = [PIECE, 2 * PIECE, 3 * PIECE, SIZE + PREFIX]
+    assert seen == [(True, end) for end in ends]
 
 
 @pytest.mark.slow
