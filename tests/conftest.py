@@ -221,11 +221,11 @@ def install_packages(tmp_path_factory):
         # Several workers may come here at once.
         with (tmp_path_factory.getbasetemp().parent / "npm.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            wanted = (folder / "package.json").read_text()
+            manifest = (folder / "package.json").read_text()
             installed = folder / "node_modules" / ".installed"
-            if not installed.exists() or installed.read_text() != wanted:
+            if not installed.exists() or installed.read_text() != manifest:
                 subprocess.run(command, cwd=folder, check=True, capture_output=True)  # noqa: S603
-                installed.write_text(wanted)
+                installed.write_text(manifest)
         return folder
 
     return install

@@ -437,3 +437,31 @@ def test_only_the_parser_of_addresses_reads_the_raw_path_of_a_request():
         if re.search(r"raw_path|request\.url\b", path.read_text())
     }
     assert files == {"http_connection.py", "application.py", "addresses.py"}
+
+
+def names_made_in(tree):
+    """Yield the names of the variables, attributes, arguments, functions and classes of a file."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.id if isinstance(node, ast.Name) else node.attr
+        elif isinstance(node, ast.arg):
+            yield node.arg
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name
+
+
+def test_ten_vague_words_are_not_names():
+    """A name is a noun of the field that says what the thing is."""
+    words = "found|given|known|wanted|about|each|held|told|kept|there"
+    may_be_made = re.compile(rf"\b_*({words})_*(?=\s*([]:,=)(|+-]| in\b))")
+    folders = (ROOT / name for name in ("src", "bench", "scripts", "tests"))
+    vague = {}
+    for path in (path for folder in folders for path in folder.rglob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        is_generated = text.startswith("# WARNING: this file is generated")
+        if not is_generated and may_be_made.search(text):  # it takes seconds to parse them all
+            names = {name.strip("_") for name in names_made_in(ast.parse(text))}
+            vague[path.relative_to(ROOT).as_posix()] = names & {*words.split("|")}
+    assert {path: names for path, names in vague.items() if names} == {
+        "src/holdfast/records.py": {"given"},  # of `PinInfo`, which is public
+    }

@@ -46,6 +46,20 @@ def test_a_request_that_is_none_is_told_at_the_end(request_bytes, message):
         server.close()
 
 
+@pytest.mark.parametrize(
+    "framing", [b"Content-Length: 5\r\n\r\nab", b"Transfer-Encoding: chunked\r\n\r\n5\r\nab"]
+)
+def test_a_request_that_ends_early_is_not_recorded(framing):
+    with (
+        ScriptedServer() as server,
+        socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection,
+    ):
+        connection.sendall(b"POST / HTTP/1.1\r\n" + framing)
+        connection.shutdown(socket.SHUT_WR)
+        assert connection.recv(1) == b""
+        assert server.requests == []
+
+
 def test_what_a_script_raises_does_not_hide_what_the_test_raised():
     with (  # noqa: PT012
         pytest.raises(KeyError) as caught,
