@@ -156,6 +156,9 @@ def test_a_directory_of_files_is_read_and_walked():
     text = blocks.read(blocks.find(root, "multiblock.txt"))
     assert len(text) == 1026
     assert blocks.read(entries["multiblock.txt"].cid, 250, 520) == text[250:520]
+    for name in ("hello.txt", "multiblock.txt"):
+        with pytest.raises(NotFoundError):
+            blocks.list(entries[name].cid)
 
 
 def test_a_symbolic_link_is_a_link(tmp_path):

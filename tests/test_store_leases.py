@@ -74,6 +74,7 @@ def test_a_collection_with_another_clock_takes_nothing_from_a_running_upload(tmp
         second.close()  # what it wrote is garbage
         assert repository.collect_garbage().blocks >= 8
         assert list(repository.check()) == []
+        assert list((tmp_path / "blocks/tmp").iterdir()) == []
         assert sum(map(len, repository.read(part.cid))) == 10 * MIB
 
 
