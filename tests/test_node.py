@@ -12,6 +12,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from types import SimpleNamespace
 
 import pytest
 import urllib3
@@ -33,7 +34,8 @@ from tests.content import (
 )
 from tests.node_caller import Caller, connect, head_of, raw_exchange, refusal
 from tests.node_process import ON_LINUX, node_process
-from tests.support import HELLO_CID, wait_until
+from tests.psa import PSACaller
+from tests.support import HELLO_CID, NOBODY_HAS, wait_until
 
 LISTER = NodeToken(token="only-lists-0123456789", scopes=frozenset({"pinList"}))
 POWERLESS = NodeToken(token="may-do-nothing-0123456789", scopes=frozenset())
@@ -707,7 +709,7 @@ def stop(process):
 
 
 def test_the_command_prints_its_addresses_and_a_fresh_token(tmp_path):
-    process = run_node("--port", "0", "--path", str(tmp_path))
+    process = run_node("--port", "0", "--path", str(tmp_path), "--pretend-pinned")
     lines = [process.stdout.readline() for _ in range(4)]
     shown = {line.split("  ")[0].strip(): line.split()[-1] for line in lines}
     try:
@@ -715,6 +717,8 @@ def test_the_command_prints_its_addresses_and_a_fresh_token(tmp_path):
         assert url.startswith("http://127.0.0.1:")
         assert shown["Gateway"] == f"{url}/ipfs"
         assert data_status(url, "testAuthentication", shown["Token"]) == 200
+        caller = PSACaller(SimpleNamespace(api_url=url, token=shown["Token"]))
+        assert caller.add(NOBODY_HAS)["status"] == "pinned"
     finally:
         assert "Traceback" not in stop(process)
 

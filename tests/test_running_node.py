@@ -179,6 +179,15 @@ def test_a_fault_waits_for_the_request_that_it_is_meant_for(holdfast_node, holdf
     assert holdfast_client.retrieve(record.cid) == [1]
 
 
+def test_a_reply_can_be_changed(holdfast_node, connection, target):
+    holdfast_node.change_next(method="GET", change=lambda body: body[:3], headers={"X-Odd": "1"})
+    assert get(connection, target, "HEAD") == (b"", False)
+    connection.request("GET", target)
+    reply = connection.getresponse()
+    assert (reply.read(), reply.headers["X-Odd"], holdfast_node.faults_left) == (b"xxx", "1", 0)
+    assert get(connection, target)[0] == b"x" * 1000
+
+
 def test_requests_can_be_delayed(holdfast_node, holdfast_client):
     holdfast_node.delay_next(0.3)
     start = time.monotonic()
