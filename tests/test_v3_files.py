@@ -277,7 +277,8 @@ def test_content_is_pinned_into_a_group_and_leaves_it_with_its_pin(call, group, 
     reply = pin(call, f"{uuid.uuid4()}" * size, groupId=group).json()
     cid = reply.get("IpfsHash") or reply["ipfsHash"]
     assert reply.get("GroupId", group) == group
-    wait_until(lambda: cids_in(call, group) == ({cid}, 1))
+    wait_until(lambda: call.files(group=group))
+    assert cids_in(call, group) == ({cid}, 1)
     assert call("DELETE", f"/pinning/unpin/{cid}").status == 200
     assert cids_in(call, group) == (set(), 0)
 
