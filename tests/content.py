@@ -141,14 +141,17 @@ class Blocks(dict):
 
     def prove(self, cid, pieces, asked=None):
         """Yield what is verified of a plain body; note the blocks that are asked for."""
-        proof = BodyProof(cid)
+        proof, size = BodyProof(cid), 0
         for piece in chain([b""], pieces):
-            yield from proof.update(piece)
+            verified = list(proof.update(piece))
             while proof.need is not None:
                 if asked is not None:
                     asked.append(proof.need)
-                yield from proof.feed_block(self[proof.need])
+                verified += proof.feed_block(self[proof.need])
+            size += sum(map(len, verified))
+            yield from verified
         proof.finish()
+        assert proof.size == size
 
     def archive(self, root):
         """The archive of a DAG, depth first, with every block as often as it is linked to."""
