@@ -12,12 +12,14 @@ from types import SimpleNamespace
 import pytest
 
 from holdfast import compute_cid
+from holdfast.content.cid import CID
 from holdfast.repository import Repository
 from tests.commands import HOLDFAST, Commands
 from tests.content import stream
 from tests.forwarders import CountingProxy
 from tests.node_process import ON_LINUX, NodeProcess
 from tests.programs import run_measured
+from tests.wrapping import unwrapped
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -29,8 +31,13 @@ HEADERS = 1 << 14  # bytes of all headers, and more
 CHILD = """
 import asyncio, json, os, signal, sys
 from holdfast import AsyncClient, Client
+from holdfast.sources.sources import open_source
+from tests.wrapping import PrefixedSource
 
-url, token, path, colour, point = sys.argv[1:]
+url, token, path, colour, point, key = sys.argv[1:]
+
+def content():
+    return PrefixedSource(open_source(path), key.encode()) if key else path
 
 def kill():
     os.kill(os.getpid(), signal.SIGKILL)
@@ -65,13 +72,13 @@ settings = dict(
 
 async def upload():
     async with AsyncClient.init(**settings) as client:
-        return await client.upload(path, progress=progress)
+        return await client.upload(content(), progress=progress)
 
 if colour == "async":
     record = asyncio.run(upload())
 else:
     with Client.init(**settings) as client:
-        record = client.upload(path, progress=progress)
+        record = client.upload(content(), progress=progress)
 print(json.dumps({"cid": record.cid, "duplicate": record.duplicate}), flush=True)
 """
 
@@ -100,10 +107,10 @@ def write_file(path, seed, size=SIZE):
     return path
 
 
-def start(proxy, node, path, colour="blocking", point=""):
+def start(proxy, node, path, colour="blocking", point="", *, key=""):
     environment = {**os.environ, "XDG_DATA_HOME": str(path.parent / "data")}
     return subprocess.Popen(  # noqa: S603
-        [sys.executable, "-c", CHILD, proxy.url, node.token, str(path), colour, point],
+        [sys.executable, "-c", CHILD, proxy.url, node.token, str(path), colour, point, key],
         env=environment,
         stdout=subprocess.PIPE,
         text=True,
@@ -123,9 +130,9 @@ def left_over(path):
     return sorted(folder.iterdir()) if folder.exists() else []
 
 
-def kill_at(point, proxy, node, path, colour):
+def kill_at(point, proxy, node, path, colour, *, key=""):
     """Run an upload that is killed at `point`."""
-    process = start(proxy, node, path, colour, point)
+    process = start(proxy, node, path, colour, point, key=key)
     if point == "before the first reply":
         proxy.on_reply = process.kill
     code, resumed, _ = outcome(process)
@@ -160,6 +167,21 @@ def test_thirty_kills_at_all_points_send_at_most_one_piece_twice(node, proxy, tm
     with Repository(tmp_path / "store") as repository:
         assert list(repository.check()) == []
         assert repository.totals().pins == 6
+
+
+def test_a_wrapped_source_sends_the_same_bytes_after_each_kill(node, proxy, tmp_path):
+    """Its random prefix is sent by later processes, of either colour, as the first one did."""
+    path = write_file(tmp_path / "large.bin", "wrapped")
+    before = proxy.sent
+    for point, colour in (("in a piece", "blocking"), ("after a piece", "async")):
+        kill_at(point, proxy, node, path, colour, key="a key")
+    code, resumed, record = outcome(start(proxy, node, path, key="a key"))
+    assert (code, resumed >= PIECE, record["duplicate"]) == (0, True, False)
+    assert proxy.sent - before <= SIZE + PIECE + HEADERS
+    node.close()
+    with Repository(tmp_path / "store") as repository:
+        content = b"".join(repository.read(CID.parse(record["cid"])))
+    assert unwrapped(content, b"a key") == path.read_bytes()
 
 
 @pytest.mark.parametrize("colour", ["blocking", "async", "interrupted"])
