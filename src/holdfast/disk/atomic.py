@@ -160,7 +160,7 @@ class PendingFile(WorkFile):
             raise OSError(errno.EPERM, str(error)) from None
         if self._place is None and self._replaced_mode is not None:
             os.fchmod(self.fileno(), self._replaced_mode)
-        self.saved_size = self._opened().seek(0, os.SEEK_END)
+        self.saved_size: int = self._opened().seek(0, os.SEEK_END)
 
     def _open_saved(self, place: SavedPlace) -> None:
         place.folder.make(0o700)

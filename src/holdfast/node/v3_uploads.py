@@ -255,7 +255,8 @@ class V3Form(FormUpload):
         except UnicodeDecodeError:
             raise bad_request(f"The field {name} is not UTF-8 text") from None
         if name == "network" and self.network is None:
-            self.network = self.service.network(read_network(self._fields[name]))
+            chosen = read_network(self._fields[name])
+            self.network: Network | None = self.service.network(chosen)
 
     def begin_file(self, filename: str) -> None:
         """Refuse a folder and a second file, unless a signed address takes the upload."""

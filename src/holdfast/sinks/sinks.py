@@ -269,7 +269,8 @@ class SpoolSink(Sink):
             # It has no name from the start.
             file = tempfile.TemporaryFile(prefix="holdfast-")  # noqa: SIM115 - the blob closes it
             beginning = self._bytes()
-            self._file, self.is_in_memory = cast("BinaryIO", file), False
+            self._file = cast("BinaryIO", file)
+            self.is_in_memory: bool = False
             self._file.write(beginning)
         if not self.is_in_memory:
             self._space.spend(len(data))
