@@ -331,6 +331,18 @@ def test_a_repair_names_the_pins_that_were_on_a_damaged_page(template, store):
         assert list(repository.check()) == []
 
 
+def test_a_repair_of_a_database_that_was_cut_reads_what_is_left(template, store):
+    blocks = template[2]
+    (page,) = pages_with(store, blocks[290])
+    damage_page(store, page, "cut")
+    size = (store / DATABASE).stat().st_size
+    with Repository(store) as repository:
+        assert repository.repair().lost
+        assert sum(repository.has(CID.of_raw(data)) for data in blocks) > 100
+    (aside,) = store.glob("*.aside-*")
+    assert aside.stat().st_size == size
+
+
 def test_rows_that_cannot_be_read_cost_no_other_row(folder):
     """Ids far apart, above a value that is too long, are found from the other end."""
     pins = fill(folder)
