@@ -49,17 +49,6 @@ def put(fs, folder):
     return f"holdfast://{fs.cid}"
 
 
-def test_pandas_reads_csv(fs, options, tmp_path, table):
-    (tmp_path / "data").mkdir()
-    small = table.head(5000)
-    small.to_csv(tmp_path / "data/a.csv", index=False)
-    small.to_csv(tmp_path / "data/b.csv.gz", index=False)
-    root = put(fs, tmp_path / "data")
-    for name in ("a.csv", "b.csv.gz"):
-        frame = pandas.read_csv(f"{root}/{name}", storage_options=options)
-        pandas.testing.assert_frame_equal(frame, small)
-
-
 @pytest.mark.parametrize("cache_bytes", [0, 64 << 20])
 def test_one_column_of_parquet_fetches_what_it_needs(node, options, tmp_path, table, cache_bytes):
     (tmp_path / "data").mkdir()
@@ -85,15 +74,6 @@ def test_one_column_of_parquet_fetches_what_it_needs(node, options, tmp_path, ta
         before = len(server.requests)
         pandas.read_parquet(f"{root}/a.parquet", **one)
         assert (kinds(server)[before:] == []) == bool(cache_bytes)
-
-
-def test_pyarrow_reads_a_dataset(fs, options, tmp_path, table):
-    table["part"] = table["row"] % 3
-    table.head(9000).to_parquet(tmp_path / "data", partition_cols=["part"])
-    root = put(fs, tmp_path / "data")
-    frame = pandas.read_parquet(root, filters=[("part", "=", 1)], storage_options=options)
-    assert sorted(frame["row"]) == list(range(1, 9000, 3))
-    assert len(fs.glob(f"{root}/**/*.parquet")) == 3
 
 
 @pytest.mark.parametrize("version", [2, 3])
