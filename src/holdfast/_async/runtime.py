@@ -1,6 +1,6 @@
 """Threads, locks, files and races for async code. `_sync/runtime.py` has them for blocking code.
 
-Apart from this file and the transport, the async and the blocking code are the same.
+Few other files differ between the async and the blocking code: `_sync/__init__.py` lists them.
 """
 
 import asyncio

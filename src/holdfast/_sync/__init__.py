@@ -1,4 +1,5 @@
 """The blocking client, its providers and its verified reads, generated from `_async`.
 
-`transport`, `connections` and `runtime` are written by hand.
+What cannot be generated is written by hand: `transport`, `connections`, `runtime`, `workers`,
+`opening` and `upload_sources`.
 """

@@ -1,6 +1,6 @@
 """Threads, locks, files and races, blocking: the twin of `_async/runtime.py`.
 
-With the transport, this is all that differs between the async and the blocking code.
+Few other files differ between the async and the blocking code: `_sync/__init__.py` lists them.
 """
 
 import contextvars

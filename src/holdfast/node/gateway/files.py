@@ -1,4 +1,4 @@
-"""Detect the media type of content whose name has no type: from its pin, else from its bytes."""
+"""The replies for files, raw blocks, JSON and links, and the media types of files."""
 
 import codecs
 import re
