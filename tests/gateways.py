@@ -4,8 +4,11 @@ import io
 from contextlib import contextmanager
 from dataclasses import replace
 
+from holdfast.content.car import write_car
 from holdfast.content.profiles import Profile
 from holdfast.testing import Scripted, ScriptedServer, forward_to
+from tests.dags import archive_gateway
+from tests.faulty import gateway_of
 from tests.support import config_for
 
 ODD_LAYOUT = Profile(
@@ -70,6 +73,20 @@ def gateway(node, change=lambda kind, request, reply: reply, *, refuse=(), ignor
 def kinds(server):
     """The kinds of all requests that a server had, in order."""
     return [kind_of(request) for request in server.requests]
+
+
+def one_file(root, blocks, body, refuse=()):
+    """A gateway with one file: its plain `body`, its blocks and its archive."""
+    archive = archive_gateway(b"".join(write_car([root], blocks.items())))
+    others = gateway_of(blocks, lambda _: Scripted(body=body))
+
+    def answer(request):
+        kind = kind_of(request)
+        if kind in refuse:
+            return Scripted(status=406)
+        return archive(request) if kind == "car" else others(request)
+
+    return ScriptedServer(answer)
 
 
 def config_for_all(*servers, **changes):

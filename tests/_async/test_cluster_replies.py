@@ -121,40 +121,28 @@ async def test_another_cid_than_ours_is_an_error(client, server):
         await client.upload(b"hello")
 
 
-async def test_an_error_of_the_cluster_has_its_words(client, server):
-    script_upload(server, (500, {"code": 500, "message": "not enough peers to allocate CID"}))
-    with pytest.raises(ProviderError, match="not enough peers") as caught:
-        await client.upload(b"hello")
-    assert caught.value.status == 500
-    assert len(server.requests) == 2  # a 500 is not sent again
-
-
 @pytest.mark.parametrize(
-    "value",
+    ("pin", "states"),
     [
-        {"code": 404, "message": "not found"},  # no such path, not "no such pin"
-        {**PIN, "cid": "nonsense"},
-        {**PIN, "allocations": "x"},
-        {**PIN, "metadata": []},
-        {**PIN, "replication_factor_min": None},
+        ({**PIN, "cid": "nonsense"}, None),
+        ({**PIN, "allocations": "x"}, None),
+        ({**PIN, "metadata": []}, None),
+        ({**PIN, "replication_factor_min": None}, None),
+        *((PIN, states) for states in ({}, {"peer_map": 1}, {"peer_map": {"a": 1}}, [])),
     ],
 )
-async def test_what_is_no_pin_is_an_error(client, server, value):
-    server.reply(value.get("code", 200), value, headers=JSON)
-    with pytest.raises(ProviderError):
-        await client.pins(cid=HELLO_CID)
-
-
-@pytest.mark.parametrize("value", [{}, {"peer_map": 1}, {"peer_map": {"a": 1}}, []])
-async def test_states_of_another_shape_are_an_error(client, server, value):
-    reply(server, PIN, line(value))
+async def test_a_pin_or_states_of_another_shape_are_an_error(client, server, pin, states):
+    reply(server, pin, line(states))
     with pytest.raises(ProviderError, match="not that of the REST API"):
         await client.pins(cid=HELLO_CID)
 
 
-async def test_an_empty_list_is_204(client, server):
+async def test_an_empty_list_is_204_and_no_such_path_is_an_error(client, server):
     server.reply(204)
     assert await client.pins() == []
+    server.reply(404, {"code": 404, "message": "not found"}, headers=JSON)  # not "no such pin"
+    with pytest.raises(ProviderError):
+        await client.pins(cid=HELLO_CID)
 
 
 # Waiting for copies
@@ -357,9 +345,10 @@ async def test_a_pin_that_fails_at_all_peers_is_tried_once_at_each(server, other
 )
 async def test_what_no_peer_would_do_is_not_tried_elsewhere(both, server, other_server, words):
     script_upload(server, (500, {"code": 500, "message": words}))
-    with pytest.raises(ProviderError, match=re.escape(words)):
+    with pytest.raises(ProviderError, match=re.escape(words)) as caught:
         await both.upload(b"hello")
-    assert other_server.requests == []
+    assert caught.value.status == 500
+    assert (len(server.requests), other_server.requests) == (2, [])
 
 
 @pytest.fixture

@@ -179,18 +179,23 @@ async def test_without_a_spool_what_is_read_only_once_must_be_small(config, file
 
 
 async def test_a_wrapped_source_continues_with_the_bytes_of_before(client, between, file):
+    """A wrapper may send a random name, so that the service does not learn the real one."""
     first = PrefixedSource(open_source(file))
+    first.name = "4f3a.bin"
     await interrupt(client, first, PIECE + 1)
     (state,) = states(file)
     assert stat.S_IMODE(state.stat().st_mode) == 0o600
     assert base64.b64encode(first.state(0)).decode() in state.read_text()
     second = PrefixedSource(open_source(file))
+    second.name = "9c01.bin"
     record = await client.upload(second, name=None)
     assert between.methods.count("POST") == 1
     assert second.prefix == first.prefix
     content = (await client.download(record.cid)).read()
     assert content.startswith(first.prefix)
     assert unwrapped(content) == file.read_bytes()
+    (pin,) = await client.pins(cid=record.cid)
+    assert pin.name == "4f3a.bin"
     assert states(file) == []
 
 
@@ -219,19 +224,6 @@ async def test_another_wrapper_begins_anew(client, between, file):
     assert between.methods.count("POST") == 2
     content = (await client.download(record.cid)).read()
     assert unwrapped(content, b"another") == file.read_bytes()
-
-
-async def test_a_name_that_the_user_did_not_give_may_change(client, between, file):
-    """A wrapper may send a random name, so that the service does not learn the real one."""
-    source = PrefixedSource(open_source(file))
-    source.name = "4f3a.bin"
-    await interrupt(client, source, PIECE + 1)
-    again = PrefixedSource(open_source(file))
-    again.name = "9c01.bin"
-    record = await client.upload(again)
-    assert between.methods.count("POST") == 1
-    (pin,) = await client.pins(cid=record.cid)
-    assert pin.name == "4f3a.bin"
 
 
 # Replies that are lost, late or strange
@@ -615,23 +607,20 @@ async def test_a_file_that_has_changed_begins_anew(client, between, file):
 
 
 @pytest.mark.slow
-async def test_other_metadata_is_another_upload(client, between, file, cid):
-    await interrupt(client, file, PIECE + 1)
-    await interrupt(client, file, PIECE + 1, name="other")
-    assert len(states(file)) == 2
-    assert (await client.upload(file, name="other")).cid == cid
-    (path,) = states(file)
-    assert json.loads(path.read_text())["name"] == "large.bin"
-
-
-@pytest.mark.slow
-async def test_another_account_is_another_upload(client, config, between, file):
+async def test_other_metadata_and_another_account_are_another_upload(
+    client, config, between, file, cid
+):
     await interrupt(client, file, PIECE + 1)
     async with AsyncClient.init(config, provider_token="other-token-0123456789") as other:
         with pytest.raises(AuthenticationError):
             await other.upload(file)
     assert between.methods[-1] == "POST"
     assert len(states(file)) == 1
+    await interrupt(client, file, PIECE + 1, name="other")
+    assert len(states(file)) == 2
+    assert (await client.upload(file, name="other")).cid == cid
+    (path,) = states(file)
+    assert json.loads(path.read_text())["name"] == "large.bin"
 
 
 def test_a_new_key_of_the_same_user_is_the_same_account():

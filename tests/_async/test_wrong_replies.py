@@ -6,7 +6,6 @@ that is broken off is.
 
 import gzip
 import hashlib
-import time
 
 import pytest
 
@@ -21,6 +20,7 @@ from holdfast.errors import (
 )
 from holdfast.testing import Scripted, ScriptedServer
 from holdfast.testing.provider_cases import memory_below
+from tests._async.reading import failed_download, failure_of
 from tests.attackers import Attacker
 from tests.content import Blocks
 from tests.faulty import assert_shows_no_token, gateway_of, patient_config
@@ -38,16 +38,6 @@ async def client(server, tmp_path):
     config = patient_config(server, cache_path=tmp_path / "cache")
     async with await AsyncClient.init(config) as client:
         yield client
-
-
-async def failure_of(operation, kind, *, within=10):
-    """What `operation` raises, in time and without a word of the token."""
-    start = time.monotonic()
-    with pytest.raises(kind) as caught:
-        await operation()
-    assert time.monotonic() - start < within
-    assert_shows_no_token(caught.value)
-    return caught.value
 
 
 def with_member(good, value):
@@ -253,27 +243,18 @@ def plain_requests(server):
     return [request for request in server.requests if "?" not in request.target]
 
 
-def serving(how):
-    return ScriptedServer(gateway_of(BLOCKS, lambda _: Scripted(**how)))
-
-
-def assert_no_file(folder):
-    assert [path.name for path in folder.iterdir() if path.name != "cache"] == []
-
-
-async def failed_download(how, cid, kind, folder, **changes):
+async def failure(how, cid, kind, folder):
     """What downloading `cid` raises where the body comes like that, and the requests for it."""
-    with serving(how) as gateway:
-        config = patient_config(gateway, cache_path=folder / "cache", **changes)
+    with ScriptedServer(gateway_of(BLOCKS, lambda _: Scripted(**how))) as gateway:
+        config = patient_config(gateway, cache_path=folder / "cache")
         async with await AsyncClient.init(config) as client:
-            error = await failure_of(lambda: client.download(cid, to=folder / "copy"), kind)
-        assert_no_file(folder)
+            error = await failed_download(client, cid, folder, kind)
         return error, len(plain_requests(gateway)), len(gateway.requests)
 
 
 @pytest.mark.parametrize("how", BROKEN.values(), ids=BROKEN)
 async def test_a_body_that_breaks_off_is_asked_for_four_times(named, how, tmp_path):
-    error, plain, all_of_them = await failed_download(how, named, NetworkError, tmp_path)
+    error, plain, all_of_them = await failure(how, named, NetworkError, tmp_path)
     assert type(error) is NetworkError
     assert error.transient
     assert plain == 4
@@ -284,7 +265,7 @@ async def test_a_body_that_breaks_off_is_asked_for_four_times(named, how, tmp_pa
 async def test_a_body_of_another_length_is_a_verification_error_and_not_asked_for_again(
     named, how, tmp_path
 ):
-    error, plain, all_of_them = await failed_download(how, named, VerificationError, tmp_path)
+    error, plain, all_of_them = await failure(how, named, VerificationError, tmp_path)
     assert not isinstance(error, UnprovenError)
     assert error.cid == named
     assert plain == 1
@@ -297,17 +278,17 @@ async def test_a_body_without_a_length_that_ends_early_may_have_been_cut(named, 
     """Nobody can tell; of a tree, the pieces that came are good, and the rest is asked for."""
     how = {"body": CONTENT, "framed": False, "cut": HALF}
     if named == NAMES["raw"]:
-        _, plain, _ = await failed_download(how, named, VerificationError, tmp_path)
+        _, plain, _ = await failure(how, named, VerificationError, tmp_path)
         assert plain == 1
     else:
-        error, plain, _ = await failed_download(how, named, NetworkError, tmp_path)
+        error, plain, _ = await failure(how, named, NetworkError, tmp_path)
         assert "broke off" in str(error)
         assert plain == 4
 
 
 @pytest.mark.parametrize("how", ENCODED.values(), ids=ENCODED)
 async def test_an_encoded_body_is_refused_and_not_asked_for_again(named, how, tmp_path):
-    error, _, requests = await failed_download(how, named, ProviderError, tmp_path)
+    error, _, requests = await failure(how, named, ProviderError, tmp_path)
     assert str(error) == "the gateway sent compressed content, which was not asked for"
     assert error.status == 200
     assert requests == 1

@@ -18,7 +18,6 @@ import pytest
 
 from holdfast import Client
 from holdfast._sync.reads.state import Output
-from holdfast.content.car import write_car
 from holdfast.content.cid import CID, DAG_PB, IDENTITY, RAW
 from holdfast.content.hashes import FUNCTIONS, SHA2_256
 from holdfast.content.profiles import CANDIDATES, KUBO_LEGACY_CIDV1, UNIXFS_V0_2015, UNIXFS_V1_2025
@@ -34,15 +33,13 @@ from holdfast.errors import (
     UnprovenError,
     VerificationError,
 )
-from holdfast.protocol.gateway import CAR_TYPE, RAW_TYPE
 from holdfast.sinks.sinks import MemorySink, SpoolSink
 from holdfast.testing import Scripted, ScriptedServer
 from tests._sync.reading import client_of
 from tests.content import Blocks
 from tests.dags import MIB, Dag, archive_gateway, block_gateway
-from tests.faulty import gateway_of
-from tests.gateways import ODD_LAYOUT, cut_at, gateway, kind_of, kinds, pin, pin_tree
-from tests.support import EMPTY_FILE_V0, HELLO_CID, config_for, raw_cid
+from tests.gateways import ODD_LAYOUT, cut_at, gateway, kind_of, kinds, one_file, pin, pin_tree
+from tests.support import EMPTY_FILE_V0, HELLO_CID, raw_cid
 
 DATA = os.urandom(3_500_000)
 LAYOUTS = [*CANDIDATES, ODD_LAYOUT]
@@ -361,20 +358,6 @@ OTHERS = {function.name: code for code, function in FUNCTIONS.items() if code !=
 each_hash = pytest.mark.parametrize("code", OTHERS.values(), ids=OTHERS)
 
 
-def one_file(root, blocks, body, refuse=()):
-    """A gateway with one file."""
-    archive = archive_gateway(b"".join(write_car([root], blocks.items())))
-    others = gateway_of(blocks, lambda _: Scripted(body=body))
-
-    def answer(request):
-        kind = kind_of(request)
-        if kind in refuse:
-            return Scripted(status=406)
-        return archive(request) if kind == "car" else others(request)
-
-    return ScriptedServer(answer)
-
-
 @each_hash
 def test_a_single_block_is_verified_as_it_streams(code):
     cid = CID(1, RAW, code, FUNCTIONS[code].new(CONTENT).digest())
@@ -493,36 +476,23 @@ ONE_BYTE_PROFILES = {p.name: replace(p, chunk_size=1) for p in (KUBO_LEGACY_CIDV
 AT_ONCE = 8
 
 
-class CountingGateway:
-    """Serves one file, and counts how many blocks are asked for at the same time."""
+class CountingBlocks(dict):
+    """Blocks that take a while, and count how many are asked for at the same time."""
 
-    def __init__(self, profile, refuse=(), delay=0.0):
-        self.root, self.blocks = Blocks.of_file(SMALL_CONTENT, profile)
-        self.refuse = refuse
-        self.delay = delay
+    def __init__(self, blocks):
+        super().__init__(blocks)
         self.in_flight = self.most = self.asked = 0
         self.lock = threading.Lock()
 
-    def __call__(self, request):
-        kind = request.target.partition("format=")[2][:3] or "plain"
-        if kind in self.refuse:
-            return Scripted(status=406)
-        if kind == "raw":
-            return self.block(CID.parse(request.target.split("/")[2].partition("?")[0]))
-        if kind == "car":
-            body = b"".join(self.blocks.archive(self.root))
-            return Scripted(body=body, headers={"Content-Type": CAR_TYPE})
-        return Scripted(body=SMALL_CONTENT)
-
-    def block(self, cid):
+    def get(self, cid):
         with self.lock:
             self.asked += 1
             self.in_flight += 1
             self.most = max(self.most, self.in_flight)
-        time.sleep(self.delay)
+        time.sleep(0.02)
         with self.lock:
             self.in_flight -= 1
-        return Scripted(body=self.blocks[cid], headers={"Content-Type": RAW_TYPE})
+        return super().get(cid)
 
 
 @pytest.fixture
@@ -541,13 +511,13 @@ def written(monkeypatch):
 
 @pytest.mark.parametrize("profile", ONE_BYTE_PROFILES.values(), ids=ONE_BYTE_PROFILES)
 def test_inner_nodes_are_fetched_several_at_a_time(profile, written):
-    gateway = CountingGateway(profile, delay=0.02)
-    with ScriptedServer(gateway) as server:
-        with Client.init(config_for(server)) as client:
-            assert (client.download(str(gateway.root))).read() == SMALL_CONTENT
-    inner = sum(1 for block in gateway.blocks.values() if len(block) > 100)
-    assert gateway.asked == inner  # each once, and no leaf
-    assert 3 < gateway.most <= AT_ONCE
+    root, blocks = Blocks.of_file(SMALL_CONTENT, profile)
+    counting = CountingBlocks(blocks)
+    with client_of(one_file(root, counting, SMALL_CONTENT)) as (client, _):
+        assert (client.download(str(root))).read() == SMALL_CONTENT
+    inner = sum(1 for block in blocks.values() if len(block) > 100)
+    assert counting.asked == inner  # each once, and no leaf
+    assert 3 < counting.most <= AT_ONCE
     assert len(written) <= inner + 2
 
 
@@ -557,25 +527,18 @@ def test_inner_nodes_are_fetched_several_at_a_time(profile, written):
 @pytest.mark.parametrize("profile", ONE_BYTE_PROFILES.values(), ids=ONE_BYTE_PROFILES)
 def test_small_pieces_are_written_together(profile, written, refuse, most):
     """There are 256 different leaves: what is fetched already comes without a step of its own."""
-    gateway = CountingGateway(profile, refuse=refuse)
-    with ScriptedServer(gateway) as server:
-        with Client.init(config_for(server)) as client:
-            assert (client.download(str(gateway.root))).read() == SMALL_CONTENT
+    root, blocks = Blocks.of_file(SMALL_CONTENT, profile)
+    with client_of(one_file(root, blocks, SMALL_CONTENT, refuse)) as (client, _):
+        assert (client.download(str(root))).read() == SMALL_CONTENT
     assert len(written) < most
 
 
 def test_a_wrong_body_makes_nobody_fetch_more_than_a_few_blocks():
-    gateway = CountingGateway(ONE_BYTE_PROFILES["kubo-legacy-cidv1"])
-
-    def lying(request):
-        reply = gateway(request)
-        return reply if "format=" in request.target else replace(reply, body=SMALL_CONTENT[::-1])
-
-    with ScriptedServer(lying) as server:
-        with Client.init(config_for(server)) as client:
-            with pytest.raises(Exception, match="not what this CID names"):
-                client.download(str(gateway.root))
-    assert gateway.asked <= 2 + 2 * AT_ONCE
+    root, blocks = Blocks.of_file(SMALL_CONTENT, ONE_BYTE_PROFILES["kubo-legacy-cidv1"])
+    with client_of(one_file(root, blocks, SMALL_CONTENT[::-1])) as (client, server):
+        with pytest.raises(Exception, match="not what this CID names"):
+            client.download(str(root))
+    assert kinds(server).count("raw") <= 2 + 2 * AT_ONCE
 
 
 @pytest.mark.parametrize("profile", ONE_BYTE_PROFILES.values(), ids=ONE_BYTE_PROFILES)
