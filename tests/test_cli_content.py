@@ -347,6 +347,10 @@ def test_a_date_without_a_zone_is_local_time(commands):
         (["update", "x", "--name", "y"], 4, "Invalid CID"),
         (["list", "--cid", "x"], 4, "Invalid CID"),
         (["ls", "nonsense"], 4, "Invalid CID"),
+        (["upload", "--name", "x", "a", "b"], 2, "--name is for one file"),
+        (["upload", "--keyvalue", "x", "a", "b"], 2, "'x' is not a key-value"),
+        (["upload", "a", "-"], 2, '"-" cannot be one of several files'),
+        (["upload", "a", ""], 2, "it is empty"),
     ],
 )
 def test_wrong_options_are_wrong_usage(commands, arguments, code, words):

@@ -9,7 +9,6 @@ import threading
 import pytest
 
 from holdfast import Client, compute_cid
-from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.repository import Repository
 from holdfast.sources.sources import TEXT_HINT
 from holdfast.testing import Scripted, ScriptedServer
@@ -109,22 +108,6 @@ def test_what_the_target_cannot_have_is_named(commands, tmp_path, node):
     error = json.loads(result.stderr.splitlines()[0])["error"]
     assert (error["name"], error["cid"]) == ("UnsupportedError", pin.cid)
     assert error["remedy"] == "if it can fetch it all the same, add --pin-by-cid"
-
-
-def test_after_a_run_with_failures_the_target_is_asked_again(commands, tmp_path):
-    """Pins that the target has lost since are copied again."""
-    cids = stored(tmp_path)
-    lost = b"lost" * 50_000
-    with Repository(tmp_path / "here") as repository:
-        repository.add(lost, UNIXFS_V1_2025, name="lost")
-        (path,) = (tmp_path / "here/blocks").glob("[!t]*/*")
-        path.unlink()
-    arguments = ("copy", *PLACES)
-    assert commands.run(*arguments).returncode == 10
-    with Client.init(path=tmp_path / "there") as client:
-        client.revoke(cids[0])
-    assert commands.run(*arguments).returncode == 10
-    assert set(pins(tmp_path)) == set(cids)
 
 
 def service(commands, tmp_path, node, token):
@@ -306,19 +289,3 @@ def test_one_bar_counts_the_files_and_their_bytes(commands):
     assert re.search(r"3/3 files ━+ 9\.77 KiB of 9\.77 KiB", plain(shown))
     written = [line for line in plain(shown).splitlines() if line.startswith("baf")]
     assert sorted(line[-2:] for line in written) == [" a", " b", " c"]
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("--name", "x", "a", "b"), "--name is for one file"),
-        (("--keyvalue", "x", "a", "b"), "'x' is not a key-value"),
-        (("a", "-"), '"-" cannot be one of several files'),
-        (("a", ""), "it is empty"),
-    ],
-)
-def test_wrong_usage(commands, words, message):
-    write(commands.folder, a="1", b="2")
-    code, errors = commands.failure("upload", *words)
-    assert code == 2
-    assert message in errors[0]

@@ -314,15 +314,6 @@ def test_a_folder_with_links_and_one_that_only_seems_to_be_empty(commands):
     assert hint(commands, "upload", "photos", **service) == words
 
 
-def test_a_missing_token(commands):
-    source = "make an API key at https://app.pinata.cloud, and use its JWT"
-    assert hint(commands, "store", "1", "--provider", "pinning") == source
-    commands.write_user_file("[connections.service]\nprovider = 'pinata'\n")
-    assert hint(commands, "store", "1", "--use", "service") == source
-    result = commands.run("connections", "--json")
-    assert json.loads(result.stdout)[0]["error"]["remedy"] == source
-
-
 def test_a_proxy_that_is_not_used(commands):
     commands.write_user_file(ONCE)
     unreachable = {
@@ -337,21 +328,9 @@ def test_a_proxy_that_is_not_used(commands):
     assert "HTTPS_PROXY" not in hint(commands, "test-connection", **trusting)
 
 
-@pytest.mark.parametrize(
-    ("provider", "gateways", "api"),
-    [
-        ("local", None, None),
-        ("kubo", None, "http://127.0.0.1:5001"),
-        ("cluster", ["http://127.0.0.1:8080/ipfs"], "http://127.0.0.1:9094"),
-    ],
-)
-def test_the_addresses_of_a_provider_are_shown(commands, provider, gateways, api):
-    shown = commands.json("config", "--provider", provider)
-    assert shown["gateway_url"] == {"value": gateways, "source": "default"}
+def test_the_addresses_of_a_provider_are_shown(commands):
+    gateway, api = "http://127.0.0.1:8080/ipfs", "http://127.0.0.1:9094"
+    shown = commands.json("config", "--provider", "cluster")
+    assert shown["gateway_url"] == {"value": [gateway], "source": "default"}
     assert shown["pin_api_url"] == {"value": api, "source": "default"}
-    assert gateways is None or gateways[0] in commands.text("config", "--provider", provider)
-    flags = ("--gateway-url", "example.mypinata.cloud", "--gateway-url", "localhost:8080")
-    shown = commands.json("config", *flags, HOLDFAST_PIN_API_URL="127.0.0.1:5001")
-    expected = ["https://example.mypinata.cloud/ipfs", "http://localhost:8080/ipfs"]
-    assert shown["gateway_url"]["value"] == expected
-    assert shown["pin_api_url"]["value"] == "http://127.0.0.1:5001"
+    assert gateway in commands.text("config", "--provider", "cluster")

@@ -22,7 +22,6 @@ from holdfast.cli.unknown_words import (
     POINTERS,
 )
 from tests.commands import Commands, server_variables
-from tests.content import DATA
 from tests.support import HELLO_CID, TOKEN
 
 HELLO = b"hello"
@@ -207,14 +206,6 @@ def test_topics(commands):
         assert commands.text("help", topic) == text
     assert commands.json("help", "exit-codes")["14"] == "the bytes do not match the CID"
     assert commands.json("help", "settings") == {"text": TOPICS["settings"]}
-
-
-def test_the_reference_names_every_alias():
-    page = (DATA.parent.parent / "docs/reference/cli.md").read_text()
-    lines = " ".join(re.findall(r"^Other names: .*$", page, re.MULTILINE))
-    for alias, words in ALIASES.items():
-        more = f" for `{' '.join(words)}`" if len(words) > 1 else ""
-        assert f"`{alias}`{more}" in lines
 
 
 # Typing errors.

@@ -318,7 +318,8 @@ def test_a_missing_or_bad_token_is_explained(commands):
     pinning = ("store", "1", "--provider", "pinning")
     code, lines = commands.failure(*pinning)
     words = "needs a token: run `holdfast login`, set HOLDFAST_PROVIDER_TOKEN, or give --token-file"
-    assert (code, lines[0]) == (3, f"error: provider 'pinning' {words}")
+    source = "make an API key at https://app.pinata.cloud, and use its JWT"
+    assert (code, lines) == (3, [f"error: provider 'pinning' {words}", f"hint: {source}"])
     code, lines = commands.failure(*pinning, "--token-file", "nothing")
     words = "error: --token-file: nothing cannot be read: No such file or directory"
     assert (code, lines[0]) == (3, words)

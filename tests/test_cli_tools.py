@@ -308,24 +308,8 @@ def test_a_damaged_store_is_told(commands):
 
 # info
 
-LAYOUTS = {
-    (): ("unixfs-v1-2025", 3),
-    ("--cid-version", "0"): ("unixfs-v0-2015", 9),
-    ("--profile", "kubo-legacy-cidv1"): ("kubo-legacy-cidv1", 9),
-}
 
-
-@pytest.mark.parametrize("options", LAYOUTS)
-def test_layouts_and_blocks(commands, options):
-    (commands.folder / "file").write_bytes(b"x" * 2_000_000)
-    facts = commands.json("info", commands.text("upload", "file", *options))
-    assert (facts["kind"], facts["size"]) == ("file", 2_000_000)
-    assert (facts["layout"], facts["blocks"]) == LAYOUTS[options]
-    (pin,) = facts["pins"]
-    assert (pin["at"], pin["name"], pin["state"]) == ("local", "file", "pinned")
-
-
-def test_one_block_a_folder_and_a_link(commands):
+def test_one_block_a_folder_a_link_and_many_blocks(commands):
     folder = commands.folder / "site"
     folder.mkdir()
     (folder / "hello.txt").write_bytes(b"hello")
@@ -340,6 +324,10 @@ def test_one_block_a_folder_and_a_link(commands):
     assert rows["Pinned"].startswith("at 'local'  20")
     assert rows["Pinned"].endswith("  name: site")
     assert commands.json("info", f"{cid}/link")["kind"] == "symlink"
+    (folder / "large").write_bytes(b"x" * 2_000_000)
+    cid = commands.text("upload", "site/large", "--cid-version", "0")
+    facts = commands.json("info", cid)
+    assert (facts["size"], facts["layout"], facts["blocks"]) == (2_000_000, "unixfs-v0-2015", 9)
     assert commands.json("info", "bafkqabtimvwgy3yk")["blocks"] == 1  # all of it is in the CID
     code, lines = commands.failure("info", compute_cid(b"nobody has this"))
     assert (code, lines[0].startswith("error: ")) == (10, True)
