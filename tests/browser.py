@@ -53,6 +53,14 @@ def touch_screen(width: int, height: int) -> dict[str, Any]:
     }
 
 
+def written_files(folder: Path, count: int, size: int = 1) -> list[Path]:
+    """Write this many files of this size, all different; return their paths."""
+    files = [folder / f"{number:03}.bin" for number in range(count)]
+    for number, file in enumerate(files):
+        file.write_bytes(bytes([number]) * size)
+    return files
+
+
 class Visit:
     """A tab on the page of a node, and all that went on in it."""
 

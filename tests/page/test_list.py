@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 
 from holdfast import Client, compute_cid
 from holdfast.testing import running_node
-from tests.browser import PNG, Visit
+from tests.browser import PNG, Visit, written_files
 from tests.support import SIZES
 
 pytestmark = pytest.mark.slow
@@ -19,14 +19,6 @@ pytestmark = pytest.mark.slow
 
 def box(locator):
     return locator.first.bounding_box()
-
-
-def written_files(folder, count, size=1):
-    """Write this many files of this size, all different; return their paths."""
-    files = [folder / f"{number:03}.bin" for number in range(count)]
-    for number, file in enumerate(files):
-        file.write_bytes(bytes([number]) * size)
-    return files
 
 
 # Layout
@@ -70,28 +62,18 @@ def test_a_row_shows_what_it_is_and_when_it_came(visit, client, tmp_path):
     expect(visit.row("folder").locator(".thumbnail use")).to_have_attribute("href", "#i-folder")
     expect(visit.row("dot.png").locator("time")).to_have_text("just now")
     moment = visit.row("dot.png").locator("time").get_attribute("datetime")
-    times = tab.evaluate(
-        """async (moment) => {
-            const { relativeTime } = await import("/page/format.js");
-            const after = (seconds) => relativeTime(moment, Date.parse(moment) + seconds * 1000);
-            return [90, 3 * 3600, 26 * 3600, 20 * 86400, 800 * 86400].map(after);
-        }""",
-        moment,
-    )
-    assert times == ["2 min. ago", "3 hr. ago", "yesterday", "3 wk. ago", "2 yr. ago"]
-
-
-def test_sizes_are_written_as_by_the_commands(visit):
-    tab = visit.open()
     exact = {size: text for size, text in SIZES.items() if size < 2**53}  # in JavaScript
-    shown = tab.evaluate(
-        """async (sizes) => {
-            const { readableSize } = await import("/page/format.js");
-            return sizes.map(readableSize);
+    times, sizes = tab.evaluate(
+        """async ([moment, sizes]) => {
+            const { readableSize, relativeTime } = await import("/page/format.js");
+            const after = (seconds) => relativeTime(moment, Date.parse(moment) + seconds * 1000);
+            const times = [90, 3 * 3600, 26 * 3600, 20 * 86400, 800 * 86400].map(after);
+            return [times, sizes.map(readableSize)];
         }""",
-        list(exact),
+        [moment, list(exact)],
     )
-    assert shown == list(exact.values())
+    assert sizes == list(exact.values())  # as the commands write them
+    assert times == ["2 min. ago", "3 hr. ago", "yesterday", "3 wk. ago", "2 yr. ago"]
 
 
 def test_actions_appear_with_the_pointer_or_the_focus(visit, client):
@@ -150,16 +132,6 @@ def test_an_error_stands_above_the_list_where_it_is_seen(browser):
     visit.close()
 
 
-def test_a_problem_that_is_over_is_gone(visit):
-    tab = visit.show("mine")
-    tab.route("**/data/pinList?*", lambda route: route.abort())
-    tab.get_by_role("button", name="Refresh").click()
-    expect(tab.locator("#problem")).to_be_visible()
-    tab.unroute_all()
-    tab.get_by_role("button", name="Try again").click()
-    expect(tab.locator("#problem")).to_be_hidden()
-
-
 # Live
 
 
@@ -179,6 +151,11 @@ def test_what_others_do_is_shown_without_a_hand(visit, node, client):
     client.revoke(record.cid)
     expect(tab.get_by_text("Nothing is pinned yet.")).to_be_visible()
     assert visit.complaints == []
+    tab.route("**/data/pinList?*", lambda route: route.abort())
+    expect(tab.locator("#problem")).to_be_visible()
+    tab.unroute_all()
+    tab.get_by_role("button", name="Try again").click()
+    expect(tab.locator("#problem")).to_be_hidden()
 
 
 def test_nothing_is_asked_behind_a_dialog(visit, client):
@@ -236,6 +213,14 @@ def test_selected_pins_are_unpinned_together(visit, node):
     tab.keyboard.press("Escape")
     expect(tab.locator("#selection")).to_be_hidden()
     expect(check["n0"]).not_to_be_checked()
+    tab.get_by_role("checkbox", name="Select all").check()
+    tab.get_by_role("button", name="Unpin selected").click()
+    node.fail_next(status=403, body={"error": "not today"}, method="DELETE")
+    dialog.get_by_role("button", name="Unpin").click()
+    expect(tab.locator("#confirm-error")).to_have_text("1 pin stayed: not today")
+    dialog.get_by_role("button", name="Unpin").click()  # again, for the one that stayed
+    expect(tab.locator("#empty")).to_be_visible()
+    assert node.repository.totals().pins == 0
 
 
 def test_pins_are_selected_by_keys_and_on_several_pages(visit, node):
@@ -256,19 +241,6 @@ def test_pins_are_selected_by_keys_and_on_several_pages(visit, node):
     expect(tab.get_by_text("4 pins are unpinned")).to_be_visible()
     expect(tab.locator("#pins tbody tr")).to_have_count(48)
     assert node.repository.totals().pins == 48
-
-
-def test_some_of_the_selected_pins_stay(visit, node):
-    tab = visit.show("one", "two", "three")
-    tab.get_by_role("checkbox", name="Select all").check()
-    tab.get_by_role("button", name="Unpin selected").click()
-    node.fail_next(status=403, body={"error": "not today"}, method="DELETE")
-    dialog = tab.get_by_role("dialog")
-    dialog.get_by_role("button", name="Unpin").click()
-    expect(tab.locator("#confirm-error")).to_have_text("1 pin stayed: not today")
-    dialog.get_by_role("button", name="Unpin").click()  # again, for the one that stayed
-    expect(tab.locator("#empty")).to_be_visible()
-    assert node.repository.totals().pins == 0
 
 
 # Editing
@@ -363,25 +335,6 @@ def test_files_are_uploaded_several_at_a_time_with_one_bar(visit, node, tmp_path
     expect(tab.locator("#uploads")).to_be_hidden()
     assert node.repository.totals().pins == 60
     assert {pin.name for pin in node.repository.pins()} == {file.name for file in files}
-
-
-def test_all_uploads_are_cancelled_at_once(visit, node, tmp_path):
-    tab = visit.open_empty()
-    session = visit.context.new_cdp_session(tab)
-    line = {"offline": False, "latency": 0, "downloadThroughput": -1, "uploadThroughput": 1_000_000}
-    session.send("Network.enable")
-    session.send("Network.emulateNetworkConditions", line)
-    tab.set_input_files("#files", written_files(tmp_path, 30, 400_000))
-    expect(tab.locator("#upload-words")).to_have_text(
-        re.compile(r"of 30 uploads · [\d.]+ \w+ of 11\.4 MiB · [\d.]+ [KM]iB/s · \d+ s left")
-    )
-    tab.get_by_role("button", name="Cancel all").click()
-    expect(tab.locator("#uploads")).to_be_hidden()
-    expect(tab.get_by_text("uploads cancelled")).to_be_visible()
-    pinned = node.repository.totals().pins
-    tab.wait_for_timeout(1000)
-    assert node.repository.totals().pins <= pinned + 5  # those that the node had received
-    assert node.repository.totals().pins < 30
 
 
 def test_who_signs_out_uploads_nothing_more(visit, node, tmp_path):

@@ -283,27 +283,16 @@ def test_a_folder_is_browsed_in_place_with_thumbnails(visit, tmp_path):
     (folder / "in%2Fner" / "deep #1?.txt").write_text("deep")
     (folder / "a.png").write_bytes(PNG)
     (folder / "b.json").write_text("[1]")
-    (folder / "large.bin").write_bytes(bytes(1_500_000))  # its root is not a raw block
     tab = visit.open()
     tab.set_input_files("#folder", folder)
     tab.get_by_role("button", name="album", exact=True).click()
     tiles = tab.locator("#content .entry")
-    expect(tiles).to_have_count(4)
-    icons = {
-        tile.locator(".entry-name").inner_text(): tile.locator(".thumbnail").get_attribute("class")
-        for tile in tiles.all()
-    }
-    assert icons == {
-        "a.png": "thumbnail image",
-        "b.json": "thumbnail json",
-        "in%2Fner": "thumbnail folder",
-        "large.bin": "thumbnail file",
-    }
+    expect(tiles).to_have_count(3)
     image = tiles.first.locator("img")
     assert image.evaluate("async image => { await image.decode(); return image.naturalWidth }") == 1
     tiles.first.click()
     expect(tab.locator("#content > img")).to_be_visible()
-    expect(tab.locator("#position")).to_have_text("1 of 4")
+    expect(tab.locator("#position")).to_have_text("1 of 3")
     tab.keyboard.press("ArrowRight")
     expect(tab.locator("#content pre")).to_have_text("[ 1 ]")
     tab.keyboard.press("ArrowRight")
@@ -314,7 +303,7 @@ def test_a_folder_is_browsed_in_place_with_thumbnails(visit, tmp_path):
     tab.locator("#crumbs").get_by_role("button", name="in%2Fner").click()
     expect(tiles).to_have_count(1)
     tab.locator("#crumbs").get_by_role("button", name="album").click()
-    expect(tiles).to_have_count(4)
+    expect(tiles).to_have_count(3)
     assert visit.complaints == []
 
 
