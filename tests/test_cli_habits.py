@@ -74,7 +74,6 @@ def run_here(home, capsys, monkeypatch):
         (f"delete {HELLO_CID}", f"revoked {HELLO_CID}"),
         ("version", f"holdfast {holdfast.__version__}"),
         ("-V", f"holdfast {holdfast.__version__}"),
-        ("--version", f"holdfast {holdfast.__version__}"),
         (f"car export {HELLO_CID} -o hello.car", "hello.car"),
         ("store -n five 5", None),
         (f"pin -n again {HELLO_CID}", f"pinned {HELLO_CID}"),

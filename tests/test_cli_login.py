@@ -30,9 +30,12 @@ def login_to(server):
     return ("login", "--provider", "pinning", "--pin-api-url", server.url)
 
 
-def test_the_provider_and_the_token_are_asked_for(commands, server):
-    server.reply(200, MESSAGE)
+def test_the_provider_and_the_token_are_asked_for_and_all_else_stays(commands, server):
+    commands.write_user_file(OTHERS)
+    commands.user_file.chmod(0o644)
     commands.command = (sys.executable, "-m", "holdfast")  # a new process, not a fork
+    for _ in range(3):
+        server.reply(200, MESSAGE)
     code, shown = commands.on_terminal(
         *("login", "--pin-api-url", server.url),
         typed={PROVIDER: "pinning\n", TOKEN_PROMPT: f"{TOKEN}\n"},
@@ -43,14 +46,19 @@ def test_the_provider_and_the_token_are_asked_for(commands, server):
         f"Token for {server.url}: ",
         f"logged in to 'pinning'; your settings are in {commands.user_file}",
     ]
-    (request,) = server.requests
-    assert request.headers["authorization"] == f"Bearer {TOKEN}"
-    assert commands.user_file.read_text() == (
-        f'provider = "pinning"\npin_api_url = "{server.url}"\nprovider_token = "{TOKEN}"\n'
-    )
-    server.reply(200, MESSAGE)
+    commands.text(*login_to(server), stdin=TOKEN.encode())  # it replaces what the first one wrote
+    assert commands.user_file.read_text().splitlines() == [
+        *OTHERS.splitlines()[:2],
+        'provider = "pinning"',
+        f'pin_api_url = "{server.url}"',
+        f'provider_token = "{TOKEN}"',
+        *OTHERS.splitlines()[2:],
+    ]
+    assert mode_of(commands.user_file) == 0o600
+    assert [path.name for path in commands.user_file.parent.iterdir()] == ["holdfast.toml"]
     assert commands.text("test-connection") == "connected to 'pinning'"
-    assert server.requests[-1].headers["authorization"] == f"Bearer {TOKEN}"
+    tokens = [request.headers["authorization"] for request in server.requests]
+    assert tokens == [f"Bearer {TOKEN}"] * 3
 
 
 def test_the_token_comes_through_a_pipe(commands, node):
@@ -66,23 +74,6 @@ def test_the_token_comes_through_a_pipe(commands, node):
     assert node.token.encode() not in result.stdout + result.stderr
     cid = commands.text("store", "[1]")
     assert commands.json("retrieve", cid) == [1]
-
-
-def test_other_settings_and_comments_stay(commands, server):
-    commands.write_user_file(OTHERS)
-    commands.user_file.chmod(0o644)
-    for _ in range(2):  # the second time replaces what the first wrote
-        server.reply(200, MESSAGE)
-        commands.text(*login_to(server), stdin=TOKEN.encode())
-    lines = [f'pin_api_url = "{server.url}"', f'provider_token = "{TOKEN}"']
-    assert commands.user_file.read_text().splitlines() == [
-        *OTHERS.splitlines()[:2],
-        'provider = "pinning"',
-        *lines,
-        *OTHERS.splitlines()[2:],
-    ]
-    assert mode_of(commands.user_file) == 0o600
-    assert [path.name for path in commands.user_file.parent.iterdir()] == ["holdfast.toml"]
 
 
 @pytest.mark.parametrize(

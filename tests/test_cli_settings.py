@@ -17,7 +17,7 @@ from holdfast.config.secret import Secret
 from holdfast.config.settings_files import gather
 from holdfast.errors import ConfigError
 from holdfast.registry import providers_without_token
-from holdfast.testing import Scripted, ScriptedServer
+from holdfast.testing import ScriptedServer
 from tests.commands import HOLDFAST, install_provider
 from tests.support import GATEWAY_TOKEN, HELLO_CID, TOKEN
 
@@ -208,9 +208,7 @@ def test_a_profile_brings_its_cid_version(commands):
         ('provider_token = "secret-in-a-broken-line', "is not TOML"),
         ('provder = "local"', "did you mean 'provider'?"),
         ('token = "x"', "unknown field 'token': did you mean 'provider_token'?"),
-        ('gateway_url = "ftp://x"', "gateway_url must be an address"),
         ("cid_version = 7", "cid_version must be 0 or 1"),
-        ("[timeouts]\nred = 1", "timeouts must be Timeouts("),
         (f'provider_token = "{TOKEN}"', f"provider_token {REFUSED} {{home}}"),
         ("provider_options = {}", f"{REFUSED} {{home}} or HOLDFAST_PROVIDER_OPTIONS"),
         ("rate_limit = 1\nrate_limit = 2\n", "is not TOML (Cannot overwrite a value, at line 2"),
@@ -547,14 +545,10 @@ LINKS = "gateway_url decides who gets links to your private files"
         ("", GATEWAY, {**PRIVATE, "GATEWAY_URL": "https://mine.example"}, None),
         (MINE, GATEWAY, {"GATEWAY_TOKEN": OTHER}, "gateway_url decides where your gateway_token"),
         (IN_USE, 'pin_api_url = "https://evil.example"', {}, "pin_api_url is not allowed"),
-        (IN_USE, f'provider_token = "{OTHER}"', {}, "provider_token is not allowed"),
         (IN_USE, "allow_insecure = true", {}, "allow_insecure is not allowed"),
-        (IN_USE, 'provider_options = { a = "b" }', {}, "provider_options is not allowed"),
         (IN_USE, 'proxy = "https://evil.example"', {}, "proxy is not allowed"),
         (IN_USE, "verify = false", {}, "verify is not allowed"),
-        (IN_USE, 'path = "."', {}, "path is not allowed"),
         (IN_USE, 'token_env = "HOME"', {}, "unknown field 'token_env'"),
-        (IN_USE, 'use = "local"', {}, "use is not allowed"),
         (IN_USE, "[connections.a]", {}, "connections is not allowed"),
     ],
 )
@@ -695,18 +689,14 @@ def test_without_connections_there_is_nothing_to_test(commands):
 
 def test_a_connection_that_does_not_answer_does_not_hold_up_the_others(archive, server, tmp_path):
     installed = install_provider(tmp_path / "site", "sleeper", SLEEPER)
-    with ScriptedServer(lambda _: Scripted(delay=30)) as slow:
-        archive.write_user_file(
-            f'{archive_at(server.url)}[connections.slow]\nprovider = "kubo"\n'
-            f'pin_api_url = "{slow.url}"\n[connections.sleeper]\nprovider = "sleeper"\n'
-        )
-        server.reply(200, MESSAGE)
-        began = time.monotonic()
-        result = archive.run("connections", "--timeout", "3", **installed)
-        assert time.monotonic() - began < 20
-    answered, silent, asleep = result.stdout.decode().splitlines()
+    sleeper = '[connections.asleep]\nprovider = "sleeper"\n'
+    archive.write_user_file(sleeper + archive_at(server.url))
+    server.reply(200, MESSAGE)
+    began = time.monotonic()
+    result = archive.run("connections", "--timeout", "3", **installed)
+    assert time.monotonic() - began < 20
+    asleep, answered = result.stdout.decode().splitlines()
     assert (result.returncode, answered.split()[-1]) == (6, "connected")
-    assert (silent.split()[0], "error: " in silent) == ("slow", True)
     assert asleep.split(maxsplit=3)[1:] == ["sleeper", "-", "error: no answer within 3 seconds"]
 
 

@@ -406,18 +406,15 @@ def test_the_mailbox_does_what_its_docstring_says(tmp_path):
 # The NFT collection
 
 
-@pytest.mark.parametrize("where", ["disk", "node"])
-def test_a_collection_of_images_and_their_metadata(tmp_path, where):
-    with running_node() as node:
-        settings = node_variables(node) if where == "node" else {}
-        run = example(tmp_path, "nft_collection", **settings)
-        images = run.folder / "images"
-        images.mkdir()
-        for name in ("ayla", "bo", "cy #2"):
-            (images / f"{name}.png").write_bytes(b"\x89PNG " + name.encode())
-        (images / ".DS_Store").touch()
-        (command,) = documented("nft_collection")
-        lines = run.text(*command[2:]).splitlines()
+def test_a_collection_of_images_and_their_metadata(tmp_path, node):
+    run = example(tmp_path, "nft_collection", **node_variables(node))
+    images = run.folder / "images"
+    images.mkdir()
+    for name in ("ayla", "bo", "cy #2"):
+        (images / f"{name}.png").write_bytes(b"\x89PNG " + name.encode())
+    (images / ".DS_Store").touch()
+    (command,) = documented("nft_collection")
+    lines = run.text(*command[2:]).splitlines()
     art = compute_cid(images)
     assert lines == [
         f"token 1: ayla, ipfs://{art}/ayla.png",

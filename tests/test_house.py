@@ -4,7 +4,7 @@ import ast
 import importlib
 import inspect
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import aiohttp
@@ -279,24 +279,20 @@ def check_named_tests(what, held_by):
             assert test in names_in(path), f"{path}: {test} ({what})"
 
 
-def test_each_requirement_of_the_spec_names_tests_that_exist():
-    rows = rows_of("docs/spec.md")
-    assert len(rows) > 60
-    for requirement, held_by in rows:
-        check_named_tests(requirement, held_by)
-
-
-def test_each_of_the_208_faults_names_tests_that_exist():
-    rows = [row for row in rows_of("docs/faults.md") if row[0].startswith("T")]
-    cases = [case for case, _, _ in rows]
+def test_each_requirement_and_each_fault_names_tests_that_exist():
+    requirements, faults = rows_of("docs/spec.md"), rows_of("docs/faults.md")
+    assert len(requirements) > 60
+    cases = [case for case, _, _ in faults if case.startswith("T")]
     counts = {"T1": 42, "T2": 20, "T3": 10, "T4": 16, "T5": 12, "T6": 14, "T7": 12, "T8": 18}
     counts |= {"T9": 21, "T10": 18, "T11": 10, "T12": 9, "T13": 6}
-    assert len(set(cases)) == len(cases) == sum(counts.values()) == 208
-    for group, count in counts.items():
-        assert sum(case.startswith(f"{group}.") for case in cases) == count, group
-    for case, _, held_by in rows:
-        if "the same" not in held_by:
-            check_named_tests(case, held_by)
+    assert Counter(case.partition(".")[0] for case in cases) == counts
+    assert len(set(cases)) == sum(counts.values()) == 208
+    for letter, last in {"H": 20, "S": 19}.items():
+        numbers = [re.match(rf"{letter}(\d+)", case) for case, _, _ in faults]
+        assert {int(number[1]) for number in numbers if number} == set(range(1, last + 1))
+    for what, *_, held_by in requirements + faults:
+        if what not in cases or "the same" not in held_by:
+            check_named_tests(what, held_by)
 
 
 def test_the_documents_count_faults_and_their_tests_as_they_are():
@@ -319,17 +315,6 @@ def test_the_documents_count_faults_and_their_tests_as_they_are():
             assert set(shown) <= {str(count)}, document
         assert numbers[0], document
         assert numbers[1] or document != "README.md"
-
-
-def test_each_number_of_the_hardening_names_all_of_its_tests():
-    rows = [row for row in rows_of("docs/faults.md") if row[0].startswith("H")]
-    numbers = {int(re.match(r"H(\d+)", case)[1]) for case, _, _ in rows}
-    assert numbers == set(range(1, 21))
-    rows += [row for row in rows_of("docs/faults.md") if row[0].startswith("S")]
-    numbers = {int(re.match(r"S(\d+)", case)[1]) for case, _, _ in rows if case.startswith("S")}
-    assert numbers == set(range(1, 20))
-    for case, _, held_by in rows:
-        check_named_tests(case, held_by)
 
 
 def test_a_decision_is_at_most_a_page_with_a_status_and_their_numbers_have_no_gaps():

@@ -759,6 +759,8 @@ def test_others_are_not_let_in_with_a_token_that_nobody_chose(tmp_path, capsys):
         (["--token-file", "{tmp}/binary"], "not UTF-8 text"),
         (["--token-file", "{tmp}/missing"], "No such file"),
         (["--path", "{tmp}/binary"], "binary"),
+        (["--path", ""], "must not be empty"),
+        (["--rate-limit", "0"], "--rate-limit must be 1 or more"),
         (["--path", "{tmp}/broken"], "holds no sound repository"),
         (["--token-file", "{tmp}/scopes"], "unknown scope 'nonsense'"),
         (["--token", "hunter2 sec ret"], "--token holds a space"),

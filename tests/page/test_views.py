@@ -175,23 +175,19 @@ def test_no_markdown_takes_long(visit, text):
 # Tables
 
 
-def test_csv_is_a_table(look):
-    text = 'name,"a, b",\n"say ""hi""",2,"two\nlines"\r\n<b>x</b>,"open'
-    content = look(text.encode(), "a.csv")
-    expect(content.get_by_role("columnheader")).to_have_text(["name", "a, b", ""])
-    rows = content.locator("tbody tr")
-    expect(rows.nth(0).locator("td")).to_have_text(['say "hi"', "2", "two lines"])
-    expect(rows.nth(1).locator("td")).to_have_text(["<b>x</b>", "open", ""])
-    expect(rows).to_have_count(2)
-
-
-def test_separators_of_spreadsheets(look, visit):
+def test_csv_is_a_table(look, visit):
+    quoted = 'name,"a, b",\n"say ""hi""",2,"two\nlines"\r\n<b>x</b>,"open'
     for name, text, cells in (
+        ("quoted.csv", quoted, ['say "hi"', "2", "two lines", "<b>x</b>", "open", ""]),
         ("semicolons.csv", "\ufeffa;b\n1,5;2\n", ["1,5", "2"]),
         ("tabs.csv", "a\tb\n1, 2\t3\n", ["1, 2", "3"]),
         ("commas.csv", "a,b\n\n1,2\n\n", ["1", "2"]),
     ):
-        expect(look(text.encode(), name).locator("tbody td")).to_have_text(cells)
+        content = look(text.encode(), name)
+        expect(content.locator("tbody td")).to_have_text(cells)
+        if name == "quoted.csv":
+            expect(content.get_by_role("columnheader")).to_have_text(["name", "a, b", ""])
+            expect(content.locator("tbody tr")).to_have_count(2)
         visit.tab.keyboard.press("Escape")
 
 
