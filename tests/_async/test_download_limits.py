@@ -42,15 +42,13 @@ def nothing_in(folder):
 
 @pytest.mark.parametrize("target", [False, True], ids=["blob", "file"])
 @pytest.mark.parametrize(("make", "asked"), GATEWAYS.values(), ids=GATEWAYS)
-async def test_a_file_that_is_too_large_is_refused_by_its_root(
-    tmp_path, tmp_path_factory, monkeypatch, make, asked, target
-):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+async def test_a_file_that_is_too_large_is_refused_by_its_root(tmp_path, make, asked, target):
+    cache = tmp_path.with_name(f"{tmp_path.name}-cache")  # the cases have the same root
     dag, root = bomb("raw", MIB, 2000, 2000, 100)
     to = tmp_path / "file" if target else None
     for max_bytes in (1 << 40, None):  # more than the caller takes, or more than any disk has
         gateways = ScriptedServer(make(dag)), ScriptedServer(make(dag))
-        async with client_of(*gateways) as (client, server, other):
+        async with client_of(*gateways, cache_path=cache) as (client, server, other):
             with pytest.raises((TooLargeError, OSError), match=r"max_bytes|are free") as caught:
                 await client.download(root, to=to, max_bytes=max_bytes)
         if max_bytes:
