@@ -314,20 +314,6 @@ def test_a_folder_with_links_and_one_that_only_seems_to_be_empty(commands):
     assert hint(commands, "upload", "photos", **service) == words
 
 
-def test_a_proxy_that_is_not_used(commands):
-    commands.write_user_file(ONCE)
-    unreachable = {
-        "HOLDFAST_PROVIDER": "pinning",
-        "HOLDFAST_PROVIDER_TOKEN": "x",
-        "HOLDFAST_PIN_API_URL": "pins.invalid",
-        "HTTPS_PROXY": "http://user:p4ss@127.0.0.1:1",
-    }
-    words = "HTTPS_PROXY is set, but not used: set HOLDFAST_TRUST_ENV=true to use it"
-    assert hint(commands, "test-connection", **unreachable) == words
-    trusting = {**unreachable, "HOLDFAST_TRUST_ENV": "true"}
-    assert "HTTPS_PROXY" not in hint(commands, "test-connection", **trusting)
-
-
 def test_the_addresses_of_a_provider_are_shown(commands):
     gateway, api = "http://127.0.0.1:8080/ipfs", "http://127.0.0.1:9094"
     shown = commands.json("config", "--provider", "cluster")

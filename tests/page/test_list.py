@@ -351,20 +351,6 @@ def test_who_signs_out_uploads_nothing_more(visit, node, tmp_path):
     assert node.repository.totals().pins == 0
 
 
-def test_many_failed_uploads_are_tried_again_together(visit, node, tmp_path):
-    tab = visit.open_empty()
-    tab.route("**/pinFileToIPFS", lambda route: route.abort())
-    tab.set_input_files("#files", written_files(tmp_path, 12))
-    expect(tab.locator("#upload-words")).to_have_text("12 failed")
-    expect(tab.locator("#upload-list li").first).to_contain_text("The upload failed")
-    tab.unroute_all()
-    tab.get_by_role("button", name="Dismiss: 003.bin").click()
-    tab.get_by_role("button", name="Retry failed").click()
-    expect(tab.get_by_text("11 items are pinned")).to_be_visible()
-    expect(tab.locator("#uploads")).to_be_hidden()
-    assert node.repository.totals().pins == 11
-
-
 def test_text_that_is_no_json_becomes_a_file_after_a_word(visit, client):
     tab = visit.open_empty()
     tab.evaluate("navigator.clipboard.writeText('Dear diary,\\n\\n  no JSON.\\n')")

@@ -6,7 +6,13 @@ import pytest
 import urllib3
 from playwright.sync_api import expect
 
-from holdfast import Client, compute_cid
+from holdfast import compute_cid
+
+
+def ask(node, path, fields=None, **headers):
+    headers["Authorization"] = f"Bearer {node.token}"
+    url = f"{node.api_url}{path}"
+    return urllib3.request("GET", url, fields=fields, headers=headers, timeout=60)
 
 
 def test_a_file_is_pinned_looked_at_and_unpinned(visit, node, tmp_path):
@@ -80,7 +86,7 @@ def test_nothing_else_is_served_as_a_part_of_it(node, name):
     ],
 )
 def test_a_path_that_names_nothing_is_refused_in_words(node, path, status):
-    reply = urllib3.request("GET", f"{node.api_url}/page/item", fields={"path": path}, timeout=60)
+    reply = ask(node, "/page/item", {"path": path})
     assert reply.status == status
     assert reply.json()["error"].endswith(".")
 
@@ -90,10 +96,7 @@ def test_the_list_is_searched_and_sorted_by_the_node(node, client):
     cids = {name: client.upload(bytes(size), name=name).cid for name, size in sizes.items()}
 
     def names(**query):
-        headers = {"Authorization": f"Bearer {node.token}"}
-        reply = urllib3.request(
-            "GET", f"{node.api_url}/data/pinList", fields=query, headers=headers, timeout=60
-        )
+        reply = ask(node, "/data/pinList", query)
         assert reply.status == 200
         return [row["metadata"]["name"] for row in reply.json()["rows"]]
 
@@ -114,11 +117,6 @@ def test_letters_of_all_alphabets_are_found_in_any_case(client):
     for text, name in {"ärg": "Ärger.txt", "журнал": "ЖУРНАЛ", "CAFÉ": "cafe\u0301"}.items():
         assert [pin.name for pin in client.pins(name=text)] == [name]
     assert [pin.name for pin in client.pins(name="straße")] == ["STRASSE"]
-
-
-def ask(node, path, **headers):
-    headers["Authorization"] = f"Bearer {node.token}"
-    return urllib3.request("GET", f"{node.api_url}{path}", headers=headers, timeout=60)
 
 
 def test_a_list_that_has_not_changed_is_not_sent_again(node, client):
@@ -152,16 +150,14 @@ def test_the_totals_have_the_space_of_the_disk_on_request(node, client):
     assert 0 < with_disk["disk_free"] < with_disk["disk_total"]
 
 
-def test_the_entries_of_a_directory_have_their_types(node, tmp_path):
+def test_the_entries_of_a_directory_have_their_types(node, client, tmp_path):
     (tmp_path / "inner.png").mkdir()  # a directory, whatever its name says
     (tmp_path / "inner.png" / "file").write_bytes(b"x")
     (tmp_path / "dot.png").write_bytes(b"x")
     (tmp_path / "large.txt").write_bytes(bytes(3_000_000))  # its root is not a raw block
     (tmp_path / "unknown").write_bytes(b"x")
-    with Client.init(node.config) as client:
-        cid = client.upload(tmp_path).cid
-    fields = {"path": f"/ipfs/{cid}"}
-    reply = urllib3.request("GET", f"{node.api_url}/page/item", fields=fields, timeout=60)
+    cid = client.upload(tmp_path).cid
+    reply = ask(node, "/page/item", {"path": f"/ipfs/{cid}"})
     assert {entry["name"]: entry["type"] for entry in reply.json()["entries"]} == {
         "dot.png": "image/png",
         "inner.png": "directory",

@@ -326,26 +326,35 @@ def test_enter_waits_for_what_it_looks_for(visit):
     assert visit.names() == ["ant"]
 
 
-def test_uploads_that_wait_or_failed_can_be_dropped_or_tried_again(
-    visit, node, hold_back, tmp_path
-):
-    files = written_files(tmp_path, 7)
+def test_uploads_that_wait_or_failed_can_be_dropped_or_tried_again(visit, node, tmp_path):
     tab = visit.open_empty()
-    let_go = hold_back("/pinning/pinFileToIPFS")
-    tab.set_input_files("#files", files)
+    waiting, is_waiting = [], [True]
+    tab.route(
+        "**/pinFileToIPFS",
+        lambda route: waiting.append(route) if is_waiting else route.abort(),
+    )
+    tab.set_input_files("#files", written_files(tmp_path, 7))
     uploads = tab.locator("#uploads li")
     expect(uploads).to_have_count(7)
     uploads.filter(has_text="006.bin: waiting").get_by_role("button", name="Cancel").click()
     expect(uploads).to_have_count(6)
+    is_waiting.clear()
+    for route in waiting:
+        route.abort()
+    expect(tab.locator("#upload-words")).to_have_text("6 failed")
+    expect(uploads.first).to_contain_text("The upload failed")
+    tab.unroute_all()
+    tab.get_by_role("button", name="Dismiss: 003.bin").click()
     node.fail_next(status=503, body={"error": "come back later"}, method="POST")
-    let_go()
+    tab.get_by_role("button", name="Retry failed").click()
     expect(uploads).to_have_count(1)
     expect(uploads).to_contain_text("come back later")
-    assert node.repository.totals().pins == 5
+    assert node.repository.totals().pins == 4
     tab.get_by_role("button", name="Retry").click()
     expect(uploads).to_have_count(0)
-    expect(tab.locator("#pins tbody tr")).to_have_count(6)
-    assert {pin.name for pin in node.repository.pins()} == {file.name for file in files[:6]}
+    expect(tab.locator("#pins tbody tr")).to_have_count(5)
+    names = {f"{number:03}.bin" for number in (0, 1, 2, 4, 5)}
+    assert {pin.name for pin in node.repository.pins()} == names
 
 
 @pytest.mark.parametrize(
