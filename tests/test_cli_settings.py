@@ -204,9 +204,7 @@ def test_a_profile_brings_its_cid_version(commands):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("provider = ", "is not TOML"),
         ('provider_token = "secret-in-a-broken-line', "is not TOML"),
-        ('provder = "local"', "did you mean 'provider'?"),
         ('token = "x"', "unknown field 'token': did you mean 'provider_token'?"),
         ("cid_version = 7", "cid_version must be 0 or 1"),
         (f'provider_token = "{TOKEN}"', f"provider_token {REFUSED} {{home}}"),
@@ -464,7 +462,6 @@ def test_a_user_without_a_home_directory_can_use_a_service(monkeypatch):
     [
         ('tokn_file = "x"', "unknown field 'tokn_file': did you mean 'token_file'?"),
         ("on_event = 1", "on_event is for Python programs"),
-        ("rate_limit = true", "rate_limit must be"),
         ('token_file = "x"\ntoken_env = "X"', "token_file and token_env are given: keep one"),
         (f'token_file = "x"\nprovider_token = "{TOKEN}"', "provider_token and token_file are"),
         ('token_file = ""', "token_file: name a file that holds the token"),
@@ -478,7 +475,6 @@ def test_a_user_without_a_home_directory_can_use_a_service(monkeypatch):
         ('token_env = "HOLDFAST_X"', "token_env: the variable HOLDFAST_X is not set"),
         ('token_env = "secret_0123"', "token_env: the variable is not set"),
         (f'token_env = "{TOKEN}"', "token_env: name an environment variable that holds"),
-        ("token_env = 1", "token_env: name an environment variable that holds"),
     ],
 )
 def test_what_is_wrong_in_a_connection_names_it(home, table, words):

@@ -371,17 +371,6 @@ def test_the_files_of_one_folder_import_each_other_in_no_circle():
     assert [path.relative_to(package).as_posix() for path in in_circles] == []
 
 
-def test_only_content_looks_at_the_codec_of_a_cid():
-    """The others ask the functions of `content/codecs.py`, so that a new codec is one row."""
-    package = ROOT / "src/holdfast"
-    looking = {
-        path.relative_to(package).as_posix()
-        for path in package.rglob("*.py")
-        if re.search(r"\.codec\b", path.read_text(encoding="utf-8"))
-    }
-    assert {name for name in looking if not name.startswith("content/")} == set()
-
-
 def test_only_the_registry_knows_the_names_of_providers():
     """In prose and examples they may stand; code asks the table."""
     names = {"local", "pinning", "kubo", "cluster", "provider_b", "provider_c"}
@@ -404,14 +393,20 @@ def test_only_the_registry_knows_the_names_of_providers():
     }
 
 
+def files_with(pattern, folder):
+    paths = (ROOT / "src/holdfast" / folder).rglob("*.py")
+    return {path for path in paths if re.search(pattern, path.read_text(encoding="utf-8"))}
+
+
+def test_only_content_looks_at_the_codec_of_a_cid():
+    """The others ask the functions of `content/codecs.py`, so that a new codec is one row."""
+    assert files_with(r"\.codec\b", ".") == files_with(r"\.codec\b", "content")
+
+
 def test_only_the_parser_of_addresses_reads_the_raw_path_of_a_request():
     """What checks a decoded path must not serve by the raw one: both use the same `Address`."""
-    files = {
-        path.name
-        for path in (ROOT / "src/holdfast/node").rglob("*.py")
-        if re.search(r"raw_path|request\.url\b", path.read_text())
-    }
-    assert files == {"http_connection.py", "application.py", "addresses.py"}
+    names = {path.name for path in files_with(r"raw_path|request\.url\b", "node")}
+    assert names == {"http_connection.py", "application.py", "addresses.py"}
 
 
 def names_made_in(tree):
