@@ -107,6 +107,14 @@ def make_directory(root, vector):
     return root
 
 
+def read_archive(pieces):
+    """The roots and the blocks of an archive."""
+    reader = CarReader()
+    blocks = [block for piece in pieces for block in reader.update(piece)]
+    reader.finish()
+    return reader.roots, blocks
+
+
 class Blocks(dict):
     """A store of blocks: an importer's `emit`, and what the walks are fed from."""
 

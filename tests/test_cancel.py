@@ -22,14 +22,6 @@ ROOT, BLOCKS = Blocks.of_file(DATA, UNIXFS_V1_2025)
 SMALL = b"hello"
 
 
-async def cancelled_after(seconds, call):
-    task = asyncio.ensure_future(call)
-    await asyncio.sleep(seconds)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-
-
 async def test_a_cancelled_upload_does_not_wait_for_a_silent_source(server, tmp_path):
     released = threading.Event()
 
@@ -42,7 +34,11 @@ async def test_a_cancelled_upload_does_not_wait_for_a_silent_source(server, tmp_
 
     for config in (config_for(server), ClientConfig(path=tmp_path)):
         async with await AsyncClient.init(config) as client:
-            await asyncio.wait_for(cancelled_after(0.1, client.upload(Silent())), timeout=8)
+            task = asyncio.ensure_future(client.upload(Silent()))
+            await asyncio.sleep(0.1)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asyncio.wait_for(task, timeout=8)
     released.set()
 
 

@@ -246,26 +246,16 @@ async def test_async_input_is_iterated_by_one_task_while_outcomes_come(tmp_path)
             await received.wait()  # the outcome of 1 comes before there is a second item
             tasks.add(asyncio.current_task())
             yield 2
-
-    async with AsyncClient.init(path=tmp_path) as client:
-        items = []
-        async for outcome in client.store_many(values()):
-            items.append(outcome.item)
-            received.set()
-    assert items == [1, 2]
-    assert len(tasks) == 1
-
-
-async def test_an_error_of_async_input_is_raised_after_the_outcomes(tmp_path):
-    async def values():
-        yield 1
         raise LookupError("no more")
 
     async with AsyncClient.init(path=tmp_path) as client:
         outcomes = client.store_many(values())
         assert (await anext(outcomes)).item == 1
+        received.set()
+        assert (await anext(outcomes)).item == 2
         with pytest.raises(LookupError, match="no more"):
             await anext(outcomes)
+    assert len(tasks) == 1
 
 
 def test_outcomes_outlive_their_event_loop(gate):

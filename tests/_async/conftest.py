@@ -10,6 +10,13 @@ async def client(server):
         yield client
 
 
+@pytest.fixture
+async def local(tmp_path):
+    """A client of an embedded store."""
+    async with await AsyncClient.init(path=tmp_path / "store") as client:
+        yield client
+
+
 @pytest.fixture(params=["local", "pinning"])
 async def store_client(request, memory_folder):
     """Each test once on the embedded store, and once through a node."""
@@ -33,3 +40,10 @@ async def target(tmp_path):
     """The other one, to copy to."""
     async with AsyncClient.init(path=tmp_path / "target") as client:
         yield client
+
+
+@pytest.fixture
+def without_proxies(monkeypatch):
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)

@@ -12,7 +12,7 @@ import pytest
 from holdfast import AsyncClient
 from holdfast.content import varint
 from holdfast.content.budgets import MAX_UNRELATED
-from holdfast.content.car import MAX_SECTION, CarReader, write_car
+from holdfast.content.car import MAX_SECTION, write_car
 from holdfast.content.cid import CID, IDENTITY, RAW
 from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.errors import (
@@ -28,7 +28,7 @@ from holdfast.records import PinInfo
 from holdfast.testing import Scripted, ScriptedServer
 from tests._async.reading import failed_download
 from tests.attackers import Attacker
-from tests.content import DATA, Blocks, stream
+from tests.content import DATA, Blocks, read_archive, stream
 from tests.dags import MIB, Dag, archive_gateway, in_version_2, section
 from tests.faulty import flipped, gateway_of, patient_config
 from tests.folder_dags import FolderDag, serving
@@ -48,17 +48,9 @@ async def exported(provider, cid):
     return [piece async for piece in provider.export_archive(cid)]
 
 
-def read(archive):
-    """The roots and the blocks of an archive."""
-    reader = CarReader()
-    blocks = [block for piece in archive for block in reader.update(piece)]
-    reader.finish()
-    return reader.roots, blocks
-
-
 async def test_content_inside_the_cid_has_no_blocks(source, target):
     archive = await exported(source.provider, "bafkqaaa")
-    assert read(archive) == ([CID.parse("bafkqaaa")], [])
+    assert read_archive(archive) == ([CID.parse("bafkqaaa")], [])
     info = PinInfo(name="empty")
     added = await target.provider.import_archive("bafkqaaa", pieces_of(*archive), info)
     assert (added.cid, added.duplicate) == ("bafkqaaa", False)
@@ -70,7 +62,7 @@ async def test_an_archive_of_a_pinning_service_is_one_request(node, target):
     config = node.config.with_options(on_event=events.append)
     async with AsyncClient.init(config) as client:
         archive = await exported(client.provider, pin.cid)
-    assert read(archive) == read(node.repository.export_car(CID.parse(pin.cid)))
+    assert read_archive(archive) == read_archive(node.repository.export_car(CID.parse(pin.cid)))
     assert len([event for event in events if event.kind == "request"]) == 1
     info = PinInfo(name="folder")
     added = await target.provider.import_archive(pin.cid, pieces_of(*archive), info)
@@ -80,7 +72,7 @@ async def test_an_archive_of_a_pinning_service_is_one_request(node, target):
 
 
 def without_a_block(archive):
-    roots, blocks = read([archive])
+    roots, blocks = read_archive([archive])
     return b"".join(write_car(roots, blocks[:-1]))
 
 
@@ -101,7 +93,7 @@ def without_a_block(archive):
 async def test_a_bad_archive_leaves_nothing(source, target, change, kind, words):
     cid = (await source.upload(LARGE)).cid
     archive = b"".join(await exported(source.provider, cid))
-    unknown, last = str(CID.of_raw(b"x")), read([archive])[1][-1][0]
+    unknown, last = str(CID.of_raw(b"x")), read_archive([archive])[1][-1][0]
     root, archive = (unknown, archive) if change is None else (cid, change(archive))
     with pytest.raises(VerificationError) as caught:
         await target.provider.import_archive(root, pieces_of(archive), PinInfo())
@@ -118,7 +110,7 @@ async def through(server, node, pin):
     """The archive from a gateway, and the kinds of requests that it took."""
     async with AsyncClient.init(config_for_all(server)) as client:
         archive = await exported(client.provider, pin.cid)
-    assert read(archive) == read(node.repository.export_car(CID.parse(pin.cid)))
+    assert read_archive(archive) == read_archive(node.repository.export_car(CID.parse(pin.cid)))
     return kinds(server)
 
 
@@ -128,7 +120,7 @@ async def test_a_gateway_without_archives_gives_blocks(node):
         asked = await through(server, node, pin)
     assert asked[0] == "car"
     assert set(asked[1:]) == {"raw"}
-    blocks = read(node.repository.export_car(CID.parse(pin.cid)))[1]
+    blocks = read_archive(node.repository.export_car(CID.parse(pin.cid)))[1]
     assert len(asked) == 1 + len(blocks)
 
 

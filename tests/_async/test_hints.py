@@ -13,14 +13,9 @@ from holdfast.testing import running_node
 from tests.support import HELLO_CID, TOKEN, config_for
 
 TEXT_NOTE = "a string is the path of a file; for the text itself, give its bytes: text.encode()"
-VARIABLES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 
 
-@pytest.fixture(autouse=True)
-def without_proxies(monkeypatch):
-    for name in VARIABLES:
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
+pytestmark = pytest.mark.usefixtures("without_proxies")
 
 
 @pytest.mark.parametrize("value", [{"a": 1}, {}, 5, None, 1.5, [{"a": 1}], [1, 2], ["a"]], ids=repr)

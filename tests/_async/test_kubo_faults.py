@@ -10,7 +10,6 @@ from dataclasses import replace
 import pytest
 
 from holdfast import AsyncClient, compute_cid
-from holdfast.content.car import CarReader
 from holdfast.content.profiles import PROFILES
 from holdfast.errors import (
     AuthenticationError,
@@ -23,8 +22,10 @@ from holdfast.errors import (
 from holdfast.providers import AsyncKuboProvider
 from holdfast.testing import Scripted, ScriptedServer, forward_to
 from holdfast.testing.provider_cases import memory_below
+from tests.content import read_archive
 from tests.disks import disk
 from tests.engines import running_kubo, stopped
+from tests.faulty import flipped
 from tests.support import NOBODY_HAS
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
@@ -277,10 +278,6 @@ def commands_of(server):
     return [command_of(request) for request in server.requests]
 
 
-def flipped(body):
-    return body[: len(body) // 2] + bytes([body[len(body) // 2] ^ 1]) + body[len(body) // 2 + 1 :]
-
-
 # What a stream may be instead of what was asked for. An error of Kubo is in a trailer, so that the
 # stream only ends too early.
 FAULTS = {
@@ -289,7 +286,7 @@ FAULTS = {
     "empty": lambda reply: replace(reply, body=b""),
     "ends too early": lambda reply: replace(reply, body=reply.body[: len(reply.body) // 2]),
     "breaks off": lambda reply: replace(reply, cut=len(reply.body) // 2),
-    "wrong": lambda reply: replace(reply, body=flipped(reply.body)),
+    "wrong": lambda reply: replace(reply, body=flipped(reply.body, len(reply.body) // 2)),
     "too long": lambda reply: replace(reply, body=reply.body * 2),
 }
 each_fault = pytest.mark.parametrize("fault", FAULTS)
@@ -305,14 +302,6 @@ def faulty(kubo, stream, fault):
 
     with between(kubo, change) as server:
         yield server
-
-
-def read(archive):
-    """The roots and the blocks of an archive."""
-    reader = CarReader()
-    blocks = [block for piece in archive for block in reader.update(piece)]
-    reader.finish()
-    return reader.roots, blocks
 
 
 async def exported(config, cid):
@@ -408,7 +397,7 @@ def add_unpinned(kubo, data):
     """Add a file that is not pinned; its CID, and those of its leaves."""
     options = {"cid_version": 1, "raw_leaves": True, "chunker": "size-1048576", "pin": False}
     cid = kubo.add(data, **options)
-    blocks = read([kubo.call("dag/export", arg=cid, offline=True)])[1]
+    blocks = read_archive([kubo.call("dag/export", arg=cid, offline=True)])[1]
     return cid, [str(leaf) for leaf, _ in blocks[1:]]
 
 
@@ -437,7 +426,7 @@ async def test_an_archive_with_a_fault_is_completed_by_blocks(kubo, many_files, 
         archive = await exported(kubo.provider_config(pin_api_url=server.url), record.cid)
     assert compute_cid(tmp_path / "copy") == record.cid
     assert commands_of(server).count("dag/export") >= 2
-    assert read(archive)[1] == read([kubo.call("dag/export", arg=record.cid)])[1]
+    assert read_archive(archive)[1] == read_archive([kubo.call("dag/export", arg=record.cid)])[1]
 
 
 # Copies

@@ -125,13 +125,16 @@ async def outcome_of(call, attacker, **changes):
 
 
 @pytest.mark.parametrize(
-    ("attack", "operation"),
-    [(attack, "download") for attack in FLOODS]
-    + [(attack, call) for attack in NOTED for call in CALLS if call != "download"],
+    ("attack", "operation", "secure"),
+    [(attack, "download", False) for attack in FLOODS]
+    + [(attack, "download", True) for attack in ("trailers", "chunk extension")]
+    + [(attack, call, False) for attack in NOTED for call in CALLS if call != "download"],
 )
-async def test_a_flood_of_what_is_not_content_ends_at_once(attack, operation):
-    with Attacker(FLOODS[attack]) as attacker:
-        outcome = await outcome_of(CALLS[operation], attacker, timeouts=PATIENT)
+async def test_a_flood_of_what_is_not_content_ends_at_once(attack, operation, secure):
+    ours, theirs = (tls.trusting(), tls.serving()) if secure else (None, None)
+    with Attacker(FLOODS[attack], tls=theirs) as attacker:
+        call = CALLS[operation]
+        outcome = await outcome_of(call, attacker, timeouts=PATIENT, ssl_context=ours)
     assert isinstance(outcome.error, NetworkError)
     assert not isinstance(outcome.error, RequestTimeoutError)
     assert outcome.seconds < LONGEST
@@ -150,21 +153,6 @@ async def test_a_drip_of_what_is_not_content_ends_by_the_read_timeout(attack, op
     assert type(outcome.error) is RequestTimeoutError
     assert str(outcome.error) == f"127.0.0.1:{attacker.port} did not answer in time"
     assert READ <= outcome.seconds < LONGEST
-    assert outcome.cpu < FLOOD_CPU
-
-
-@pytest.mark.parametrize("attack", ["trailers", "chunk extension"])
-async def test_a_flood_over_tls_ends_at_once(attack):
-    with Attacker(FLOODS[attack], tls=tls.serving()) as attacker:
-        outcome = await outcome_of(
-            CALLS["download"],
-            attacker,
-            timeouts=PATIENT,
-            ssl_context=tls.trusting(),
-        )
-    assert isinstance(outcome.error, NetworkError)
-    assert not isinstance(outcome.error, RequestTimeoutError)
-    assert outcome.seconds < LONGEST
     assert outcome.cpu < FLOOD_CPU
 
 

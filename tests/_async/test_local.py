@@ -9,12 +9,6 @@ from holdfast.content.profiles import PROFILES
 from holdfast.errors import NotFoundError
 
 
-@pytest.fixture
-async def local(tmp_path):
-    async with await AsyncClient.init(path=tmp_path / "store") as client:
-        yield client
-
-
 async def test_local_is_the_default_and_needs_nothing(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     async with await AsyncClient.init() as client:
@@ -46,18 +40,6 @@ async def test_a_profile_decides_the_cid(tmp_path, profile):
     async with await AsyncClient.init(path=tmp_path, **settings) as client:
         assert (await client.upload(data)).cid == compute_cid(data, profile=profile)
         assert (await client.upload(b"x")).cid == compute_cid(b"x", profile=profile)
-
-
-async def test_a_file_that_shrinks_is_not_pinned(local, tmp_path):
-    path = tmp_path / "moving"
-    path.write_bytes(b"a" * 5_000_000)
-
-    def progress(done, total):
-        os.truncate(path, 100)
-
-    with pytest.raises(OSError, match="moving"):
-        await local.upload(path, progress=progress)
-    assert await local.provider.list_pins() == []
 
 
 async def test_a_name_that_is_no_text_is_kept_as_far_as_it_is(local):

@@ -242,13 +242,6 @@ async def test_a_reply_in_another_form_is_not_asked_for_again(server, client, wa
     assert kinds(server) == ["plain"]
 
 
-async def test_a_redirect_is_followed_from_the_reply_that_came(server, client):
-    server.reply(302, headers={"Location": f"{server.url}/elsewhere"})
-    server.reply(200, DATA)
-    assert (await client.download(CID_OF_DATA)).read() == DATA
-    assert [request.target for request in server.requests] == [f"/ipfs/{CID_OF_DATA}", "/elsewhere"]
-
-
 async def test_a_reply_counts_for_its_gateway_although_that_is_put_last_meanwhile():
     avoided = {}
 
@@ -334,14 +327,3 @@ async def test_revoke_of_a_path_inside_a_cid_is_invalid_cid(server, client):
     with pytest.raises(InvalidCIDError, match=r"^Invalid CID$"):
         await client.revoke(f"/ipfs/{HELLO_CID}/a.json")
     assert server.requests == []
-
-
-async def test_revoke_of_what_is_not_pinned_is_the_providers_error(server, client):
-    details = f"The current user has not pinned the cid: {HELLO_CID}"
-    body = {"error": {"reason": "CURRENT_USER_HAS_NOT_PINNED_CID", "details": details}}
-    server.reply(400, body)
-    with pytest.raises(NotFoundError) as caught:
-        await client.revoke(HELLO_CID)
-    assert str(caught.value) == details
-    assert caught.value.status == 400
-    assert len(server.requests) == 1

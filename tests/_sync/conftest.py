@@ -12,6 +12,13 @@ def client(server):
         yield client
 
 
+@pytest.fixture
+def local(tmp_path):
+    """A client of an embedded store."""
+    with Client.init(path=tmp_path / "store") as client:
+        yield client
+
+
 @pytest.fixture(params=["local", "pinning"])
 def store_client(request, memory_folder):
     """Each test once on the embedded store, and once through a node."""
@@ -35,3 +42,10 @@ def target(tmp_path):
     """The other one, to copy to."""
     with Client.init(path=tmp_path / "target") as client:
         yield client
+
+
+@pytest.fixture
+def without_proxies(monkeypatch):
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)

@@ -11,12 +11,6 @@ from holdfast.content.profiles import PROFILES
 from holdfast.errors import NotFoundError
 
 
-@pytest.fixture
-def local(tmp_path):
-    with Client.init(path=tmp_path / "store") as client:
-        yield client
-
-
 def test_local_is_the_default_and_needs_nothing(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     with Client.init() as client:
@@ -48,18 +42,6 @@ def test_a_profile_decides_the_cid(tmp_path, profile):
     with Client.init(path=tmp_path, **settings) as client:
         assert (client.upload(data)).cid == compute_cid(data, profile=profile)
         assert (client.upload(b"x")).cid == compute_cid(b"x", profile=profile)
-
-
-def test_a_file_that_shrinks_is_not_pinned(local, tmp_path):
-    path = tmp_path / "moving"
-    path.write_bytes(b"a" * 5_000_000)
-
-    def progress(done, total):
-        os.truncate(path, 100)
-
-    with pytest.raises(OSError, match="moving"):
-        local.upload(path, progress=progress)
-    assert local.provider.list_pins() == []
 
 
 def test_a_name_that_is_no_text_is_kept_as_far_as_it_is(local):

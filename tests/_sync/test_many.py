@@ -14,12 +14,6 @@ from holdfast.testing import Scripted, ScriptedServer
 from tests.support import config_for, pinned, raw_cid
 
 
-@pytest.fixture
-def local(tmp_path):
-    with Client.init(path=tmp_path / "store") as client:
-        yield client
-
-
 def document_cid(value):
     return compute_cid(json_text.to_text(value).encode())
 

@@ -27,10 +27,9 @@ from tests.pinata import KIB_256, PROFILES, SIZES_AROUND_NODES
 from tests.psa import results, row
 from tests.support import HELLO_CID, config_for
 
-READ_ONLY, V3_ONLY, OLDER_ONLY = "read-only-key", "v3-only-key", "older-only-key"
+READ_ONLY, OLDER_ONLY = "read-only-key", "older-only-key"
 SCOPES = {
     READ_ONLY: {"org:files:read"},
-    V3_ONLY: {"org:files:write"},
     OLDER_ONLY: {"pinJSONToIPFS", "pinFileToIPFS", "unpin"},
 }
 PUBLIC = "/ip4/203.0.114.7/tcp/4001/p2p/12D3KooWKubo"
@@ -103,17 +102,6 @@ def test_the_permission_that_a_key_lacks_is_named(keys_node, token, lacking):
         with pytest.raises(PermissionDeniedError) as caught:
             client.test_connection()
     assert caught.value.__notes__ == [f"give a key with the permission {lacking}"]
-
-
-def test_a_key_for_v3_is_refused_by_the_older_provider_alone(keys_node):
-    config = keys_node.config.with_options(provider_token=V3_ONLY)
-    with Client.init(config) as client:
-        assert client.test_connection()
-        with pytest.raises(PermissionDeniedError) as caught:
-            client.store(1)
-    assert 'use provider="pinata"' in caught.value.__notes__[0]
-    with Client.init(of_v3(keys_node, token=V3_ONLY)) as client:
-        assert client.revoke((client.store({"v": 3})).cid)
 
 
 # v3: private files, links and layouts

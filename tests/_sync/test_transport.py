@@ -23,7 +23,7 @@ from tests.forwarders import Tunnel
 from tests.support import HELLO_CID, TOKEN, closed_port_url, config_for, pinned, raw_cid
 from tests.witness import assert_no_secret_in
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("without_proxies")]
 
 
 @pytest.fixture
@@ -33,13 +33,6 @@ def secure_server():
 
 
 INSECURE = {"pin_api_url": "http://pins.invalid", "allow_insecure": True}
-
-
-@pytest.fixture(autouse=True)
-def without_proxies(monkeypatch):
-    for name in ("http_proxy", "https_proxy", "no_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
 
 
 def store_with(server, **changes):

@@ -211,28 +211,6 @@ def test_an_error_of_the_source_reaches_the_caller_as_it_is(server, client):
         client.upload(Broken())
 
 
-def test_an_upload_that_nobody_takes_ends_by_the_write_timeout(server):
-    # The peer accepts, reads the head, and then nothing more.
-    server.reply(200, pinned(SOME_TREE), early=True, delay=30)
-    with Client.init(config_for(server, timeouts={"write": 0.3, "read": 0.3})) as client:
-        start = time.monotonic()
-        with pytest.raises(TimeoutError):
-            client.upload(b"x" * 30_000_000)
-        assert time.monotonic() - start < 20
-
-
-def test_an_early_refusal_is_raised_and_its_connection_not_used_again(server):
-    server.reply(413, {"error": "File too large"}, early=True, delay=0)
-    server.reply(200, {"message": "hi"})
-    with Client.init(config_for(server, timeouts={"write": 5, "read": 5})) as client:
-        with pytest.raises(ProviderError, match="File too large") as caught:
-            client.upload(b"x" * 30_000_000)
-        assert caught.value.status == 413
-        assert client.test_connection() is True
-    assert server.connections == 2
-    assert server.requests[-1].target == "/data/testAuthentication"
-
-
 def test_a_success_before_the_whole_upload_is_no_success(server):
     server.reply(200, pinned(SOME_TREE), early=True)
     with Client.init(config_for(server, timeouts={"write": 5, "read": 5})) as client:
