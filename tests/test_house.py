@@ -90,21 +90,6 @@ print([name for name in sys.modules if name.startswith("holdfast.cli")])
     assert run_python("-c", code).stdout == "disk [1]\n[]\n"
 
 
-def test_changing_settings_without_tomlkit_says_what_to_install(tmp_path):
-    code = f"""
-import os, sys
-sys.modules["tomlkit"] = None
-os.environ["XDG_CONFIG_HOME"] = {str(tmp_path)!r}
-from holdfast.cli.execution import run
-sys.exit(run(["config", "set", "verify", "no"]))
-"""
-    result = run_python("-c", code)
-    assert (result.returncode, result.stderr.splitlines()) == (
-        3,
-        ["error: the package 'tomlkit' is not installed", "hint: pip install 'holdfast[cli]'"],
-    )
-
-
 @pytest.mark.parametrize(
     ("missing", "module", "what", "extra"),
     [
