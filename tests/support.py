@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 from holdfast import ClientConfig
 from holdfast.content.cid import CID
@@ -67,6 +68,11 @@ def all_calls(client: Any, folder: Path) -> list[Callable[[], Any]]:
         lambda: client.update(NOBODY_HAS, name="x"),
         lambda: client.revoke(NOBODY_HAS),
     ]
+
+
+def query_of(request: Recorded) -> dict[str, str]:
+    """Return the query of a request, in which no name comes twice."""
+    return {name: value for name, (value,) in parse_qs(urlsplit(request.target).query).items()}
 
 
 def form_parts(request: Recorded) -> list[tuple[str, bytes]]:

@@ -3,7 +3,6 @@
 import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -22,7 +21,7 @@ from holdfast.repository import PinQuery
 from holdfast.repository import pins as pin_rows
 from holdfast.testing import Scripted, ScriptedServer
 from tests._async.spec_only import AsyncSpecOnly
-from tests.support import HELLO_CID, TOKEN, config_for, pinned
+from tests.support import HELLO_CID, TOKEN, config_for, pinned, query_of
 
 JOB = {"id": "job-7", "ipfsHash": HELLO_CID, "status": "prechecking", "name": "x"}
 NOTHING = {"rows": []}
@@ -147,10 +146,6 @@ async def test_closing_ends_the_list_at_the_next_page(store_client, monkeypatch)
 
 def row(number):
     return {**PIN_ROW, "id": f"id-{number}", "ipfs_pin_hash": str(CID.of_raw(b"%d" % number))}
-
-
-def query_of(request):
-    return {key: value for key, (value,) in parse_qs(urlsplit(request.target).query).items()}
 
 
 async def test_pages_are_fetched_as_they_are_needed():

@@ -1,6 +1,6 @@
 """The provider for the Pinning Services API, on literal replies of services."""
 
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -15,7 +15,7 @@ from holdfast.errors import (
 from holdfast.provider import PinInfo
 from holdfast.providers import AsyncPSAProvider
 from tests.psa import CREATED_MS, ODD_ROWS, REQUEST_ID, psa_config, results, row
-from tests.support import HELLO_CID, TOKEN, raw_cid
+from tests.support import HELLO_CID, TOKEN, query_of, raw_cid
 
 OTHER_ID = "ac5308a1-de49-40a3-9f5c-d20f1bb6206d"
 ORIGIN = "/dns/node.example.com/tcp/4001/p2p/12D3KooWNode"
@@ -25,10 +25,6 @@ ORIGIN = "/dns/node.example.com/tcp/4001/p2p/12D3KooWNode"
 async def psa_client(server):
     async with AsyncClient.init(psa_config(server)) as client:
         yield client
-
-
-def query_of(request):
-    return {name: value[0] for name, value in parse_qs(urlsplit(request.target).query).items()}
 
 
 # Pinning

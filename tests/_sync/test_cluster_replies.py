@@ -4,7 +4,7 @@
 
 import json
 import re
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -19,7 +19,7 @@ from holdfast.errors import (
     VerificationError,
 )
 from holdfast.testing import Scripted, ScriptedServer
-from tests.support import HELLO_CID, TOKEN, closed_port_url
+from tests.support import HELLO_CID, TOKEN, closed_port_url, query_of
 
 JSON = {"Content-Type": "application/json"}
 NOT_PINNED = {"code": 404, "message": "pin is not part of the pinset"}
@@ -90,10 +90,6 @@ def script_upload(server, *replies, pinned=None):
 
 def sent_to(server):
     return [f"{sent.method} {sent.target.partition('?')[0]}" for sent in server.requests]
-
-
-def query_of(request):
-    return {name: value for name, (value,) in parse_qs(urlsplit(request.target).query).items()}
 
 
 # Replies that mean failure

@@ -3,21 +3,18 @@
 """Clients for named connections: what the user's own files say, and no project's."""
 
 import os
-import pickle
 import ssl
-import traceback
 from pathlib import Path
 
 import pytest
 
-import holdfast
 from holdfast import Client, connections
 from holdfast.errors import ConfigError
 from holdfast.registry import providers_without_token
 from tests.support import TOKEN
 from tests.test_cli_settings import MESSAGE, OTHER, archive_at, write_token
+from tests.witness import assert_no_secret_in
 
-PACKAGE = str(Path(holdfast.__file__).parent)
 TEMPTING = """
 use = "archive"
 verify = false
@@ -98,7 +95,7 @@ def test_wrong_names_and_changes_are_explained(home, name, changes, words):
     with pytest.raises(ConfigError) as caught:
         Client.connect(name, **changes)
     assert str(caught.value).startswith(words)
-    check_secrecy(caught.value)
+    assert_no_secret_in(caught.value, only=TOKEN)
 
 
 @pytest.mark.parametrize(
@@ -127,19 +124,7 @@ def test_no_error_shows_a_secret(home, text):
     with pytest.raises(ConfigError) as caught:
         Client.connect("archive", gateway_url="https://a.example", gateway_token=TOKEN)
     assert str(home) in str(caught.value) or "provider_token" in str(caught.value)
-    check_secrecy(caught.value)
-
-
-def check_secrecy(error):
-    """Look at an error, at those that it came from, and at all of our frames."""
-    shown = [repr(pickle.dumps(error))]
-    while error is not None:
-        shown += [str(error), repr(vars(error))]
-        for frame, _ in traceback.walk_tb(error.__traceback__):
-            if frame.f_code.co_filename.startswith(PACKAGE):
-                shown.append(repr(frame.f_locals))
-        error = error.__cause__ or error.__context__
-    assert not [text for text in shown if TOKEN in text]
+    assert_no_secret_in(caught.value, only=TOKEN)
 
 
 def test_a_project_has_no_say(home, server):

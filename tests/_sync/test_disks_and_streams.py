@@ -22,7 +22,7 @@ from tests.faulty import (
     gateway_of,
     patient_config,
 )
-from tests.support import EMPTY_DIRECTORY_V0, HELLO_CID, pinned, wait_until
+from tests.support import EMPTY_DIRECTORY_V0, HELLO_CID, form_parts, pinned, wait_until
 
 # A dag-pb CID may stand for anything, cut in some way of the service's own.
 SOME_TREE = EMPTY_DIRECTORY_V0
@@ -33,9 +33,8 @@ LARGE_ROOT, LARGE_BLOCKS = Blocks.of_file(LARGE, UNIXFS_V1_2025)
 
 def sent_file(request):
     """The bytes of the file in a form."""
-    boundary = request.headers["content-type"].partition("boundary=")[2].encode()
-    (part,) = [part for part in request.body.split(b"--" + boundary) if b'name="file"' in part]
-    return part.partition(b"\r\n\r\n")[2].removesuffix(b"\r\n")
+    (content,) = [content for head, content in form_parts(request) if 'name="file"' in head]
+    return content
 
 
 @pytest.fixture

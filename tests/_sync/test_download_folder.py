@@ -4,7 +4,6 @@
 
 import errno
 import hashlib
-from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -51,14 +50,6 @@ def everything(dag):
         ("same.txt", dag.file(b"hello")),
         ("\ud8ff".encode("utf-8", "surrogatepass"), dag.file(b"not UTF-8")),
     )
-
-
-@contextmanager
-def locked(path):
-    """Another process that uses a work folder."""
-    with path.open("r+b") as file:
-        assert try_lock(file.fileno())
-        yield
 
 
 def interrupted(dag, root, broken, target):
@@ -271,11 +262,10 @@ def test_a_second_download_to_the_same_folder_is_told_to_wait(dag, tmp_path):
     root = dag.folder(("a", dag.file(b"a")), ("b", dag.file(b"b")))
     left = interrupted(dag, root, dag.file(b"b"), tmp_path / "photos")
     with ScriptedServer(serving(dag)) as server:
-        with (
-            locked(left / "lock"),
-            pytest.raises(BlockingIOError, match="wait for its end"),
-        ):
-            download(server, root, tmp_path / "photos")
+        with (left / "lock").open("r+b") as lock:
+            assert try_lock(lock.fileno())  # as another process that uses the work folder
+            with pytest.raises(BlockingIOError, match="wait for its end"):
+                download(server, root, tmp_path / "photos")
         assert server.requests == []
         download(server, root, tmp_path / "photos")
     assert on_disk(tmp_path) == {"photos": None, "photos/a": b"a", "photos/b": b"b"}

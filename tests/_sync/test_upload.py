@@ -197,20 +197,6 @@ def test_a_file_that_changes_while_it_is_sent_is_an_error(server, client, tmp_pa
     assert server.requests == []
 
 
-def test_an_error_of_the_source_reaches_the_caller_as_it_is(server, client):
-    class Broken(io.RawIOBase):
-        def readable(self):
-            return True
-
-        def read(self, size=-1):
-            if size == 0:
-                return b""
-            raise BrokenPipeError("the source broke")
-
-    with pytest.raises(BrokenPipeError, match="the source broke"):
-        client.upload(Broken())
-
-
 def test_a_success_before_the_whole_upload_is_no_success(server):
     server.reply(200, pinned(SOME_TREE), early=True)
     with Client.init(config_for(server, timeouts={"write": 5, "read": 5})) as client:
