@@ -54,14 +54,6 @@ def test_the_limit_of_a_verified_transfer_is_the_slower_of_two(results):
     assert results.ratios()[1].ratio == 0.9
 
 
-def test_results_survive_their_file(results, tmp_path):
-    results.write(tmp_path / "results.json")
-    value = json.loads((tmp_path / "results.json").read_bytes())
-    assert Results.from_json(value) == results
-    assert value["figures"][0]["spread"] == 0.25
-    assert value["ratios"][0]["goal"] == 0.85
-
-
 @pytest.fixture
 def processors(monkeypatch, tmp_path):
     """A function that sets the ticks of the processors: those of work, and those stolen."""
@@ -111,11 +103,6 @@ def test_rounds_from_which_the_host_took_time_do_not_count(processors, stolen, c
     stolen[:] = [50] * 6
     results.take_turns(3, [candidate])
     assert len(turns) - rounds == 3  # none is repeated, because there is no time
-
-
-def test_a_system_that_says_nothing_of_stolen_time_takes_nothing(monkeypatch, tmp_path):
-    monkeypatch.setattr(steal, "STAT", tmp_path / "none")
-    assert steal.Steal().part == 0.0
 
 
 def test_the_page_has_the_figures_and_only_the_plots_that_there_are(results):

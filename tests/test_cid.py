@@ -1,4 +1,4 @@
-"""CIDs: their text, what people hand in as one, and their hash functions."""
+"""CIDs: their text, what people hand in as one, their hash functions, and those of others."""
 
 import copy
 import hashlib
@@ -8,18 +8,28 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from holdfast import verify
+from holdfast import compute_cid, verify
 from holdfast.content import multibase, varint
 from holdfast.content.blocks import check_block
 from holdfast.content.car import CarReader, write_car
 from holdfast.content.cid import CID, DAG_PB, IDENTITY, RAW, SHA2_256
 from holdfast.content.hashes import FUNCTIONS, has_wrong_length
-from holdfast.content.profiles import CANDIDATES, UNIXFS_V1_2025
+from holdfast.content.profiles import CANDIDATES, PROFILES, UNIXFS_V1_2025
 from holdfast.content.reference import Reference
+from holdfast.content.unixfs.directories import build_directory
+from holdfast.content.unixfs.files import FileImporter
 from holdfast.content.unixfs.layouts import LayoutProof, WriteCheck
 from holdfast.errors import InvalidCIDError, MalformedError, UnprovenError, VerificationError
 from holdfast.sources.importing import import_content
-from tests.content import Blocks
+from tests.content import (
+    VECTORS,
+    Blocks,
+    file_pieces,
+    json_text,
+    key_stream,
+    kubo_names,
+    make_directory,
+)
 from tests.support import EMPTY_FILE_V0, HELLO_CID
 
 DIGEST = bytes(range(32))
@@ -333,3 +343,79 @@ def test_broken_and_unknown_hashes_stay_unproven(code, size):
     for cid in (refused, CID(1, DAG_PB, code, bytes(size))):
         with pytest.raises(UnprovenError, match="hash function"):
             verify(CONTENT, str(cid))
+
+
+LARGE = 45_900_000  # bytes: the edges of all layouts but one are below it
+
+
+def list_cases(kind):
+    """Each vector; the largest ones only in the slow run."""
+    cases = []
+    for vector in VECTORS[kind]:
+        name = vector.get("name") or vector["cid"]
+        is_slow = vector.get("size", 0) > LARGE or name.startswith(("generated-", "threshold-"))
+        marks = [pytest.mark.slow, pytest.mark.timeout(600)] if is_slow else []
+        cases.append(pytest.param(vector, id=name, marks=marks))
+    return cases
+
+
+@pytest.mark.parametrize("vector", list_cases("files"))
+def test_files(vector, tmp_path):
+    """In memory and on disk, in each of the profiles of the vector."""
+    importers = {profile: FileImporter(PROFILES[profile]) for profile in vector["cids"]}
+    path = tmp_path / "file"
+    with path.open("wb") as file:
+        for piece in file_pieces(vector):
+            file.write(piece)
+            for importer in importers.values():
+                importer.update(piece)
+    for profile, importer in importers.items():
+        part = importer.finish()
+        assert str(part.cid) == vector["cids"][profile], profile
+        assert part.size == vector["size"]
+        assert part.dag_size == vector["tsizes"][profile]
+        for threads in (1, 3):
+            part = import_content(path, PROFILES[profile], threads=threads)
+            assert str(part.cid) == vector["cids"][profile], profile
+            assert part.dag_size == vector["tsizes"][profile]
+        assert compute_cid(path, profile=profile) == vector["cids"][profile]
+
+
+@pytest.mark.parametrize("vector", list_cases("json"))
+def test_json_texts(vector):
+    text = json_text(vector)
+    assert len(text) == vector["size"]
+    for profile, cid in vector["cids"].items():
+        assert compute_cid(text, profile=profile) == cid
+        assert verify(text, cid)
+
+
+@pytest.mark.parametrize("vector", list_cases("directories"))
+def test_directories(vector, tmp_path):
+    root = make_directory(tmp_path / "root", vector)
+    parts = {profile: import_content(root, PROFILES[profile]) for profile in vector["cids"]}
+    assert {profile: str(part.cid) for profile, part in parts.items()} == vector["cids"]
+    assert {profile: part.dag_size for profile, part in parts.items()} == vector["tsizes"]
+    profile = next(iter(parts))
+    assert compute_cid(str(root), profile=profile) == vector["cids"][profile]
+
+
+@pytest.mark.parametrize("vector", list_cases("kubo_published"))
+def test_cids_that_kubo_published(vector):
+    profile = PROFILES[vector["profile"]]
+    if recipe := vector.get("directory"):
+        leaf = import_content(recipe["content"].encode(), profile)
+        part = build_directory(((name.encode(), leaf) for name in kubo_names(recipe)), profile)
+    else:
+        part = import_content(key_stream(vector["chacha20_seed"], vector["size"]), profile)
+    assert str(part.cid) == vector["cid"]
+
+
+def test_published_by_the_pinning_service():
+    assert compute_cid(b"hello world!") == (
+        "bafkreidvbhs33ighmljlvr7zbv2ywwzcmp5adtf4kqvlly67cy56bdtmve"
+    )
+    document = b'{"version":"0.7.0","appCode":"CowSwap","metadata":{}}'
+    assert compute_cid(document, profile="unixfs-v0-2015") == (
+        "QmUbsYUqP4DXDvXDipKDG6hKhKnb6dADMeBiHHYJiizr25"
+    )

@@ -1,7 +1,6 @@
 """Content and pins by the command line: on the embedded store, and over HTTP."""
 
 import json
-import os
 import time
 from datetime import UTC, datetime, timedelta
 
@@ -36,21 +35,6 @@ def test_store_writes_the_cid_and_retrieve_the_value(everywhere):
     (pin,) = everywhere.json("list", "--keyvalue", "port=Brest")
     assert (pin["cid"], pin["name"]) == (record["cid"], "tide")
     assert pin["keyvalues"] == {"port": "Brest"}
-
-
-def test_upload_and_download_a_file(everywhere):
-    data = os.urandom(3_000_000)
-    (everywhere.folder / "photo.png").write_bytes(data)
-    record = everywhere.json("upload", "photo.png")
-    assert (record["cid"], record["size"]) == (compute_cid(data), len(data))
-    assert record["path"] == "photo.png"
-    assert everywhere.text("upload", "-", "--name", "stream.bin", stdin=data) == record["cid"]
-    assert everywhere.text("download", record["cid"], "copy.png") == "copy.png"
-    assert (everywhere.folder / "copy.png").read_bytes() == data
-    facts = everywhere.json("download", record["cid"], "copy.png")
-    assert (facts["cid"], facts["path"], facts["size"]) == (record["cid"], "copy.png", len(data))
-    result = everywhere.run("download", record["cid"], "-")
-    assert (result.returncode, result.stdout, result.stderr) == (0, data, b"")
 
 
 def test_a_download_has_a_largest_size(commands):

@@ -147,20 +147,6 @@ def test_a_body_of_46_mb_needs_few_blocks(profile, asked):
 # The fixtures
 
 
-def test_a_directory_of_files_is_read_and_walked():
-    root, blocks = Blocks.of_car("dir-with-files.car")
-    entries = {entry.name: entry for entry in blocks.list(root)}
-    assert sorted(entries) == ["ascii-copy.txt", "ascii.txt", "hello.txt", "multiblock.txt"]
-    assert blocks.read(entries["hello.txt"].cid) == b"hello world\n"
-    assert blocks.read(entries["ascii.txt"].cid) == blocks.read(entries["ascii-copy.txt"].cid)
-    text = blocks.read(blocks.find(root, "multiblock.txt"))
-    assert len(text) == 1026
-    assert blocks.read(entries["multiblock.txt"].cid, 250, 520) == text[250:520]
-    for name in ("hello.txt", "multiblock.txt"):
-        with pytest.raises(NotFoundError):
-            blocks.list(entries[name].cid)
-
-
 def test_a_symbolic_link_is_a_link(tmp_path):
     root, blocks = Blocks.of_car("symlink.car")
     entries = {entry.name: entry for entry in blocks.list(root)}

@@ -4,6 +4,7 @@ import pytest
 
 from holdfast import Client
 from holdfast.errors import ConfigError
+from tests.commands import install_provider
 from tests.programs import start_program
 
 PACKAGE = """
@@ -37,13 +38,8 @@ broken = memory_provider:Broken
 @pytest.fixture
 def installed(tmp_path):
     """A folder as pip would leave it: a module, and its metadata."""
-    (tmp_path / "memory_provider.py").write_text(PACKAGE)
-    metadata = tmp_path / "memory_provider-1.0.dist-info"
-    metadata.mkdir()
-    (metadata / "METADATA").write_text(
-        "Metadata-Version: 2.1\nName: memory-provider\nVersion: 1.0\n"
-    )
-    (metadata / "entry_points.txt").write_text(ENTRY_POINTS)
+    install_provider(tmp_path, "memory_provider", PACKAGE)
+    (tmp_path / "memory_provider-1.dist-info/entry_points.txt").write_text(ENTRY_POINTS)
 
     def run(code):
         prefix = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\nfrom holdfast import Client\n"

@@ -8,20 +8,8 @@ from contextlib import ExitStack, contextmanager
 import pytest
 
 from holdfast import Client
-from holdfast.calls import Call
-from holdfast.records import Entry
 from tests.faulty import assert_shows_no_token
 from tests.gateways import config_for_all
-
-
-def list_entries(reader, reference, *, total=None, details=False):
-    """The entries of a directory, all pages in one list."""
-    pages = reader.pages(reference, details=details)
-    entries = []
-    while (page := pages.next_page(Call("entries", total=total))) is not None:
-        entries += page
-    assert all(isinstance(entry, Entry) for entry in entries)
-    return entries
 
 
 @contextmanager
