@@ -194,6 +194,12 @@ def cluster():
 
 
 @pytest.fixture
+def own_cluster(memory_folder):
+    with running_cluster(memory_folder) as cluster:
+        yield cluster
+
+
+@pytest.fixture
 def salt():
     """Text that makes content new to an engine that all tests share."""
     return os.urandom(8).hex()

@@ -18,6 +18,20 @@ def peak_since(idle):
     return _memory("VmHWM") - idle
 """
 
+# The settings of a client of a service, whose address and token are the arguments.
+SETTINGS = """
+import asyncio, gc, os, resource, sys, time
+from holdfast import AsyncClient, Client
+settings = {
+    "provider": "pinning",
+    "provider_token": sys.argv[2],
+    "pin_api_url": sys.argv[1],
+    "gateway_url": sys.argv[1] + "/ipfs",
+    "retries": {"attempts": 4, "base": 0.01, "cap": 0.05},
+    "timeouts": {"connect": 30, "read": 30, "write": 30, "total": 60},
+}
+"""
+
 
 def run_program(code, *arguments, **options):
     """Run Python code, which must end well and write no error; return what it writes."""

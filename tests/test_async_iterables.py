@@ -211,11 +211,6 @@ async def test_an_error_while_opening_is_raised_by_async_with(tmp_path):
             pass
 
 
-async def test_an_opening_that_is_never_awaited_warns_as_any_coroutine():
-    with pytest.warns(RuntimeWarning, match="never awaited"):
-        AsyncClient.init()
-
-
 async def test_a_forgotten_await_is_named(tmp_path):
     opening = AsyncClient.init(path=tmp_path)
     with pytest.raises(AttributeError, match="has no 'store': write `await` before it"):

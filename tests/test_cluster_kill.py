@@ -19,12 +19,6 @@ KILLED_AT = 60  # documents
 
 
 @pytest.fixture
-def own_cluster(memory_folder):
-    with running_cluster(memory_folder) as cluster:
-        yield cluster
-
-
-@pytest.fixture
 def photos(tmp_path):
     folder = tmp_path / "photos"
     folder.mkdir()

@@ -20,7 +20,7 @@ from holdfast._sync import connections as sync_connections
 from holdfast._sync import transport as sync_transport
 from holdfast.protocol.library_parts import LibraryPart, has_shortcuts
 from holdfast.testing import Scripted, ScriptedServer
-from tests.programs import in_both_colours
+from tests.programs import SETTINGS, in_both_colours
 from tests.support import HELLO_CID, TOKEN, pinned, raw_cid
 
 PYTHON = sync_connections.PYTHON_PARTS
@@ -28,15 +28,6 @@ LIBRARIES = {"urllib3": sync_connections.PARTS, "aiohttp": async_connections.PAR
 PARTS = [*PYTHON, *LIBRARIES["urllib3"], *LIBRARIES["aiohttp"]]
 
 DOCUMENT = b'{"hello": "world"}'
-SETTINGS = """
-import sys
-settings = {
-    "provider": "pinning",
-    "provider_token": sys.argv[2],
-    "pin_api_url": sys.argv[1],
-    "gateway_url": sys.argv[1] + "/ipfs",
-}
-"""
 SCRIPT = """
 import asyncio
 from holdfast import AsyncClient

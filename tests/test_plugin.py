@@ -153,13 +153,6 @@ def test_settings_of_pytest_asyncio(pytester, run, monkeypatch, tests, options, 
     run(*options).assert_outcomes(passed=2)
 
 
-def test_the_plugin_loads_where_pytest_is_old(pytester):
-    script = pytester.makepyfile(
-        "import pytest; del pytest.Config; import holdfast.testing.plugin"  # as in pytest 6
-    )
-    assert pytester.runpython(script).ret == 0
-
-
 @pytest.mark.slow
 def test_without_the_node_the_fixture_says_what_to_install(pytester, run):
     pytester.makepyfile(conftest="import sys; sys.modules['starlette'] = None", test_first=FIRST)

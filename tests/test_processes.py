@@ -8,7 +8,6 @@ import json
 import os
 import re
 import signal
-import sys
 import time
 
 import pytest
@@ -18,26 +17,11 @@ from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.protocol.gateway import RAW_TYPE
 from holdfast.testing import Scripted, ScriptedServer
 from tests.content import Blocks
-from tests.programs import in_both_colours, start_program
+from tests.programs import SETTINGS, in_both_colours, start_program
 from tests.support import HELLO_CID, TOKEN, config_for, pinned, raw_cid, wait_until
-
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs signals, forks and /proc")
 
 DATA = hashlib.shake_128(b"interrupted").digest(3_500_000)
 ROOT, BLOCKS = Blocks.of_file(DATA, UNIXFS_V1_2025)
-
-SETTINGS = """
-import asyncio, gc, os, resource, sys, time
-from holdfast import AsyncClient, Client
-settings = {
-    "provider": "pinning",
-    "provider_token": sys.argv[2],
-    "pin_api_url": sys.argv[1],
-    "gateway_url": sys.argv[1] + "/ipfs",
-    "retries": {"attempts": 4, "base": 0.01, "cap": 0.05},
-    "timeouts": {"connect": 30, "read": 30, "write": 30, "total": 60},
-}
-"""
 
 
 def started(code, *arguments):

@@ -2,8 +2,6 @@
 
 import pytest
 
-from holdfast import Client
-from holdfast.errors import ConfigError
 from tests.commands import install_provider
 from tests.programs import start_program
 
@@ -62,13 +60,3 @@ def test_an_installed_provider_is_found_by_its_name(installed):
     assert note == "did you mean 'memory'?"
     _, errors = installed("Client.init(provider='broken')")
     assert "has no from_config(config)" in errors.splitlines()[-1]
-
-
-@pytest.mark.parametrize(
-    ("name", "notes"),
-    [("lokal", ["did you mean 'local'?"]), ("Kubo", ["did you mean 'kubo'?"]), ("dropbox", [])],
-)
-def test_an_unknown_name_gets_a_suggestion_that_exists(name, notes):
-    with pytest.raises(ConfigError, match=f"unknown provider '{name}'.* local, ") as caught:
-        Client.init(provider=name)
-    assert getattr(caught.value, "__notes__", []) == notes

@@ -133,12 +133,6 @@ def guarded_cluster():
 
 
 @pytest.fixture
-def own_cluster(memory_folder):
-    with running_cluster(memory_folder) as cluster:
-        yield cluster
-
-
-@pytest.fixture
 def token(guarded_cluster):
     """A token that the cluster makes for its user."""
     url = f"{guarded_cluster.api_urls[0]}/token"
