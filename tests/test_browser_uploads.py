@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 @pytest.fixture
 def address(empty_node, tmp_path):
     variables = node_variables(empty_node, "pinata")
-    with running_service(tmp_path, "browser_upload", **variables) as (url, _):
+    with running_service(tmp_path, "browser_upload", **variables) as url:
         yield url
 
 

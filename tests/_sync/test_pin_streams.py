@@ -82,7 +82,7 @@ def test_an_endless_stream_of_pins_ends_with_the_total(provider):
             for call in (
                 lambda: all_of(client.iter_pins(name=name)),
                 lambda: client.pins(name=name),
-                client.pins,
+                *([client.pins] if provider == "kubo" else []),  # a cluster is asked for states
             ):
                 with pytest.raises(RequestTimeoutError):
                     call()

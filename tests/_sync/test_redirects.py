@@ -341,7 +341,9 @@ def test_no_answer_for_a_name_leads_inside(names, server, host, answers, words):
         with client_of(gateway, retries=retries) as client:
             with pytest.raises((ProviderError, NetworkError), match=words):
                 client.download(HELLO_CID)
-    assert server.connections == 0
+    assert server.requests == []
+    if [] not in answers:  # else the address may be seen only when the connection is there
+        assert server.connections == 0
 
 
 def test_a_kept_connection_into_a_private_network_is_not_used(names, server):
