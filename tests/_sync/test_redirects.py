@@ -336,7 +336,7 @@ def test_a_redirect_to_a_name_in_the_world_is_followed(names):
 )
 def test_no_answer_for_a_name_leads_inside(names, server, host, answers, words):
     retries = {"attempts": 1 + ([] in answers), "base": 0.01}
-    names.answers[host] = answers
+    names.answers[host] = list(answers)
     with redirecting_to(f"http://{host}:{server.port}/x") as gateway:
         with client_of(gateway, retries=retries) as client:
             with pytest.raises((ProviderError, NetworkError), match=words):
