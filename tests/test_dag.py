@@ -357,13 +357,13 @@ def rewrite(path):
 def test_a_file_that_changes_while_it_is_hashed_is_an_error(tmp_path, monkeypatch, change, words):
     path = tmp_path / "moving"
     path.write_bytes(bytes(20 << 20))
-    original = os.pread
+    original = os.preadv
 
     def changing(*arguments):
         change(path)
         return original(*arguments)
 
-    monkeypatch.setattr(os, "pread", changing)
+    monkeypatch.setattr(os, "preadv", changing)
     with pytest.raises(OSError, match=words):
         compute_cid(path)
 

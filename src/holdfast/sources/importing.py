@@ -11,6 +11,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
+from functools import partial
 from itertools import islice
 from typing import Final
 
@@ -167,7 +168,8 @@ def leaves_on_disk(source: Source, profile: Profile, threads: int | None = None)
     descriptor = file.fileno()
 
     def hash_leaves(starts: range) -> list[Part]:
-        return [_hash_leaf(descriptor, profile, start, min(step, size - start)) for start in starts]
+        read = partial(_read_into, descriptor, memoryview(bytearray(READ_SIZE)))
+        return [_hash_leaf(read, profile, start, min(step, size - start)) for start in starts]
 
     count = max(1, JOB_SIZE // step) * step
     jobs = (range(at, min(at + count, max(size, 1)), step) for at in range(0, max(size, 1), count))
@@ -205,13 +207,23 @@ def default_threads() -> int:
     return min(MAX_THREADS, os.cpu_count() or 1)
 
 
-def _hash_leaf(descriptor: int, profile: Profile, start: int, size: int) -> Part:
-    """Return the leaf of `size` bytes of an open file; raise `EOFError` if it is shorter."""
+def _read_into(descriptor: int, buffer: memoryview, start: int, size: int) -> memoryview:
+    """Return up to `size` bytes from `start` on, in `buffer`: new memory would take longer."""
+    view = buffer[:size]
+    if hasattr(os, "preadv"):
+        return view[: os.preadv(descriptor, [view], start)]
+    return memoryview(os.pread(descriptor, len(view), start))  # an older macOS
+
+
+def _hash_leaf(
+    read: Callable[[int, int], memoryview], profile: Profile, start: int, size: int
+) -> Part:
+    """Return the leaf of `size` bytes that `read` gives; raise `EOFError` if there are fewer."""
     head, tail = leaf_frame(profile, size)
     block_hash = profile.new_hash(head)
     done = 0
     while done < size:
-        data = os.pread(descriptor, min(READ_SIZE, size - done), start + done)
+        data = read(start + done, size - done)
         if not data:
             raise EOFError
         block_hash.update(data)
