@@ -15,6 +15,7 @@ from holdfast.protocol.http import Reply, Request
 from holdfast.protocol.multipart import FileForm, FormFile
 from holdfast.protocol.pin_api import (
     JSON_TYPE,
+    MALFORMED,
     MAX_PAGE,
     OTHER,
     PAGE_LIMIT,
@@ -249,9 +250,12 @@ class PinningAPI(ServiceAPI):
         value = self.read_json(reply)
         members = value if isinstance(value, dict) else {}
         pin_id = members.get("ID")
-        with self.reading(reply, "the provider's reply holds no CID (IpfsHash)"):
+        try:  # not `reading`, which takes longer: every document that is stored comes here
             text = members["IpfsHash"]
             cid = Reference(text, CID.parse(text))  # so that it is parsed only once
+        except MALFORMED:
+            words = "the provider's reply holds no CID (IpfsHash)"
+            raise self.failure(words, reply) from None
         # The service sends isDuplicate only where it is true.
         return Added(
             cid=cid,
