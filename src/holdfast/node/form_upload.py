@@ -17,7 +17,6 @@ try:
         MultipartSegment,
         ParserLimitReached,
         PushMultipartParser,
-        parse_options_header,
     )
 except ImportError:
     raise ImportError(
@@ -178,9 +177,10 @@ class FormUpload(ABC):
     def __init__(
         self, service: Service, content_type: str, *, limit: int, network: Network | None
     ) -> None:
-        kind, options = parse_options_header(content_type)
-        boundary = options.get("boundary", "")
-        if kind != "multipart/form-data" or not 0 < len(boundary) <= MAX_BOUNDARY:
+        kind, _, parameters = content_type.partition(";")
+        boundary = _parameter(parameters, "boundary")
+        is_form = kind.strip().lower() == "multipart/form-data"
+        if not is_form or not 0 < len(boundary) <= MAX_BOUNDARY:
             raise bad_request("Invalid request format.")
         self._parser = PushMultipartParser(
             boundary,
@@ -340,6 +340,14 @@ class FormUpload(ABC):
 def too_large(limit: int) -> Refusal:
     """Return the `Refusal` for an upload of more than `limit` bytes."""
     return Refusal(413, f"The file is larger than the {limit} bytes that are allowed")
+
+
+def _parameter(parameters: str, name: str) -> str:
+    for parameter in parameters.split(";"):
+        key, _, value = parameter.partition("=")
+        if key.strip().lower() == name:
+            return value.strip().strip('"')
+    return ""
 
 
 # Feed the body of a request on a worker thread.

@@ -53,7 +53,7 @@ from holdfast.repository.adding import Adding, FileAdding
 #
 # A disk may damage each of them, so all but the leaves begin with a digest of the rest. Without a
 # sound ``state.json`` there is no upload, and its folder is removed when it is old. Without a
-# sound ``done.json`` the file is digests by its id. In all other cases the upload starts again, at
+# sound ``done.json`` the file is found by its id. In all other cases the upload starts again, at
 # 0.
 
 logger: Final = logging.getLogger("holdfast.node")

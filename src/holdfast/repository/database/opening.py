@@ -64,13 +64,17 @@ def read_only_uri(database: Path) -> str:
 def unchanged(database: Path) -> Iterator[None]:
     """Raise `ProviderError` if `database` changes while the block runs."""
     is_logged, before = has_log(database), file_state(database, content=True)
+    changed = ProviderError(
+        f"the store in {database.parent} was changed while it was read: try again"
+    )
     try:
         yield
-    finally:
+    except Exception:
         if not is_logged and file_state(database, content=True) != before:
-            raise ProviderError(
-                f"the store in {database.parent} was changed while it was read: try again"
-            ) from None
+            raise changed from None
+        raise
+    if not is_logged and file_state(database, content=True) != before:
+        raise changed
 
 
 def has_log(database: Path) -> bool:

@@ -201,21 +201,24 @@ def find_live(database: Database, progress: Progress = no_progress) -> Iterator[
         (total,) = connection.execute("SELECT count(*) FROM blocks").fetchone()
     on_disk = not database.is_short_of_space(BYTES_PER_BLOCK * total)
     with ExitStack() as stack:
-
-        def survey(*, on_disk: bool) -> LiveBlocks:
-            connection = stack.enter_context(database.surveying(on_disk=on_disk))
-            live = LiveBlocks(connection, total)
-            connection.execute("BEGIN")
-            live.update(connection, progress)
-            connection.execute("COMMIT")
-            return live
-
         try:
-            live = survey(on_disk=on_disk)
+            live = stack.enter_context(_find_live(database, total, progress, on_disk=on_disk))
         except (OSError, ProviderError):  # the folder for temporary files may be on another disk
             if not on_disk:
                 raise
-            live = survey(on_disk=False)
+            live = stack.enter_context(_find_live(database, total, progress, on_disk=False))
+        yield live
+
+
+@contextmanager
+def _find_live(
+    database: Database, total: int, progress: Progress, *, on_disk: bool
+) -> Iterator[LiveBlocks]:
+    with database.surveying(on_disk=on_disk) as connection:
+        live = LiveBlocks(connection, total)
+        connection.execute("BEGIN")
+        live.update(connection, progress)
+        connection.execute("COMMIT")
         yield live
 
 
