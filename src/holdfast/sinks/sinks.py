@@ -308,6 +308,8 @@ class SpoolSink(Sink):
 
     def read_all(self) -> BytesReader:
         """Return all bytes that were written."""
+        if self.is_in_memory:
+            return io.BytesIO(self._bytes())
         self.commit()
         self._file.seek(0)
         return self._file
