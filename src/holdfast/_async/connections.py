@@ -349,7 +349,7 @@ class Connector(aiohttp.TCPConnector):
             host = library_request.headers["Host"]
             return await exchange_plain(connection, limits, request, parts[2], host)
         except BaseException:
-            # Closing would first wait for the peer to take the buffered bytes, perhaps for ever.
+            # Not closed in order: the peer may never read the bytes that are still in the buffer.
             if connection.protocol is not None:
                 connection.protocol.abort()
             connection.close()

@@ -456,7 +456,7 @@ class AsyncFolderFetcher:
         return True
 
     async def _fetch_one(self, path: EntryPath, cid: CID) -> Kind:
-        """Fetch what is at `path` and write it, unless it is a directory; return its kind."""
+        """Fetch the entry at `path`, and write it if it is a file or a link; return its kind."""
         require_codec(cid)
         block = inline_block(cid)
         if block is None and is_one_block(cid):
@@ -471,7 +471,7 @@ class AsyncFolderFetcher:
     async def _put(
         self, path: EntryPath, cid: CID, block: bytes, feed: AsyncArchiveFeed | None = None
     ) -> Kind:
-        """Write what is at `path`, unless it is a directory; return its kind.
+        """Write the entry at `path` if it is a file or a link; return its kind.
 
         `block` is its verified block. The other blocks of a file come from `feed`; without that,
         the file is requested.

@@ -153,7 +153,8 @@ class StreamedBody(aiohttp.Payload):
     def abort(self) -> None:
         """Drop the connection.
 
-        Closing it would first wait for the peer to take the buffered bytes, perhaps for ever.
+        To close it in order would mean to wait until the peer has read all bytes that are still in
+        the buffer, which may never happen.
         """
         if self._connection is not None:
             self._connection.abort()

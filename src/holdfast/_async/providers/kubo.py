@@ -81,7 +81,7 @@ class AsyncKuboReader(AsyncReader):
         limited = (limit for limit in limits if limit is not None)
         return None if self._offline else SHARE * min(limited, default=LONGEST)
 
-    def blocks(self, _reference: Reference, _call: Call) -> AsyncBlocks:
+    def blocks(self, reference: Reference, call: Call) -> AsyncBlocks:  # noqa: ARG002
         """Return the blocks that the node has, or fetches from the network."""
         return self._blocks
 

@@ -44,7 +44,7 @@ class AsyncLargeUpload:
     may be restarting. The caller removes the state when all is done.
 
     Attributes:
-        metadata: What is sent with the file, if the upload is begun now.
+        metadata: The name and other details of the file, which are sent when the upload begins.
         identity: Which file it is; see `Source.identify`.
     """
 

@@ -39,7 +39,10 @@ class AsyncRepositoryBlocks(AsyncBlocks):
         self._repository = repository
 
     async def advance(
-        self, walk: Walk[Any, Item], _cache: BlockCache, take: Callable[[list[Item]], object]
+        self,
+        walk: Walk[Any, Item],
+        cache: BlockCache,  # noqa: ARG002 - the repository needs no cache
+        take: Callable[[list[Item]], object],
     ) -> None:
         """Feed `walk` a few MiB of blocks."""
         await run_blocking(self._feed, walk, take)
@@ -54,7 +57,7 @@ class AsyncRepositoryBlocks(AsyncBlocks):
                 break
             take(self._repository.advance(walk))
 
-    async def find(self, reference: Reference, _call: Call) -> CID:
+    async def find(self, reference: Reference, call: Call) -> CID:  # noqa: ARG002
         """Return the CID that `reference` leads to; `NotFoundError` if it is not in the store."""
         return await run_blocking(self._find, reference)
 
@@ -83,7 +86,11 @@ class AsyncRepositoryReader(AsyncReader):
         super().__init__(total=total)
         self._blocks = AsyncRepositoryBlocks(repository)
 
-    def blocks(self, _reference: Reference, _call: Call) -> AsyncRepositoryBlocks:
+    def blocks(
+        self,
+        reference: Reference,  # noqa: ARG002 - the repository has all blocks
+        call: Call,  # noqa: ARG002
+    ) -> AsyncRepositoryBlocks:
         """Return the blocks of the repository."""
         return self._blocks
 

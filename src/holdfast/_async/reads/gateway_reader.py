@@ -553,7 +553,7 @@ class AsyncLinkReader(AsyncReader):
         super().__init__()
         self._sign = sign
 
-    def blocks(self, reference: Reference, _call: Call) -> AsyncBlocks:
+    def blocks(self, reference: Reference, call: Call) -> AsyncBlocks:  # noqa: ARG002
         """Raise UnsupportedError: a link gives no blocks, and there are no private directories."""
         raise UnsupportedError(
             f"{reference} cannot be looked into: the private network has files only, and its links "

@@ -41,7 +41,10 @@ class RepositoryBlocks(Blocks):
         self._repository = repository
 
     def advance(
-        self, walk: Walk[Any, Item], _cache: BlockCache, take: Callable[[list[Item]], object]
+        self,
+        walk: Walk[Any, Item],
+        cache: BlockCache,  # noqa: ARG002 - the repository needs no cache
+        take: Callable[[list[Item]], object],
     ) -> None:
         """Feed `walk` a few MiB of blocks."""
         run_blocking(self._feed, walk, take)
@@ -56,7 +59,7 @@ class RepositoryBlocks(Blocks):
                 break
             take(self._repository.advance(walk))
 
-    def find(self, reference: Reference, _call: Call) -> CID:
+    def find(self, reference: Reference, call: Call) -> CID:  # noqa: ARG002
         """Return the CID that `reference` leads to; `NotFoundError` if it is not in the store."""
         return run_blocking(self._find, reference)
 
@@ -85,7 +88,11 @@ class RepositoryReader(Reader):
         super().__init__(total=total)
         self._blocks = RepositoryBlocks(repository)
 
-    def blocks(self, _reference: Reference, _call: Call) -> RepositoryBlocks:
+    def blocks(
+        self,
+        reference: Reference,  # noqa: ARG002 - the repository has all blocks
+        call: Call,  # noqa: ARG002
+    ) -> RepositoryBlocks:
         """Return the blocks of the repository."""
         return self._blocks
 

@@ -547,7 +547,7 @@ class LinkReader(Reader):
         super().__init__()
         self._sign = sign
 
-    def blocks(self, reference: Reference, _call: Call) -> Blocks:
+    def blocks(self, reference: Reference, call: Call) -> Blocks:  # noqa: ARG002
         """Raise UnsupportedError: a link gives no blocks, and there are no private directories."""
         raise UnsupportedError(
             f"{reference} cannot be looked into: the private network has files only, and its links "

@@ -106,7 +106,7 @@ class Output:
 
 @dataclass
 class KnownFile:
-    """What is known of a file so far.
+    """The facts about a file that a read has learned so far.
 
     Attributes:
         cid: The CID that the reference leads to, once it is verified.
@@ -136,7 +136,7 @@ class ReadState:
         max_unverified: The largest size of a body that is verified only at its end, if no verified
             block contains the size.
         cache: Keeps blocks on disk, if the configuration says so.
-        file: What is known of the file so far.
+        file: The facts about the file that the read has learned so far.
     """
 
     reference: Reference
@@ -209,7 +209,7 @@ class BodyBudget:
 
     Attributes:
         peer: The host of the gateway.
-        reference: What is read.
+        reference: The file that is read.
         deadline: When the attempt must have ended.
         patience: How many seconds the body may bring nothing that is needed.
         limit: The largest size of a body that is verified only at its end.

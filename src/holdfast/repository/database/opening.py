@@ -64,17 +64,19 @@ def read_only_uri(database: Path) -> str:
 def unchanged(database: Path) -> Iterator[None]:
     """Raise `ProviderError` if `database` changes while the block runs."""
     is_logged, before = has_log(database), file_state(database, content=True)
-    changed = ProviderError(
-        f"the store in {database.parent} was changed while it was read: try again"
-    )
+
+    def compare() -> None:
+        if not is_logged and file_state(database, content=True) != before:
+            raise ProviderError(
+                f"the store in {database.parent} was changed while it was read: try again"
+            ) from None
+
     try:
         yield
-    except Exception:
-        if not is_logged and file_state(database, content=True) != before:
-            raise changed from None
+    except Exception:  # not Ctrl-C, which is passed on as it is
+        compare()
         raise
-    if not is_logged and file_state(database, content=True) != before:
-        raise changed
+    compare()
 
 
 def has_log(database: Path) -> bool:
