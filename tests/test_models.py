@@ -91,6 +91,9 @@ def test_saving_a_blob_is_atomic_and_replaces_a_link(tmp_path):
 def test_a_spooled_blob_outlives_its_sink_but_not_itself(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     sink = SpoolSink()
+    sink.write(b"first")
+    sink.read_all().close()  # as a finish does; the sink can be filled again
+    sink.restart()
     sink.write(b"x" * 3_000_000)
     sink.restart()
     sink.write(b"y" * 5_000_000)

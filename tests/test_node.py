@@ -398,6 +398,13 @@ def test_bad_forms(call, arguments):
     assert call.get("/data/userPinnedDataTotal") == before
 
 
+@pytest.mark.parametrize("boundary", ["----=_Part_1", "a:b", "'()+_,-./:=?"])
+@pytest.mark.parametrize("spelling", ["; boundary={}", ';\tBoundary="{}"'])
+def test_boundaries_that_other_clients_make(call, boundary, spelling):
+    kind = f"multipart/form-data{spelling.format(boundary)}"
+    assert call.pin_form(form(ONE, boundary=boundary), kind).json()["PinSize"]
+
+
 @pytest.mark.parametrize(
     ("filename", "path"),
     [

@@ -9,21 +9,8 @@ from email.utils import format_datetime
 
 import pytest
 
-from holdfast import ClientConfig, Retries
+from holdfast import ClientConfig, Retries, errors
 from holdfast.config.secret import Secret
-from holdfast.errors import (
-    AuthenticationError,
-    ConfigError,
-    MalformedError,
-    NetworkError,
-    NotFoundError,
-    PermissionDeniedError,
-    ProviderError,
-    RateLimitError,
-    RequestTimeoutError,
-    UnprovenError,
-    VerificationError,
-)
 from holdfast.protocol.host_privacy import MACHINE, METADATA, PRIVATE, WORLD, privacy
 from holdfast.protocol.http import Reply
 from holdfast.protocol.multipart import FileForm, FormFile
@@ -133,7 +120,7 @@ def reply_of(status, headers, body):
 )
 def test_every_known_error_body_is_read(headers, body, message):
     error = provider_error(reply_of(422, headers, body))
-    assert (type(error), str(error), error.status) == (ProviderError, message, 422)
+    assert (type(error), str(error), error.status) == (errors.ProviderError, message, 422)
     silent = provider_error(reply_of(401, headers, body))
     assert str(silent) == "HTTP error 401"
     assert silent.details == (None if message == "HTTP error 422" else message)
@@ -142,11 +129,11 @@ def test_every_known_error_body_is_read(headers, body, message):
 @pytest.mark.parametrize(
     ("status", "kind"),
     [
-        *((status, ProviderError) for status in (301, 400, 410, 500, 503)),
-        (401, AuthenticationError),
-        (403, PermissionDeniedError),
-        (404, NotFoundError),
-        (429, RateLimitError),
+        *((status, errors.ProviderError) for status in (301, 400, 410, 500, 503)),
+        (401, errors.AuthenticationError),
+        (403, errors.PermissionDeniedError),
+        (404, errors.NotFoundError),
+        (429, errors.RateLimitError),
     ],
 )
 def test_a_failed_status_without_words_is_http_error_and_the_status(status, kind):
@@ -165,13 +152,19 @@ def test_a_token_that_the_provider_echoes_is_masked():
 @pytest.mark.parametrize(
     ("status", "headers", "body", "kind", "message"),
     [
-        (400, JSON, {"error": {"reason": CODE, "details": "no"}}, NotFoundError, "no"),
-        (400, JSON, {"error": "has not pinned hash: Q"}, NotFoundError, "has not pinned hash: Q"),
-        (400, TEXT, b"it is not pinned", NotFoundError, "it is not pinned"),
-        (404, JSON, {"error": "it is not pinned"}, NotFoundError, "it is not pinned"),
-        (400, JSON, {"error": "bad CID"}, ProviderError, "bad CID"),
-        (400, HTML, b"<p>not pinned</p>", ProviderError, "HTTP error 400"),
-        (422, JSON, {"error": "it is not pinned"}, ProviderError, "it is not pinned"),
+        (400, JSON, {"error": {"reason": CODE, "details": "no"}}, errors.NotFoundError, "no"),
+        (
+            400,
+            JSON,
+            {"error": "has not pinned hash: Q"},
+            errors.NotFoundError,
+            "has not pinned hash: Q",
+        ),
+        (400, TEXT, b"it is not pinned", errors.NotFoundError, "it is not pinned"),
+        (404, JSON, {"error": "it is not pinned"}, errors.NotFoundError, "it is not pinned"),
+        (400, JSON, {"error": "bad CID"}, errors.ProviderError, "bad CID"),
+        (400, HTML, b"<p>not pinned</p>", errors.ProviderError, "HTTP error 400"),
+        (422, JSON, {"error": "it is not pinned"}, errors.ProviderError, "it is not pinned"),
     ],
 )
 def test_not_pinned_is_a_not_found_error_whatever_its_status(status, headers, body, kind, message):
@@ -196,13 +189,13 @@ def test_a_peer_that_failed_is_asked_last_for_five_minutes():
 @pytest.mark.parametrize(
     ("error", "is_avoided"),
     [
-        (NetworkError("reset"), True),
-        (ProviderError("busy", status=503), True),
-        (VerificationError("wrong bytes"), True),
-        (ProviderError("gone", status=410), False),
-        (NotFoundError("missing", status=404), False),
-        (UnprovenError("no blocks"), False),
-        (MalformedError("malformed"), False),
+        (errors.NetworkError("reset"), True),
+        (errors.ProviderError("busy", status=503), True),
+        (errors.VerificationError("wrong bytes"), True),
+        (errors.ProviderError("gone", status=410), False),
+        (errors.NotFoundError("missing", status=404), False),
+        (errors.UnprovenError("no blocks"), False),
+        (errors.MalformedError("malformed"), False),
     ],
 )
 def test_only_a_peer_that_does_not_work_is_avoided(error, is_avoided):
@@ -270,19 +263,19 @@ def test_only_a_status_that_may_pass_is_retried(status):
 
 
 def test_an_error_of_the_connection_is_retried_if_it_may_pass():
-    assert retry_reason(NetworkError("reset")) == Retry("NetworkError")
-    assert retry_reason(NetworkError("certificate", transient=False)) is None
+    assert retry_reason(errors.NetworkError("reset")) == Retry("NetworkError")
+    assert retry_reason(errors.NetworkError("certificate", transient=False)) is None
     assert retry_reason(ValueError("another")) is None
 
 
 @pytest.mark.parametrize(
     ("error", "expected"),
     [
-        (NetworkError("refused"), True),
-        (NetworkError("reset", sent=True), False),
-        (NetworkError("certificate", transient=False), False),
-        (RequestTimeoutError("slow"), False),
-        (ProviderError("busy", status=503), False),
+        (errors.NetworkError("refused"), True),
+        (errors.NetworkError("reset", sent=True), False),
+        (errors.NetworkError("certificate", transient=False), False),
+        (errors.RequestTimeoutError("slow"), False),
+        (errors.ProviderError("busy", status=503), False),
     ],
 )
 def test_a_service_that_restarts_accepts_no_connection(error, expected):
@@ -369,5 +362,5 @@ def test_a_success_gives_a_retry_of_the_budget_back():
 def test_the_longest_wait_is_a_number_of_seconds(value, monkeypatch):
     monkeypatch.setenv("HOLDFAST_RETRIES", "max_retry_after=7.5")
     assert ClientConfig.from_env().retries == Retries(max_retry_after=7.5)
-    with pytest.raises(ConfigError, match=r"retries\.max_retry_after must be a number"):
+    with pytest.raises(errors.ConfigError, match=r"retries\.max_retry_after must be a number"):
         Retries(max_retry_after=value)

@@ -3,15 +3,18 @@
 import errno
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from holdfast import Client
 from holdfast.content.cid import CID
+from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.errors import ProviderError
 from holdfast.repository import Repository
 from holdfast.repository.database.database import RESERVE
+from holdfast.repository.database.opening import unchanged
 from holdfast.testing import running_node
 from tests import disks
 from tests.disks import fill_up, mount, unmount
@@ -120,6 +123,16 @@ def test_uploads_that_fill_the_disk_leave_room_to_clean_up(disk):
         assert list(client.provider.repository.check()) == []
 
 
+@pytest.mark.slow
+def test_a_full_disk_for_temporary_files_stops_neither_check_nor_gc(commands, small_disk, tmp_path):
+    with Repository(tmp_path / "store") as repository:
+        repository.add(os.urandom(64 * 60_000), replace(UNIXFS_V1_2025, chunk_size=64))
+    fill_up(small_disk)
+    commands.environment["SQLITE_TMPDIR"] = str(small_disk)
+    assert commands.text("check", "--path", tmp_path / "store").startswith("sound: 1 pin")
+    assert commands.text("gc", "--path", tmp_path / "store").startswith("removed 0 blocks")
+
+
 # A store that can only be read
 
 
@@ -226,6 +239,14 @@ def test_what_is_only_in_the_log_is_read_as_well(tmp_path, read_only_disk):
     assert (store / f"{DATABASE}-wal").stat().st_size
     read_only_disk(store)
     assert_readable(store, *cids)
+
+
+def test_a_reading_of_what_changes_is_refused_and_ctrl_c_stays_ctrl_c(tmp_path):
+    make_store(tmp_path)
+    for error, expected in ((ValueError, ProviderError), (KeyboardInterrupt, KeyboardInterrupt)):
+        with pytest.raises(expected), unchanged(tmp_path / DATABASE):  # noqa: PT012
+            os.utime(tmp_path / DATABASE)
+            raise error
 
 
 WRITING = """

@@ -5,22 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast import AsyncClient, compute_cid
+from holdfast import AsyncClient, compute_cid, errors
 from holdfast.content.car import write_car
 from holdfast.content.cid import CID
 from holdfast.content.profiles import PROFILES, UNIXFS_V1_2025
-from holdfast.errors import (
-    ClientClosedError,
-    InvalidCIDError,
-    NetworkError,
-    NotAFileError,
-    NotFoundError,
-    PermissionDeniedError,
-    ProviderError,
-    UnprovenError,
-    UnsupportedError,
-    VerificationError,
-)
 from holdfast.protocol.gateway import RAW_TYPE
 from holdfast.records import Entry
 from holdfast.testing import Scripted, ScriptedServer
@@ -107,7 +95,7 @@ async def test_a_sharded_directory_streams_and_is_searched(client, node):
         file.seek(-3, 2)
         assert await file.read() == b"xxx"
     assert (await client.stat(cid)).kind == "directory"
-    with pytest.raises(NotFoundError, match=r"there is no 'other'"):
+    with pytest.raises(errors.NotFoundError, match=r"there is no 'other'"):
         await client.stat(f"{cid}/other")
 
 
@@ -137,7 +125,7 @@ async def test_entries_that_cannot_be_read_have_no_kind():
 
 async def test_the_content_of_an_identity_cid(client):
     assert await client.stat("bafkqaaa") == Entry(name="", cid="bafkqaaa", kind="file", size=0)
-    with pytest.raises(InvalidCIDError):
+    with pytest.raises(errors.InvalidCIDError):
         await client.stat("bafkqabik")
 
 
@@ -147,7 +135,7 @@ async def test_stat_of_the_content_itself(client, node, stored):
     assert await client.stat(f"/ipfs/{pin.cid}") == Entry(
         name="", cid=HELLO_CID, kind="file", size=5
     )
-    with pytest.raises(NotFoundError):
+    with pytest.raises(errors.NotFoundError):
         await client.stat(compute_cid(b"nobody has this"))
 
 
@@ -164,15 +152,15 @@ async def test_only_the_root_of_a_large_file_is_read():
 async def test_a_directory_is_no_file(client, stored):
     for path in (stored, f"{stored}/sub folder"):
         for read in (client.retrieve, client.download, client.open):
-            with pytest.raises(NotAFileError, match=r"is a directory; .*download_folder"):
+            with pytest.raises(errors.NotAFileError, match=r"is a directory; .*download_folder"):
                 await read(path)
 
 
 async def test_a_path_through_a_file_leads_nowhere(client, stored):
     for read in (client.retrieve, client.download, client.open, client.stat, client.entries):
-        with pytest.raises(NotFoundError, match="is not a directory"):
+        with pytest.raises(errors.NotFoundError, match="is not a directory"):
             await read(f"{stored}/hello.txt/x")
-    with pytest.raises(NotFoundError, match="is not a directory"):
+    with pytest.raises(errors.NotFoundError, match="is not a directory"):
         await client.entries(f"{stored}/hello.txt")
 
 
@@ -190,12 +178,12 @@ async def test_folders_and_documents_are_read_by_their_paths(client, stored):
 
 
 async def test_wrong_arguments_are_errors_before_the_first_entry(client):
-    with pytest.raises(InvalidCIDError):
+    with pytest.raises(errors.InvalidCIDError):
         client.iter_entries("nonsense")
-    with pytest.raises(InvalidCIDError):
+    with pytest.raises(errors.InvalidCIDError):
         await client.stat("nonsense")
     await client.aclose()
-    with pytest.raises(ClientClosedError):
+    with pytest.raises(errors.ClientClosedError):
         client.iter_entries(HELLO_CID)
 
 
@@ -206,9 +194,9 @@ class Blind(AsyncDictProvider):
 
 async def test_a_provider_that_cannot_look_says_so():
     client = AsyncClient(Blind())
-    with pytest.raises(UnsupportedError, match="cannot look into directories"):
+    with pytest.raises(errors.UnsupportedError, match="cannot look into directories"):
         client.iter_entries(HELLO_CID)
-    with pytest.raises(UnsupportedError, match="cannot look into directories"):
+    with pytest.raises(errors.UnsupportedError, match="cannot look into directories"):
         await client.stat(HELLO_CID)
 
 
@@ -271,14 +259,18 @@ async def test_a_gateway_that_is_busy_is_asked_again(dag):
 @pytest.mark.parametrize(
     ("reply", "error", "words"),
     [
-        (Scripted(status=406), ProviderError, "HTTP error 406"),
-        (Scripted(body=b"<html>"), UnprovenError, "cannot be listed: .* does not give blocks"),
+        (Scripted(status=406), errors.ProviderError, "HTTP error 406"),
+        (
+            Scripted(body=b"<html>"),
+            errors.UnprovenError,
+            "cannot be listed: .* does not give blocks",
+        ),
         (
             Scripted(body=b"?", headers={"Content-Type": RAW_TYPE}),
-            VerificationError,
+            errors.VerificationError,
             "does not match its CID",
         ),
-        (Scripted(hang_up=True), NetworkError, "broke"),
+        (Scripted(hang_up=True), errors.NetworkError, "broke"),
     ],
     ids=["refused", "plain content", "wrong block", "broken"],
 )
@@ -292,8 +284,8 @@ async def test_what_a_gateway_says_instead_of_a_block(reply, error, words):
 @pytest.mark.parametrize(
     ("reply", "error"),
     [
-        (Scripted(body=b"<html>"), UnprovenError),
-        (Scripted(status=403, body=b"ERR_ID:00006"), PermissionDeniedError),
+        (Scripted(body=b"<html>"), errors.UnprovenError),
+        (Scripted(status=403, body=b"ERR_ID:00006"), errors.PermissionDeniedError),
     ],
     ids=["plain content", "refused"],
 )

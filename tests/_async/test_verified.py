@@ -14,23 +14,13 @@ from itertools import groupby
 
 import pytest
 
-from holdfast import AsyncClient
+from holdfast import AsyncClient, errors
 from holdfast._async.reads.state import Output
 from holdfast.content.cid import CID, DAG_PB, IDENTITY, RAW
 from holdfast.content.hashes import FUNCTIONS, SHA2_256
 from holdfast.content.profiles import CANDIDATES, KUBO_LEGACY_CIDV1, UNIXFS_V0_2015, UNIXFS_V1_2025
 from holdfast.content.unixfs.data import Kind
 from holdfast.content.unixfs.files import dag_pb_frame
-from holdfast.errors import (
-    NetworkError,
-    NotAFileError,
-    NotFoundError,
-    ProviderError,
-    RequestTimeoutError,
-    SerializationError,
-    UnprovenError,
-    VerificationError,
-)
 from holdfast.sinks.sinks import MemorySink, SpoolSink
 from holdfast.testing import Scripted, ScriptedServer
 from tests._async.reading import client_of
@@ -96,7 +86,7 @@ async def test_without_blocks_the_body_is_imported_again(node, profile, how):
 async def test_what_cannot_be_proven_is_not_returned(node, how, tmp_path):
     cid = pin(node, DATA, ODD_LAYOUT)
     async with client_of(gateway(node, **{how: {"raw", "car"}})) as (client, _):
-        with pytest.raises(UnprovenError, match="no known layout") as caught:
+        with pytest.raises(errors.UnprovenError, match="no known layout") as caught:
             await client.download(cid, to=tmp_path / "copy")
         assert caught.value.cid == cid
         assert (await client.with_options(verify=False).download(cid)).read() == DATA
@@ -145,14 +135,14 @@ async def test_another_file_of_the_directory_is_not_taken_for_the_one_asked_for(
         return replace(reply, body=DATA[::-1]) if kind == "plain" else reply
 
     async with client_of(gateway(node, other_name)) as (client, _):
-        with pytest.raises(VerificationError):
+        with pytest.raises(errors.VerificationError):
             await client.download(f"{cid}/large.bin")
 
 
 async def test_a_path_cannot_be_proven_without_blocks_or_archive(node, tree):
     cid = pin_tree(node, tree, UNIXFS_V1_2025)
     async with client_of(gateway(node, refuse={"raw", "car"})) as (client, _):
-        with pytest.raises(UnprovenError, match="gives neither its blocks nor an archive"):
+        with pytest.raises(errors.UnprovenError, match="gives neither its blocks nor an archive"):
             await client.download(f"{cid}/large.bin")
 
 
@@ -166,10 +156,10 @@ async def test_a_path_to_nothing_and_a_path_to_a_directory(node, tree):
 
     for change in ({}, {"change": listing}):
         async with client_of(gateway(node, **change)) as (client, _):
-            with pytest.raises(NotFoundError):
+            with pytest.raises(errors.NotFoundError):
                 await client.download(f"{cid}/missing.bin")
             for path in (f"{cid}/sub dir", cid):
-                with pytest.raises(NotAFileError, match="is a directory"):
+                with pytest.raises(errors.NotAFileError, match="is a directory"):
                     await client.download(path)
 
 
@@ -205,7 +195,7 @@ async def test_bytes_that_are_proven_again_are_no_progress(node):
 
     stuck = gateway(node, die, refuse={"car"})
     async with client_of(stuck, retries=AGAIN) as (client, server):
-        with pytest.raises((NetworkError, ProviderError, VerificationError)):
+        with pytest.raises((errors.NetworkError, errors.ProviderError, errors.VerificationError)):
             await client.download(cid)
     assert kinds(server).count("plain") <= 12
 
@@ -235,7 +225,7 @@ async def test_a_gateway_with_archives_only_may_win_nothing_and_still_serve(node
 async def test_a_race_counts_as_an_attempt():
     busy = [ScriptedServer(lambda _: Scripted(status=503)) for _ in range(2)]
     async with client_of(*busy, hedge_after=0.01) as (client, *servers):
-        with pytest.raises(ProviderError):
+        with pytest.raises(errors.ProviderError):
             await client.download(HELLO_CID)
     assert [len(server.requests) for server in servers] == [1, 1]
 
@@ -295,7 +285,7 @@ async def test_a_path_is_followed(node, tree, refuse):
     async with client_of(trustless(node, refuse)) as (client, _):
         assert await client.retrieve(f"{cid}/sub dir/ü%3F.json") == {"deep": True}
         assert (await client.download(f"{cid}/large.bin")).read() == DATA
-        with pytest.raises(NotFoundError):
+        with pytest.raises(errors.NotFoundError):
             await client.download(f"{cid}/missing")
 
 
@@ -314,7 +304,7 @@ async def test_a_broken_download_goes_on_where_it_was(node, tmp_path):
     cache = {"cache_path": tmp_path / "cache"}
     dying = trustless(node, change=cut_at(2_500_000, "car"))
     async with client_of(dying, **cache) as (client, _):
-        with pytest.raises(NetworkError):
+        with pytest.raises(errors.NetworkError):
             await client.download(cid, to=tmp_path / "copy")
     (saved,) = [path.stat().st_size for path in (tmp_path / "cache" / "partial").iterdir()]
     assert saved in {1 << 20, 2 << 20}
@@ -328,14 +318,14 @@ async def test_a_broken_download_goes_on_where_it_was(node, tmp_path):
 async def test_what_the_gateway_does_not_have_is_not_found(empty_node):
     async with client_of(trustless(empty_node)) as (client, _):
         for cid in (EMPTY_FILE_V0, raw_cid(b"nowhere")):
-            with pytest.raises(NotFoundError):
+            with pytest.raises(errors.NotFoundError):
                 await client.download(cid)
 
 
 async def test_a_gateway_that_refuses_everything_says_why(node):
     cid = pin(node, DATA, UNIXFS_V1_2025)
     async with client_of(trustless(node, refuse={"raw", "car"})) as (client, _):
-        with pytest.raises(ProviderError) as caught:
+        with pytest.raises(errors.ProviderError) as caught:
             await client.download(cid)
     assert caught.value.status == 406
 
@@ -363,9 +353,9 @@ async def test_a_single_block_is_verified_as_it_streams(code):
         assert (await client.download(str(cid))).read() == CONTENT
     for body in (CONTENT[:-1] + b"\0", CONTENT[:-1], CONTENT + b"\0"):
         async with client_of(one_file(cid, {}, body)) as (client, _):
-            with pytest.raises(VerificationError) as caught:
+            with pytest.raises(errors.VerificationError) as caught:
                 await client.download(str(cid))
-            assert type(caught.value) is VerificationError
+            assert type(caught.value) is errors.VerificationError
 
 
 @pytest.mark.parametrize("refuse", [(), ("raw",), ("raw", "car")], ids=["blocks", "CAR", "layout"])
@@ -378,7 +368,7 @@ async def test_a_tree_is_verified_by_every_strategy(code, refuse):
             assert (await client.download(str(root))).read() == CONTENT
         damaged = Blocks({**blocks, list(blocks)[2]: b"another block"})
         async with client_of(one_file(root, damaged, wrong, refuse)) as (client, _):
-            with pytest.raises(VerificationError):
+            with pytest.raises(errors.VerificationError):
                 await client.download(str(root))
 
 
@@ -394,7 +384,7 @@ async def test_a_tree_is_verified_by_every_strategy(code, refuse):
 )
 async def test_what_can_never_be_proven_is_not_asked_for(cid, words):
     async with client_of(one_file(cid, {}, CONTENT)) as (client, server):
-        with pytest.raises(UnprovenError, match=words):
+        with pytest.raises(errors.UnprovenError, match=words):
             await client.download(str(cid))
     assert server.requests == []
 
@@ -404,7 +394,7 @@ async def test_an_identity_cid_of_a_tree_is_not_proven_by_a_hash():
     head, tail = dag_pb_frame(Kind.FILE, len(evil))
     cid = str(CID(1, DAG_PB, IDENTITY, hashlib.sha256(head + evil + tail).digest()))
     async with client_of(ScriptedServer(lambda _: Scripted(body=evil))) as (client, _):
-        with pytest.raises(VerificationError):
+        with pytest.raises(errors.VerificationError):
             await client.download(cid)
 
 
@@ -414,7 +404,7 @@ async def test_an_identity_cid_of_a_tree_is_not_proven_by_a_hash():
 async def test_an_endless_body_for_one_block_is_cut_off():
     liar = ScriptedServer(lambda _: Scripted(body=bytes(70 << 20), chunked=True))
     async with client_of(liar) as (client, server):
-        with pytest.raises(VerificationError, match="is larger than 67108864 bytes"):
+        with pytest.raises(errors.VerificationError, match="is larger than 67108864 bytes"):
             await client.download(raw_cid(b"small"))
     assert len(server.requests) == 1
 
@@ -449,7 +439,7 @@ GATEWAYS = {
 async def test_a_document_that_is_too_large_is_refused_by_its_root(make, asked, kind):
     dag, root = bomb(kind, MIB, 2000, 2000)
     async with client_of(ScriptedServer(make(dag)), max_json_bytes=2 * MIB) as (client, server):
-        with pytest.raises(SerializationError, match="max_json_bytes"):
+        with pytest.raises(errors.SerializationError, match="max_json_bytes"):
             await client.retrieve(root)
     # Nothing but the root was needed to know.
     assert kinds(server) == asked
@@ -462,7 +452,7 @@ async def test_a_bomb_ends_with_the_total(kind, name):
     limits = {"max_json_bytes": 1 << 50, "timeouts": {"total": 0.2}}
     begun = time.monotonic()
     async with client_of(ScriptedServer(GATEWAYS[name][0](dag)), **limits) as (client, _):
-        with pytest.raises(RequestTimeoutError):
+        with pytest.raises(errors.RequestTimeoutError):
             await client.retrieve(root)
     assert time.monotonic() - begun < 20  # without it, hours
 

@@ -7,22 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast import Client, compute_cid
+from holdfast import Client, compute_cid, errors
 from holdfast.content.car import write_car
 from holdfast.content.cid import CID
 from holdfast.content.profiles import PROFILES, UNIXFS_V1_2025
-from holdfast.errors import (
-    ClientClosedError,
-    InvalidCIDError,
-    NetworkError,
-    NotAFileError,
-    NotFoundError,
-    PermissionDeniedError,
-    ProviderError,
-    UnprovenError,
-    UnsupportedError,
-    VerificationError,
-)
 from holdfast.protocol.gateway import RAW_TYPE
 from holdfast.records import Entry
 from holdfast.testing import Scripted, ScriptedServer
@@ -109,7 +97,7 @@ def test_a_sharded_directory_streams_and_is_searched(client, node):
         file.seek(-3, 2)
         assert file.read() == b"xxx"
     assert (client.stat(cid)).kind == "directory"
-    with pytest.raises(NotFoundError, match=r"there is no 'other'"):
+    with pytest.raises(errors.NotFoundError, match=r"there is no 'other'"):
         client.stat(f"{cid}/other")
 
 
@@ -139,7 +127,7 @@ def test_entries_that_cannot_be_read_have_no_kind():
 
 def test_the_content_of_an_identity_cid(client):
     assert client.stat("bafkqaaa") == Entry(name="", cid="bafkqaaa", kind="file", size=0)
-    with pytest.raises(InvalidCIDError):
+    with pytest.raises(errors.InvalidCIDError):
         client.stat("bafkqabik")
 
 
@@ -147,7 +135,7 @@ def test_stat_of_the_content_itself(client, node, stored):
     assert client.stat(stored) == Entry(name="", cid=stored, kind="directory")
     pin, _ = node.repository.add(b"hello", UNIXFS_V1_2025)
     assert client.stat(f"/ipfs/{pin.cid}") == Entry(name="", cid=HELLO_CID, kind="file", size=5)
-    with pytest.raises(NotFoundError):
+    with pytest.raises(errors.NotFoundError):
         client.stat(compute_cid(b"nobody has this"))
 
 
@@ -164,15 +152,15 @@ def test_only_the_root_of_a_large_file_is_read():
 def test_a_directory_is_no_file(client, stored):
     for path in (stored, f"{stored}/sub folder"):
         for read in (client.retrieve, client.download, client.open):
-            with pytest.raises(NotAFileError, match=r"is a directory; .*download_folder"):
+            with pytest.raises(errors.NotAFileError, match=r"is a directory; .*download_folder"):
                 read(path)
 
 
 def test_a_path_through_a_file_leads_nowhere(client, stored):
     for read in (client.retrieve, client.download, client.open, client.stat, client.entries):
-        with pytest.raises(NotFoundError, match="is not a directory"):
+        with pytest.raises(errors.NotFoundError, match="is not a directory"):
             read(f"{stored}/hello.txt/x")
-    with pytest.raises(NotFoundError, match="is not a directory"):
+    with pytest.raises(errors.NotFoundError, match="is not a directory"):
         client.entries(f"{stored}/hello.txt")
 
 
@@ -190,12 +178,12 @@ def test_folders_and_documents_are_read_by_their_paths(client, stored):
 
 
 def test_wrong_arguments_are_errors_before_the_first_entry(client):
-    with pytest.raises(InvalidCIDError):
+    with pytest.raises(errors.InvalidCIDError):
         client.iter_entries("nonsense")
-    with pytest.raises(InvalidCIDError):
+    with pytest.raises(errors.InvalidCIDError):
         client.stat("nonsense")
     client.close()
-    with pytest.raises(ClientClosedError):
+    with pytest.raises(errors.ClientClosedError):
         client.iter_entries(HELLO_CID)
 
 
@@ -206,9 +194,9 @@ class Blind(DictProvider):
 
 def test_a_provider_that_cannot_look_says_so():
     client = Client(Blind())
-    with pytest.raises(UnsupportedError, match="cannot look into directories"):
+    with pytest.raises(errors.UnsupportedError, match="cannot look into directories"):
         client.iter_entries(HELLO_CID)
-    with pytest.raises(UnsupportedError, match="cannot look into directories"):
+    with pytest.raises(errors.UnsupportedError, match="cannot look into directories"):
         client.stat(HELLO_CID)
 
 
@@ -271,14 +259,18 @@ def test_a_gateway_that_is_busy_is_asked_again(dag):
 @pytest.mark.parametrize(
     ("reply", "error", "words"),
     [
-        (Scripted(status=406), ProviderError, "HTTP error 406"),
-        (Scripted(body=b"<html>"), UnprovenError, "cannot be listed: .* does not give blocks"),
+        (Scripted(status=406), errors.ProviderError, "HTTP error 406"),
+        (
+            Scripted(body=b"<html>"),
+            errors.UnprovenError,
+            "cannot be listed: .* does not give blocks",
+        ),
         (
             Scripted(body=b"?", headers={"Content-Type": RAW_TYPE}),
-            VerificationError,
+            errors.VerificationError,
             "does not match its CID",
         ),
-        (Scripted(hang_up=True), NetworkError, "broke"),
+        (Scripted(hang_up=True), errors.NetworkError, "broke"),
     ],
     ids=["refused", "plain content", "wrong block", "broken"],
 )
@@ -292,8 +284,8 @@ def test_what_a_gateway_says_instead_of_a_block(reply, error, words):
 @pytest.mark.parametrize(
     ("reply", "error"),
     [
-        (Scripted(body=b"<html>"), UnprovenError),
-        (Scripted(status=403, body=b"ERR_ID:00006"), PermissionDeniedError),
+        (Scripted(body=b"<html>"), errors.UnprovenError),
+        (Scripted(status=403, body=b"ERR_ID:00006"), errors.PermissionDeniedError),
     ],
     ids=["plain content", "refused"],
 )

@@ -16,23 +16,13 @@ from itertools import groupby
 
 import pytest
 
-from holdfast import Client
+from holdfast import Client, errors
 from holdfast._sync.reads.state import Output
 from holdfast.content.cid import CID, DAG_PB, IDENTITY, RAW
 from holdfast.content.hashes import FUNCTIONS, SHA2_256
 from holdfast.content.profiles import CANDIDATES, KUBO_LEGACY_CIDV1, UNIXFS_V0_2015, UNIXFS_V1_2025
 from holdfast.content.unixfs.data import Kind
 from holdfast.content.unixfs.files import dag_pb_frame
-from holdfast.errors import (
-    NetworkError,
-    NotAFileError,
-    NotFoundError,
-    ProviderError,
-    RequestTimeoutError,
-    SerializationError,
-    UnprovenError,
-    VerificationError,
-)
 from holdfast.sinks.sinks import MemorySink, SpoolSink
 from holdfast.testing import Scripted, ScriptedServer
 from tests._sync.reading import client_of
@@ -98,7 +88,7 @@ def test_without_blocks_the_body_is_imported_again(node, profile, how):
 def test_what_cannot_be_proven_is_not_returned(node, how, tmp_path):
     cid = pin(node, DATA, ODD_LAYOUT)
     with client_of(gateway(node, **{how: {"raw", "car"}})) as (client, _):
-        with pytest.raises(UnprovenError, match="no known layout") as caught:
+        with pytest.raises(errors.UnprovenError, match="no known layout") as caught:
             client.download(cid, to=tmp_path / "copy")
         assert caught.value.cid == cid
         assert (client.with_options(verify=False).download(cid)).read() == DATA
@@ -147,14 +137,14 @@ def test_another_file_of_the_directory_is_not_taken_for_the_one_asked_for(node, 
         return replace(reply, body=DATA[::-1]) if kind == "plain" else reply
 
     with client_of(gateway(node, other_name)) as (client, _):
-        with pytest.raises(VerificationError):
+        with pytest.raises(errors.VerificationError):
             client.download(f"{cid}/large.bin")
 
 
 def test_a_path_cannot_be_proven_without_blocks_or_archive(node, tree):
     cid = pin_tree(node, tree, UNIXFS_V1_2025)
     with client_of(gateway(node, refuse={"raw", "car"})) as (client, _):
-        with pytest.raises(UnprovenError, match="gives neither its blocks nor an archive"):
+        with pytest.raises(errors.UnprovenError, match="gives neither its blocks nor an archive"):
             client.download(f"{cid}/large.bin")
 
 
@@ -168,10 +158,10 @@ def test_a_path_to_nothing_and_a_path_to_a_directory(node, tree):
 
     for change in ({}, {"change": listing}):
         with client_of(gateway(node, **change)) as (client, _):
-            with pytest.raises(NotFoundError):
+            with pytest.raises(errors.NotFoundError):
                 client.download(f"{cid}/missing.bin")
             for path in (f"{cid}/sub dir", cid):
-                with pytest.raises(NotAFileError, match="is a directory"):
+                with pytest.raises(errors.NotAFileError, match="is a directory"):
                     client.download(path)
 
 
@@ -207,7 +197,7 @@ def test_bytes_that_are_proven_again_are_no_progress(node):
 
     stuck = gateway(node, die, refuse={"car"})
     with client_of(stuck, retries=AGAIN) as (client, server):
-        with pytest.raises((NetworkError, ProviderError, VerificationError)):
+        with pytest.raises((errors.NetworkError, errors.ProviderError, errors.VerificationError)):
             client.download(cid)
     assert kinds(server).count("plain") <= 12
 
@@ -237,7 +227,7 @@ def test_a_gateway_with_archives_only_may_win_nothing_and_still_serve(node):
 def test_a_race_counts_as_an_attempt():
     busy = [ScriptedServer(lambda _: Scripted(status=503)) for _ in range(2)]
     with client_of(*busy, hedge_after=0.01) as (client, *servers):
-        with pytest.raises(ProviderError):
+        with pytest.raises(errors.ProviderError):
             client.download(HELLO_CID)
     assert [len(server.requests) for server in servers] == [1, 1]
 
@@ -297,7 +287,7 @@ def test_a_path_is_followed(node, tree, refuse):
     with client_of(trustless(node, refuse)) as (client, _):
         assert client.retrieve(f"{cid}/sub dir/ü%3F.json") == {"deep": True}
         assert (client.download(f"{cid}/large.bin")).read() == DATA
-        with pytest.raises(NotFoundError):
+        with pytest.raises(errors.NotFoundError):
             client.download(f"{cid}/missing")
 
 
@@ -316,7 +306,7 @@ def test_a_broken_download_goes_on_where_it_was(node, tmp_path):
     cache = {"cache_path": tmp_path / "cache"}
     dying = trustless(node, change=cut_at(2_500_000, "car"))
     with client_of(dying, **cache) as (client, _):
-        with pytest.raises(NetworkError):
+        with pytest.raises(errors.NetworkError):
             client.download(cid, to=tmp_path / "copy")
     (saved,) = [path.stat().st_size for path in (tmp_path / "cache" / "partial").iterdir()]
     assert saved in {1 << 20, 2 << 20}
@@ -330,14 +320,14 @@ def test_a_broken_download_goes_on_where_it_was(node, tmp_path):
 def test_what_the_gateway_does_not_have_is_not_found(empty_node):
     with client_of(trustless(empty_node)) as (client, _):
         for cid in (EMPTY_FILE_V0, raw_cid(b"nowhere")):
-            with pytest.raises(NotFoundError):
+            with pytest.raises(errors.NotFoundError):
                 client.download(cid)
 
 
 def test_a_gateway_that_refuses_everything_says_why(node):
     cid = pin(node, DATA, UNIXFS_V1_2025)
     with client_of(trustless(node, refuse={"raw", "car"})) as (client, _):
-        with pytest.raises(ProviderError) as caught:
+        with pytest.raises(errors.ProviderError) as caught:
             client.download(cid)
     assert caught.value.status == 406
 
@@ -365,9 +355,9 @@ def test_a_single_block_is_verified_as_it_streams(code):
         assert (client.download(str(cid))).read() == CONTENT
     for body in (CONTENT[:-1] + b"\0", CONTENT[:-1], CONTENT + b"\0"):
         with client_of(one_file(cid, {}, body)) as (client, _):
-            with pytest.raises(VerificationError) as caught:
+            with pytest.raises(errors.VerificationError) as caught:
                 client.download(str(cid))
-            assert type(caught.value) is VerificationError
+            assert type(caught.value) is errors.VerificationError
 
 
 @pytest.mark.parametrize("refuse", [(), ("raw",), ("raw", "car")], ids=["blocks", "CAR", "layout"])
@@ -380,7 +370,7 @@ def test_a_tree_is_verified_by_every_strategy(code, refuse):
             assert (client.download(str(root))).read() == CONTENT
         damaged = Blocks({**blocks, list(blocks)[2]: b"another block"})
         with client_of(one_file(root, damaged, wrong, refuse)) as (client, _):
-            with pytest.raises(VerificationError):
+            with pytest.raises(errors.VerificationError):
                 client.download(str(root))
 
 
@@ -396,7 +386,7 @@ def test_a_tree_is_verified_by_every_strategy(code, refuse):
 )
 def test_what_can_never_be_proven_is_not_asked_for(cid, words):
     with client_of(one_file(cid, {}, CONTENT)) as (client, server):
-        with pytest.raises(UnprovenError, match=words):
+        with pytest.raises(errors.UnprovenError, match=words):
             client.download(str(cid))
     assert server.requests == []
 
@@ -406,7 +396,7 @@ def test_an_identity_cid_of_a_tree_is_not_proven_by_a_hash():
     head, tail = dag_pb_frame(Kind.FILE, len(evil))
     cid = str(CID(1, DAG_PB, IDENTITY, hashlib.sha256(head + evil + tail).digest()))
     with client_of(ScriptedServer(lambda _: Scripted(body=evil))) as (client, _):
-        with pytest.raises(VerificationError):
+        with pytest.raises(errors.VerificationError):
             client.download(cid)
 
 
@@ -416,7 +406,7 @@ def test_an_identity_cid_of_a_tree_is_not_proven_by_a_hash():
 def test_an_endless_body_for_one_block_is_cut_off():
     liar = ScriptedServer(lambda _: Scripted(body=bytes(70 << 20), chunked=True))
     with client_of(liar) as (client, server):
-        with pytest.raises(VerificationError, match="is larger than 67108864 bytes"):
+        with pytest.raises(errors.VerificationError, match="is larger than 67108864 bytes"):
             client.download(raw_cid(b"small"))
     assert len(server.requests) == 1
 
@@ -451,7 +441,7 @@ GATEWAYS = {
 def test_a_document_that_is_too_large_is_refused_by_its_root(make, asked, kind):
     dag, root = bomb(kind, MIB, 2000, 2000)
     with client_of(ScriptedServer(make(dag)), max_json_bytes=2 * MIB) as (client, server):
-        with pytest.raises(SerializationError, match="max_json_bytes"):
+        with pytest.raises(errors.SerializationError, match="max_json_bytes"):
             client.retrieve(root)
     # Nothing but the root was needed to know.
     assert kinds(server) == asked
@@ -464,7 +454,7 @@ def test_a_bomb_ends_with_the_total(kind, name):
     limits = {"max_json_bytes": 1 << 50, "timeouts": {"total": 0.2}}
     begun = time.monotonic()
     with client_of(ScriptedServer(GATEWAYS[name][0](dag)), **limits) as (client, _):
-        with pytest.raises(RequestTimeoutError):
+        with pytest.raises(errors.RequestTimeoutError):
             client.retrieve(root)
     assert time.monotonic() - begun < 20  # without it, hours
 
