@@ -216,7 +216,7 @@ def test_a_path_longer_than_systems_take_breaks_the_archive_off(node, caplog):
 
 
 def test_what_is_no_unixfs_has_no_archive(node):
-    for cid in (node.put(0x71, b"\xa0"), node.put(DAG_PB, dag_pb.encode([], b""))):
+    for cid in (node.put(0x78, b"\xa0"), node.put(DAG_PB, dag_pb.encode([], b""))):
         for root in (cid, directory(node, (b"a", cid))):
             reply = node.get(f"/ipfs/{root}?format=tar")
             why = f"{cid} is not a file, directory or symbolic link"

@@ -405,6 +405,7 @@ def test_the_usual_gateways_are_those_of_the_provider(name):
         "cluster": ("http://127.0.0.1:8080/ipfs",),
         "kubo": (),
         "local": (),
+        "gateway": ("https://trustless-gateway.link/ipfs", "https://ipfs.io/ipfs"),
     }
     service = ("https://gateway.pinata.cloud/ipfs", "https://ipfs.io/ipfs")
     address = {"pin_api_url": "https://psa.example"} if name == "psa" else {}

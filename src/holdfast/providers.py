@@ -12,12 +12,14 @@ from holdfast.registry import BUILT_IN
 
 if TYPE_CHECKING:
     from holdfast._async.providers.cluster import AsyncClusterProvider as AsyncClusterProvider
+    from holdfast._async.providers.gateway import AsyncGatewayProvider as AsyncGatewayProvider
     from holdfast._async.providers.kubo import AsyncKuboProvider as AsyncKuboProvider
     from holdfast._async.providers.local import AsyncLocalProvider as AsyncLocalProvider
     from holdfast._async.providers.pinata import AsyncPinataProvider as AsyncPinataProvider
     from holdfast._async.providers.pinning import AsyncPinProvider as AsyncPinProvider
     from holdfast._async.providers.psa import AsyncPSAProvider as AsyncPSAProvider
     from holdfast._sync.providers.cluster import ClusterProvider as ClusterProvider
+    from holdfast._sync.providers.gateway import GatewayProvider as GatewayProvider
     from holdfast._sync.providers.kubo import KuboProvider as KuboProvider
     from holdfast._sync.providers.local import LocalProvider as LocalProvider
     from holdfast._sync.providers.pinata import PinataProvider as PinataProvider

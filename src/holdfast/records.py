@@ -4,7 +4,7 @@ All are frozen. ``to_dict`` and ``from_dict`` use the spec's camelCase names.
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, Generic, Literal, Self, TypeAlias, TypeVar
 
@@ -204,6 +204,7 @@ class PinInfo:
         keyvalues: Further metadata of the user.
         given: Whether the user gave the name. Then it also replaces that of a pin that exists
             already. Key-values are always the user's, and are added to those of such a pin.
+        progress: Called with the bytes done and None, by a provider that fetches content.
 
     Example:
         >>> PinInfo(name="report.pdf", given=True)
@@ -213,6 +214,9 @@ class PinInfo:
     name: str = ""
     keyvalues: Mapping[str, Any] = field(default_factory=dict)
     given: bool = False
+    progress: Callable[[int, int | None], object] | None = field(
+        default=None, repr=False, compare=False
+    )
 
     @property
     def is_explicit(self) -> bool:

@@ -33,7 +33,8 @@ class BuiltIn:
         needs_address: Whether its API has no usual address, so that `pin_api_url` must be given.
         has_peers: Whether several addresses may lead to the same API, for fail-over.
         needs_token: Whether it can do nothing without `provider_token`.
-        on_this_machine: Whether it writes to this machine's disk, so that a token is a mistake.
+        on_this_machine: Whether it writes to this machine's disk.
+        reads_only: Whether it only reads, through gateways. Then it has no API.
         stands_for: The provider that is used in its place, for a name without an implementation.
     """
 
@@ -45,12 +46,18 @@ class BuiltIn:
     has_peers: bool = False
     needs_token: bool = False
     on_this_machine: bool = False
+    reads_only: bool = False
     stands_for: str | None = None
 
     @property
     def usual_api_url(self) -> str:
-        """The address of its API, or that of the service; empty if it must be given."""
-        return "" if self.needs_address else self.api_url or PINATA_API
+        """The address of its API, or that of the service; empty if it must be given or has none."""
+        return "" if self.needs_address or self.reads_only else self.api_url or PINATA_API
+
+    @property
+    def takes_token(self) -> bool:
+        """Whether `provider_token` can be for it."""
+        return not (self.on_this_machine or self.reads_only)
 
     @property
     def may_lack_token(self) -> bool:
@@ -68,6 +75,12 @@ _PINATA: Final[dict[str, Any]] = {
 _PINNING: Final = {"module": "providers.pinning", "class_name": "PinProvider", **_PINATA}
 BUILT_IN: Final[Mapping[str, BuiltIn]] = {
     "local": BuiltIn(module="providers.local", class_name="LocalProvider", on_this_machine=True),
+    "gateway": BuiltIn(
+        module="providers.gateway",
+        class_name="GatewayProvider",
+        gateways=("https://trustless-gateway.link/ipfs", "https://ipfs.io/ipfs"),
+        reads_only=True,
+    ),
     "pinning": BuiltIn(**_PINNING),
     "pinata": BuiltIn(module="providers.pinata", class_name="PinataProvider", **_PINATA),
     "kubo": BuiltIn(
@@ -115,6 +128,12 @@ def build_async_provider(config: Any) -> Any:
 def row_of(name: str) -> BuiltIn:
     """Return the row of a provider; for one that is not built in, a row that assumes little."""
     return BUILT_IN.get(name, _INSTALLED)
+
+
+def writing_providers() -> list[str]:
+    """Return the names of the built-in providers that store or pin."""
+    rows = BUILT_IN.items()
+    return [name for name, row in rows if not row.reads_only and row.stands_for is None]
 
 
 def providers_without_token() -> list[str]:

@@ -115,7 +115,7 @@ def test_many_details_come_in_the_order_of_the_directory(client, node):
 def test_entries_that_cannot_be_read_have_no_kind():
     """Of another codec, or with a hash function that is not supported."""
     blocks = FolderDag()
-    cids = [CID(1, 0x71, 0x12, bytes(32)), CID(1, 0x70, 0x1D, bytes(32))]
+    cids = [CID(1, 0x78, 0x12, bytes(32)), CID(1, 0x70, 0x1D, bytes(32))]
     root = blocks.folder(*((str(n), cid) for n, cid in enumerate(cids)))
     with client_of(serving(blocks)) as (client, _):
         entries = client.entries(str(root), details=True)

@@ -537,10 +537,12 @@ class AsyncClient(AsyncCloses):
         name: str | None = None,
         keyvalues: Mapping[str, Any] | None = None,
         wait: float = 0.0,
+        progress: Progress | None = None,
     ) -> Pin:
         """Pin content that exists already; return the pin, whose `state` says how far it is.
 
-        Raise ProviderError if the provider cannot pin it. The embedded store pins only what it has.
+        Raise ProviderError if the provider cannot pin it. The embedded store fetches what it lacks
+        through the gateways of `gateway_url`; without one, it pins only what it has.
 
         Args:
             cid: The CID to pin, with everything below it.
@@ -548,6 +550,7 @@ class AsyncClient(AsyncCloses):
             keyvalues: Metadata of your own for the pin, by which `pins` can find it.
             wait: The seconds to wait until the content is pinned. After them, the pin is returned
                 with the state ``queued`` or ``pinning``, and the provider goes on.
+            progress: Called with the bytes that the embedded store has so far, and None.
 
         Example:
             >>> record = await client.upload(b"hello")
@@ -556,7 +559,8 @@ class AsyncClient(AsyncCloses):
             'pinned'
         """
         self._check_open()
-        info = arguments.pin_info(name, keyvalues)
+        arguments.check_progress(progress)
+        info = replace(arguments.pin_info(name, keyvalues), progress=progress)
         arguments.check_wait(wait)
         provider = self._provider.require("pin")
         pin = await provider.pin(Reference.parse_cid(cid), info)

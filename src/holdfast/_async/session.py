@@ -334,3 +334,11 @@ async def read_whole(response: "AsyncResponse", limit: int = MAX_REPLY) -> Reply
     """
     body = await response.read_masked(limit)
     return Reply(response.status, response.headers, body, stream_error=response.stream_error)
+
+
+def open_session(config: ClientConfig) -> AsyncSession:
+    """Return a session with connections of its own."""
+    # Imported here, so that providers can be imported where their HTTP library is not installed.
+    from holdfast._async.transport import AsyncTransport  # noqa: PLC0415
+
+    return AsyncSession(AsyncTransport(config), config)

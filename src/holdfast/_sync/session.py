@@ -332,3 +332,11 @@ def read_whole(response: "Response", limit: int = MAX_REPLY) -> Reply:
     """
     body = response.read_masked(limit)
     return Reply(response.status, response.headers, body, stream_error=response.stream_error)
+
+
+def open_session(config: ClientConfig) -> Session:
+    """Return a session with connections of its own."""
+    # Imported here, so that providers can be imported where their HTTP library is not installed.
+    from holdfast._sync.transport import Transport  # noqa: PLC0415
+
+    return Session(Transport(config), config)

@@ -97,8 +97,11 @@ def address_of(settings: Mapping[str, Setting]) -> str:
     provider = value_of(settings, "provider")
     if registry.row_of(provider).on_this_machine:
         return str(store_folder(value_of(settings, "path")))
-    usual = registry.row_of(provider).usual_api_url if provider in registry.BUILT_IN else "-"
+    row = registry.row_of(provider)
+    usual = row.usual_api_url if provider in registry.BUILT_IN else "-"
     address = value_of(settings, "pin_api_url") or usual
+    if row.reads_only:
+        address = value_of(settings, "gateway_url") or row.gateways
     return address if isinstance(address, str) else ", ".join(address)
 
 

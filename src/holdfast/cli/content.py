@@ -53,13 +53,19 @@ def store(
 
 @command(commands, *options.CONNECTED)
 def retrieve(run: Run, cid: options.PATH_ARGUMENT) -> None:
-    """Write the JSON value at a CID."""
+    """Write the JSON value at a CID.
+
+    Values of dag-cbor are written as dag-json: a link is {"/": "CID"}.
+    """
+    from holdfast.content.dag_json import as_json
+
     with run.client() as client:
         value = client.retrieve(cid)
     if run.as_json:
-        output.say_json(value)
+        output.say_json(value, as_json)
     else:
-        output.say_content(json.dumps(value, ensure_ascii=False, indent=2))
+        text = json.dumps(value, default=as_json, ensure_ascii=False, indent=2)
+        output.say_content(text)
 
 
 @command(commands, *options.CONNECTED)

@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self, TextIO
@@ -66,9 +66,12 @@ def say_content(text: str) -> None:
     sys.stdout.write(f"{text}\n")
 
 
-def say_json(value: Any) -> None:
-    """Write `value` as one line of JSON, in ASCII so that every encoding can carry it."""
-    sys.stdout.write(f"{json.dumps(value)}\n")
+def say_json(value: Any, default: Callable[[Any], Any] | None = None) -> None:
+    """Write `value` as one line of JSON, in ASCII so that every encoding can carry it.
+
+    `default` returns the form of what JSON does not have.
+    """
+    sys.stdout.write(f"{json.dumps(value, default=default)}\n")
 
 
 def write_error(*lines: str) -> None:

@@ -35,9 +35,7 @@ DESTINATION: Final = ("pin_api_url", "allow_insecure", "provider_options")
 
 def _services() -> list[str]:
 
-    return [
-        name for name in registry.known_providers() if not registry.row_of(name).on_this_machine
-    ]
+    return [name for name in registry.known_providers() if registry.row_of(name).takes_token]
 
 
 @command(commands)
@@ -109,7 +107,7 @@ def _ask_provider(saved: str | None) -> str:
 def _check_provider(name: str) -> None:
 
     registry.check_provider(checks.provider("provider", wrap_secret("provider", name)))
-    if registry.row_of(name).on_this_machine:
+    if not registry.row_of(name).takes_token:
         raise UsageError(
             f"provider {name!r} needs no token: `holdfast config set provider {name}` chooses it"
         )

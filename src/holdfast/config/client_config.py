@@ -191,10 +191,14 @@ ClientConfig.__doc__ = f"{inspect.cleandoc(ClientConfig.__doc__ or '')}\n\n{_des
 
 def _check_together(config: ClientConfig) -> None:
     """Raise `ConfigError` for a mistake that only two fields together show."""
-    if config.provider_token is not None and registry.row_of(config.provider).on_this_machine:
+    row = registry.row_of(config.provider)
+    if config.provider_token is not None and not row.takes_token:
+        what = (
+            "only reads, without an account" if row.reads_only else "writes to this machine's disk"
+        )
         raise ConfigError(
-            f"provider_token is given, but provider is {config.provider!r}, which writes to this "
-            f"machine's disk: use provider={registry.SERVICE!r}, or leave the token out"
+            f"provider_token is given, but provider is {config.provider!r}, which {what}: "
+            f"use provider={registry.SERVICE!r}, or leave the token out"
         )
     if config.profile is not None and checks.PROFILES[config.profile] != config.cid_version:
         raise ConfigError(

@@ -224,7 +224,7 @@ def fields_of(settings: Mapping[str, Setting]) -> dict[str, Any]:
     fields = {name: setting.value for name, setting in settings.items() if name != USE}
     source = settings["provider_token"].source if "provider_token" in settings else "-"
     is_given = source.startswith("-") or source == "provider_token"  # by a flag or an argument
-    if not is_given and USE not in settings and row_of(fields.get("provider", "")).on_this_machine:
+    if not is_given and USE not in settings and not row_of(fields.get("provider", "")).takes_token:
         del fields["provider_token"]  # the user chose not to use the service that it is for
     return fields
 

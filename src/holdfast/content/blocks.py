@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from holdfast.content.cid import CID
-from holdfast.content.hashes import IDENTITY, name_of
+from holdfast.content.hashes import IDENTITY, why_unsupported
 from holdfast.errors import MalformedError, UnprovenError, VerificationError
 
 MAX_BLOCK: Final = 2 << 20  # the limit of the IPFS protocols
@@ -38,7 +38,7 @@ def check_provable(cid: CID) -> None:
 def unsupported_hash(cid: CID) -> UnprovenError:
     """Return the error for a CID whose hash function is not supported."""
     return UnprovenError(
-        f"{cid} cannot be verified: its hash function ({name_of(cid.hash_code)}) is not supported; "
+        f"{cid} cannot be verified: {why_unsupported(cid.hash_code)}; "
         "with verify=False it is read as the gateway sends it",
         cid=str(cid),
     )

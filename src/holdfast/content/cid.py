@@ -18,6 +18,10 @@ from holdfast.errors import InvalidCIDError
 
 RAW: Final = 0x55
 DAG_PB: Final = 0x70
+CBOR: Final = 0x51
+DAG_CBOR: Final = 0x71
+JSON: Final = 0x0200
+DAG_JSON: Final = 0x0129
 
 SHA2_256_SIZE: Final = 32
 MAX_TEXT: Final = 256  # base58 takes quadratic time, so longer texts are not decoded

@@ -4,15 +4,24 @@ No code outside `content` looks at the codec of a CID; it asks the functions bel
 """
 
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from functools import partial
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from holdfast.content import dag_pb
-from holdfast.content.cid import CID, DAG_PB, RAW
+from holdfast.content import dag_cbor, dag_json, dag_pb
+from holdfast.content.cid import CBOR, CID, DAG_CBOR, DAG_JSON, DAG_PB, JSON, RAW
 from holdfast.content.dag_pb import Link
 from holdfast.content.unixfs import data
 from holdfast.content.unixfs.data import Kind
 from holdfast.content.unixfs.directory_nodes import Shard, find_name, not_a_directory
-from holdfast.errors import MalformedError, UnprovenError
+from holdfast.errors import MalformedError, NotFoundError, UnprovenError
+
+Names: TypeAlias = Sequence[bytes]
+"""The names of a path that are still to be followed."""
+Step: TypeAlias = tuple[Shard | None, Names]
+"""The block in which a path goes on, and the names that are left.
+
+With None, the path ends in the block that it has reached, and the names lead to a value inside it.
+"""
 
 
 class Codec(NamedTuple):
@@ -20,13 +29,16 @@ class Codec(NamedTuple):
 
     Attributes:
         links: Returns the links of a block; None if blocks have no links.
-        step: Returns where a name in a path leads to; None if no path goes through a block.
+        step: Returns where the next names of a path lead to; None if no path goes through a block.
         kind: Returns the UnixFS kind of a block; None if a block is a file as it is, byte by byte.
+        value: Returns the value in a block: JSON, with links as `CID` and bytes; None if it is not
+            of values.
     """
 
     links: Callable[[bytes], Sequence[Link]] | None = None
-    step: Callable[[Shard, bytes, bytes], CID | Shard] | None = None
+    step: Callable[[Shard, bytes, Names], Step] | None = None
     kind: Callable[[bytes], Kind] | None = None
+    value: Callable[[bytes], Any] | None = None
 
 
 def _node_links(block: bytes) -> Sequence[Link]:
@@ -37,13 +49,46 @@ def _node_kind(block: bytes) -> Kind:
     return data.decode(dag_pb.decode(block).data).kind
 
 
+def _node_step(place: Shard, block: bytes, names: Names) -> Step:
+    target = find_name(place, block, names[0])
+    return (target, names) if isinstance(target, Shard) else (Shard(target), names[1:])
+
+
+def _unnamed(links: Callable[[bytes], Sequence[CID]]) -> Callable[[bytes], Sequence[Link]]:
+    return lambda block: [Link(cid, b"", 0) for cid in links(block)]
+
+
+def _value_step(place: Shard, block: bytes, names: Names) -> Step:
+    value = read_value(place.cid, block)
+    for position, name in enumerate(names):
+        if isinstance(value, CID):
+            return Shard(value), names[position:]
+        value = _inner(place.cid, value, name.decode("utf-8", "surrogateescape"))
+    return (Shard(value), ()) if isinstance(value, CID) else (None, names)
+
+
+def _inner(cid: CID, value: Any, name: str) -> Any:
+    """Return what `name` is in a map, or the item of a list with this number."""
+    if isinstance(value, dict) and name in value:
+        return value[name]
+    if isinstance(value, list) and name in map(str, range(len(value))):
+        return value[int(name)]
+    raise NotFoundError(f"there is no {name!r} in {cid}")
+
+
 CODECS: Final = {
     RAW: Codec(),
-    DAG_PB: Codec(links=_node_links, step=find_name, kind=_node_kind),
+    DAG_PB: Codec(links=_node_links, step=_node_step, kind=_node_kind),
+    DAG_CBOR: Codec(links=_unnamed(dag_cbor.links), step=_value_step, value=dag_cbor.decode),
+    DAG_JSON: Codec(links=_unnamed(dag_json.links), step=_value_step, value=dag_json.decode),
+    CBOR: Codec(step=_value_step, value=partial(dag_cbor.decode, strict=False)),
+    JSON: Codec(step=_value_step, value=partial(dag_json.decode, strict=False)),
 }
 
 ONE_BLOCK: Final = frozenset(code for code, codec in CODECS.items() if codec.kind is None)
 """The codecs whose blocks are files as they are."""
+VALUES: Final = frozenset(code for code, codec in CODECS.items() if codec.value is not None)
+"""The codecs whose blocks are values. Such a block is a file as it is, but never part of one."""
 
 
 def is_one_block(cid: CID) -> bool:
@@ -88,15 +133,34 @@ def links_of(cid: CID, block: bytes) -> Sequence[Link]:
     return () if codec is None or codec.links is None else codec.links(block)
 
 
-def step(place: Shard, block: bytes, name: bytes) -> CID | Shard:
-    """Return the CID of `name` in `block`, or the shard that may have it.
+def step(place: Shard, block: bytes, names: Names) -> Step:
+    """Return where the next of `names` lead to from `block`.
 
-    Raise `NotFoundError` if it is not there.
+    Raise `NotFoundError` if they lead nowhere.
     """
     codec = CODECS.get(place.cid.codec)
     if codec is None or codec.step is None:
         raise not_a_directory(place.cid)
-    return codec.step(place, block, name)
+    return codec.step(place, block, names)
+
+
+def has_value(cid: CID) -> bool:
+    """Return whether the block of `cid` has a value, which `read_value` returns."""
+    return cid.codec in VALUES
+
+
+def read_value(cid: CID, block: bytes, names: Sequence[str] = ()) -> Any:
+    """Return the value in a block for which `has_value`, or the one inside it that `names` name.
+
+    Raise `MalformedError` if the block has none, and `NotFoundError` if a name is not there.
+    """
+    decode = require_codec(cid).value
+    if decode is None:
+        raise MalformedError(f"{cid} is a file or a directory, not a value", cid=str(cid))
+    value = decode(block)
+    for name in names:
+        value = _inner(cid, value, name)
+    return value
 
 
 def require_codec(cid: CID) -> Codec:

@@ -55,6 +55,16 @@ class Adding:
         """Add a block. The caller has verified it."""
         self.take(self.files.write(cid, data))
 
+    def put_missing(self, blocks: Sequence[tuple[CID, bytes]]) -> None:
+        """Add blocks, already verified. Those that are in the store are leased, not written."""
+        with self._database.reading() as connection:
+            here = {cid for cid, _ in blocks if self.files.has(connection, cid)}
+        if here and not self.lease(here):
+            here.clear()  # one was removed just now
+        for cid, data in blocks:
+            if cid not in here:
+                self.put(cid, data)
+
     def take(self, block: WrittenBlock) -> None:
         """Add a block that `files` has written."""
         self._pending.append(block)

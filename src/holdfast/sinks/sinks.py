@@ -19,6 +19,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO, Final, Protocol, Self, cast
 
+from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
 from holdfast.disk.atomic import WORTH_KEEPING, PendingFile, SavedPlace, check_size
 from holdfast.disk.background import Background
@@ -80,6 +81,7 @@ class Sink:
     Attributes:
         verified: How many of the written bytes are verified. The writer sets it.
         size: How many bytes were written.
+        cid: The CID at the end of the path of the download, if it was verified.
         saved_size: How many bytes an earlier download saved. They must be verified again.
         is_in_memory: Whether no step of it waits for a disk.
         finishes: What makes the content from the verified bytes, in the order in which they run.
@@ -88,6 +90,7 @@ class Sink:
 
     verified: int = 0
     size: int = 0
+    cid: CID | None = None
     saved_size: int = 0
     is_in_memory: bool = True
     finishes: tuple[Finish, ...] = ()

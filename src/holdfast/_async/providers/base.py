@@ -41,6 +41,7 @@ from holdfast.config.secret import Secret
 from holdfast.content.blocks import Emit
 from holdfast.content.car import car_head, section_head
 from holdfast.content.cid import CID
+from holdfast.content.codecs import has_value, read_value
 from holdfast.content.profiles import Profile, profile_for
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.files import FileImporter, Part
@@ -479,11 +480,19 @@ class AsyncBaseProvider(AsyncStorageProvider, ABC):
     # Reading, over `reader`
 
     async def get_json(self, cid: str) -> Any:
-        """Return the JSON value at `cid`."""
+        """Return the JSON value at `cid`; of another codec, with links as CID and bytes."""
+        reference = Reference.parse(cid)
+        inside: Sequence[str] = ()
         async with self.call("retrieve", cid) as call:
+            if reference.path and has_value(reference.cid):
+                end, inside = await self.reader.blocks(reference, call).follow(reference, call)
+                reference = Reference(str(end), end)
             sink = TextSink(self.config.max_json_bytes)
-            await self.reader.read(Reference.parse(cid), sink, call)
+            await self.reader.read(reference, sink, call)
             content = await commit(sink) if sink.finishes else sink
+            target = reference.target or sink.cid
+            if target is not None and has_value(target):
+                return await compute(sink.size, read_value, target, bytes(content.data), inside)
             return json_text.from_content(content.data)
 
     async def get_file(

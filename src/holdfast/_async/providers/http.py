@@ -1,7 +1,7 @@
 """The base classes of providers that write through an HTTP API and read through gateways."""
 
 from abc import abstractmethod
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Any, AsyncContextManager, ClassVar, Self, TypeVar  # noqa: UP035
@@ -9,30 +9,26 @@ from urllib.parse import urlsplit
 
 from holdfast._async.pin_waiting import AsyncPinStream
 from holdfast._async.providers.base import AsyncBaseProvider, Content, ignore
-from holdfast._async.reads.gateway_reader import AsyncGatewayReader
+from holdfast._async.reads.gateway_reader import gateway_urls, read_gateways
 from holdfast._async.reads.reader import AsyncReader
-from holdfast._async.session import AsyncSession
+from holdfast._async.session import AsyncSession, open_session
 from holdfast.calls import Call, Clock
 from holdfast.config import ClientConfig
 from holdfast.config.fields import fields_bound_to
-from holdfast.config.locations import cache_folder
 from holdfast.content.reference import Reference
-from holdfast.disk.block_cache import DiskBlockCache
 from holdfast.disk.copy_journal import Place
 from holdfast.protocol.daemon_api import PinLines
 from holdfast.protocol.gateway import Gateway
 from holdfast.protocol.host_privacy import WORLD, privacy
 from holdfast.protocol.http import Reply, Request
-from holdfast.protocol.peer_set import PeerSet
 from holdfast.protocol.pin_api import Exchange, PinPages
 from holdfast.records import Pin, PinFilter
-from holdfast.registry import SERVICE, row_of
 from holdfast.sources.archive_sources import ArchiveSource, BuiltArchive
 from holdfast.sources.folder_source import FolderSource
 from holdfast.sources.sources import Source
 
 if TYPE_CHECKING:
-    from holdfast._async.transport import AsyncResponse, AsyncTransport
+    from holdfast._async.transport import AsyncResponse
 
 T = TypeVar("T")
 
@@ -45,22 +41,13 @@ class AsyncHTTPProvider(AsyncBaseProvider):
 
     def __init__(self, config: ClientConfig, *, session: AsyncSession | None = None) -> None:
         self._config = config  # `make_reader` may need it
-        self._session = session or AsyncSession(_open_transport(config), config)
+        self._session = session or open_session(config)
         self._session.provider = self.title
         super().__init__(config, reader=self.make_reader(config))
 
     def make_reader(self, config: ClientConfig) -> AsyncReader:
         """Return the reader for `config`; here, one of its gateways."""
-        urls = _gateways(config)
-        tokens = [config.gateway_token, *[None] * len(urls)]
-        return self.read_from(map(Gateway, urls, tokens), config)
-
-    def read_from(self, gateways: Iterable[Gateway], config: ClientConfig) -> AsyncGatewayReader:
-        """Return a reader of `gateways` with the limits of `config`."""
-        folder = cache_folder(config.cache_path) if config.cache_bytes else None
-        cache = None if folder is None else DiskBlockCache(folder, config.cache_bytes)
-        peers = PeerSet(gateways, self._session.avoided)
-        return AsyncGatewayReader(self._session, peers, config, cache)
+        return read_gateways(self._session, config)
 
     def call(
         self, operation: str, cid: str | None = None, *, total: bool = True
@@ -87,7 +74,7 @@ class AsyncHTTPProvider(AsyncBaseProvider):
 
     def url(self, cid: str) -> str:
         """Return the address of `cid` at the first gateway."""
-        return Gateway(_gateways(self.config)[0]).url(Reference.parse(cid))
+        return Gateway(gateway_urls(self.config)[0]).url(Reference.parse(cid))
 
     def place(self) -> Place:
         """Return the place of the account at the API."""
@@ -192,14 +179,3 @@ class AsyncDaemonProvider(AsyncServiceProvider):
                     yield row
             error = response.stream_error
             lines.finish(Reply(response.status, response.headers, stream_error=error))
-
-
-def _gateways(config: ClientConfig) -> tuple[str, ...]:
-    return config.gateway_urls or row_of(SERVICE).gateways
-
-
-def _open_transport(config: ClientConfig) -> "AsyncTransport":
-    # Imported here, so that the provider can be imported where its HTTP library is not installed.
-    from holdfast._async.transport import AsyncTransport  # noqa: PLC0415
-
-    return AsyncTransport(config)

@@ -1,24 +1,27 @@
 """The embedded provider: a repository on this machine's disk, without account or network."""
 
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Self
 
+from holdfast._async.dag_export import AsyncDagExport
 from holdfast._async.providers.base import AsyncBaseProvider, Content
-from holdfast._async.reads.blocks import AsyncBlocks
+from holdfast._async.reads.read_through import (
+    AsyncGatewayConnections,
+    AsyncReadThroughReader,
+    AsyncRepositoryReader,
+)
 from holdfast._async.reads.reader import AsyncReader
 from holdfast._async.runtime import run_blocking, run_interruptible
 from holdfast.calls import Call
 from holdfast.config import ClientConfig
 from holdfast.config.fields import fields_bound_to
 from holdfast.config.locations import data_folder
-from holdfast.content.blocks import BlockCache
 from holdfast.content.cid import CID
 from holdfast.content.media_types import told_type
 from holdfast.content.reference import Reference
-from holdfast.content.unixfs.walks import Item, Walk
 from holdfast.disk.copy_journal import Place
 from holdfast.errors import ConfigError, NotFoundError, UnprovenError
 from holdfast.hints import advise
@@ -29,77 +32,15 @@ from holdfast.sources.archive_sources import ArchiveSource
 from holdfast.sources.folder_source import FolderSource
 from holdfast.sources.sources import Progress, Source
 
-LOOKS: Final = 4  # queries in one job, each for about 1 MiB of blocks
-
-
-class AsyncRepositoryBlocks(AsyncBlocks):
-    """The blocks in a repository. Each job reads, verifies and writes a few MiB."""
-
-    def __init__(self, repository: Repository) -> None:
-        self._repository = repository
-
-    async def advance(
-        self,
-        walk: Walk[Any, Item],
-        cache: BlockCache,  # noqa: ARG002 - the repository needs no cache
-        take: Callable[[list[Item]], object],
-    ) -> None:
-        """Feed `walk` a few MiB of blocks."""
-        await run_blocking(self._feed, walk, take)
-
-    async def block(self, cid: CID) -> bytes:
-        """Return the block of `cid`."""
-        return await run_blocking(self._repository.block, cid)
-
-    def _feed(self, walk: Walk[Any, Item], take: Callable[[list[Item]], object]) -> None:
-        for _ in range(LOOKS):
-            if walk.need is None:
-                break
-            take(self._repository.advance(walk))
-
-    async def find(self, reference: Reference, call: Call) -> CID:  # noqa: ARG002
-        """Return the CID that `reference` leads to; `NotFoundError` if it is not in the store."""
-        return await run_blocking(self._find, reference)
-
-    def _find(self, reference: Reference) -> CID:
-        if not self._repository.has(reference.cid):
-            words = "is not in this store: it was stored elsewhere, or revoked and removed"
-            error = NotFoundError(f"{reference.cid} {words}")
-            raise advise(error, "`pins` lists what is here", "`holdfast list` shows what is here")
-        return self._repository.resolve(reference.cid, reference.path)
-
-    async def media_type(self, cid: CID) -> str:
-        """Return the media type that was stored with the pin of `cid`, "" if it has none."""
-        pin = await run_blocking(self._repository.find_pin, cid)
-        return "" if pin is None else pin.type
-
-
-class AsyncRepositoryReader(AsyncReader):
-    """Reads content from `repository`.
-
-    Args:
-        repository: The repository.
-        total: How many seconds the reading of one range of an open file may take.
-    """
-
-    def __init__(self, repository: Repository, *, total: float | None = None) -> None:
-        super().__init__(total=total)
-        self._blocks = AsyncRepositoryBlocks(repository)
-
-    def blocks(
-        self,
-        reference: Reference,  # noqa: ARG002 - the repository has all blocks
-        call: Call,  # noqa: ARG002
-    ) -> AsyncRepositoryBlocks:
-        """Return the blocks of the repository."""
-        return self._blocks
-
 
 class AsyncLocalProvider(AsyncBaseProvider):
     """Stores content in a folder: `path`, else the platform's folder for user data.
 
     The CIDs are those that an IPFS node computes for the configured profile. Every block is
     verified when it is read.
+
+    With a `gateway_url`, what the store lacks is read through these gateways, and `pin` fetches all
+    of it. Without one, nothing is ever fetched.
 
     Example:
         >>> from holdfast import AsyncClient
@@ -113,9 +54,20 @@ class AsyncLocalProvider(AsyncBaseProvider):
     shared_fields: ClassVar[tuple[str, ...]] = fields_bound_to("repository")
     shared_by = "the repository, which is shared"
 
-    def __init__(self, config: ClientConfig, *, repository: Repository | None = None) -> None:
+    def __init__(
+        self,
+        config: ClientConfig,
+        *,
+        repository: Repository | None = None,
+        connections: "AsyncGatewayConnections | None" = None,
+    ) -> None:
         self._repository = repository or _open(config)
-        reader = AsyncRepositoryReader(self._repository, total=config.timeouts.total)
+        self._connections = connections or AsyncGatewayConnections()
+        total = config.timeouts.total
+        reader: AsyncReader = AsyncRepositoryReader(self._repository, total=total)
+        if config.gateway_url is not None:
+            gateways = self._connections.reader(config)
+            reader = AsyncReadThroughReader(self._repository, gateways, total=total)
         super().__init__(config, reader=reader)
         self._owns_repository = repository is None
 
@@ -188,18 +140,42 @@ class AsyncLocalProvider(AsyncBaseProvider):
             return await self._change(cid, name, keyvalues)
 
     async def pin(self, cid: str, info: PinInfo) -> Pin:
-        """Pin content that is in the store; raise NotFoundError if some of it is not."""
-        async with self.call("pin", cid):
+        """Pin content that is in the store, or that the gateways have, which may take any time.
+
+        Raise NotFoundError if the store lacks some of it, and there is no `gateway_url`.
+        """
+        async with self.call("pin", cid, total=False) as call:
             fields = {"name": info.name, "keyvalues": info.keyvalues}
             try:
                 pin, duplicate = await run_blocking(self.repository.pin, CID.parse(cid), **fields)
             except UnprovenError as error:
-                missing = NotFoundError(
-                    f"the embedded store does not have all of {cid}: import it as an archive "
-                    "(CAR), or download it with another provider and upload it here"
-                )
-                raise advise(missing, "see `import_car`", "see `holdfast car import`") from error
+                if self.config.gateway_url is None:
+                    raise _not_whole(cid) from error
+                pin, duplicate = await self._fetch(Reference.parse(cid), fields, info, call)
             return await self._change_known(cid, info) if duplicate and info.is_explicit else pin
+
+    async def _fetch(
+        self, reference: Reference, fields: Mapping[str, Any], info: PinInfo, call: Call
+    ) -> tuple[Pin, bool]:
+        """Put what is below `reference` into the store, and pin it.
+
+        What was fetched is leased until then. After an error it stays, until garbage is collected,
+        so that the next call continues.
+        """
+        adding = self.repository.adding()
+        export = AsyncDagExport(self.reader, reference)
+        done = 0
+        try:
+            while (page := await export.next_page(call)) is not None:
+                await run_blocking(adding.put_missing, page)
+                done += sum(len(block) for _, block in page)
+                if info.progress is not None:
+                    info.progress(done, None)
+            await run_blocking(adding.flush)
+            return await run_blocking(self.repository.pin, reference.cid, **fields)
+        finally:
+            await export.aclose()
+            await run_blocking(adding.close)
 
     async def unpin(self, cid: str, _call: Call, /) -> None:
         """Unpin `cid`."""
@@ -264,12 +240,24 @@ class AsyncLocalProvider(AsyncBaseProvider):
 
     def copy_with(self, config: ClientConfig) -> Self:
         """Return a copy with `config` over the same folder."""
-        return type(self)(config, repository=self._repository)
+        return type(self)(config, repository=self._repository, connections=self._connections)
 
     async def release(self) -> None:
-        """Close the repository, unless another provider opened it."""
+        """Close the connections, and the repository, unless another provider opened it."""
+        await self._connections.aclose()
         if self._owns_repository:
             await run_blocking(self._repository.close)
+
+
+def _not_whole(cid: str) -> NotFoundError:
+    error = NotFoundError(
+        f"the embedded store does not have all of {cid}, and fetches nothing without a gateway_url"
+    )
+    return advise(
+        error,
+        "give a gateway_url, or import an archive with `import_car`",
+        "give --gateway-url URL, or see `holdfast car import`",
+    )
 
 
 def _not_pinned(cid: str) -> NotFoundError:

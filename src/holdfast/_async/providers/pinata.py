@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from holdfast._async.providers.large_upload import AsyncLargeUpload
 from holdfast._async.providers.pinning import AsyncPinProvider
-from holdfast._async.reads.gateway_reader import AsyncGatewayReader, AsyncLinkReader
+from holdfast._async.reads.gateway_reader import AsyncGatewayReader, AsyncLinkReader, read_gateways
 from holdfast._async.reads.reader import AsyncReader
 from holdfast._async.runtime import compute, run_blocking, run_interruptible
 from holdfast._async.session import AsyncSession
@@ -222,7 +222,7 @@ class AsyncPinataProvider(AsyncPinProvider):
             Gateway(url, link=await self._sign(url, reference, READ_LINK, call))
             for url in self._private_urls
         ]
-        return self.read_from(signed, self.config)
+        return read_gateways(self._session, self.config, signed)
 
     async def _sign(
         self, base_url: str, reference: Reference, expires: int, call: Call

@@ -47,14 +47,20 @@ class AsyncBlocks(ABC):
 
     async def find(self, reference: Reference, call: Call) -> CID:
         """Return the CID that `reference` leads to; `NotFoundError` if a name is not there."""
-        if reference.target is not None:
-            return reference.target
+        return reference.target or (await self._walk_path(reference, call)).end()
+
+    async def follow(self, reference: Reference, call: Call) -> tuple[CID, Sequence[str]]:
+        """Return the CID that `reference` leads to, and the names of a value inside its block."""
+        walk = await self._walk_path(reference, call)
+        return (walk.target, walk.inside) if walk.target and walk.inside else (walk.end(), ())
+
+    async def _walk_path(self, reference: Reference, call: Call) -> PathWalk:
         walk = PathWalk(reference.cid, reference.path)
         cache = BlockCache(MAX_CACHED)
         while walk.need is not None:
             await self.advance(walk, cache, ignore)
             check_time(call.deadline, reference)
-        return walk.end()
+        return walk
 
     @abstractmethod
     async def block(self, cid: CID) -> bytes:

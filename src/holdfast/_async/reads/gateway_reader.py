@@ -6,7 +6,7 @@ ended. Gateways whose failure may be temporary are asked again in the next round
 """
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
@@ -30,6 +30,7 @@ from holdfast._async.runtime import now, race, run_blocking
 from holdfast._async.session import AsyncSession
 from holdfast.calls import Call, Deadline
 from holdfast.config import ClientConfig
+from holdfast.config.locations import cache_folder
 from holdfast.content.blocks import check_provable
 from holdfast.content.budgets import SMALL_BLOCK
 from holdfast.content.cid import CID
@@ -57,6 +58,7 @@ from holdfast.protocol.http import Reply, body_length
 from holdfast.protocol.peer_set import PeerSet, is_wrong_content
 from holdfast.protocol.retrying import Retry, retry_reason
 from holdfast.records import Entry
+from holdfast.registry import SERVICE, row_of
 from holdfast.sinks.sinks import MemorySink, RangeSink, Sink, SpoolSink
 from holdfast.sources.blob import Blob
 from holdfast.sources.sources import Progress
@@ -73,6 +75,7 @@ FAILURES = (
     VerificationError,
 )
 OK: Final = 200
+EMPTY_BLOCK: Final = Reference.parse("bafkqaaa")  # every gateway has it: it is in the CID itself
 AsyncAttempt: TypeAlias = Callable[..., Awaitable[None]]
 """One attempt at a gateway, with a deadline; `is_last` if no other one is asked in this round."""
 AsyncSign: TypeAlias = Callable[[Reference, Call], Awaitable[AsyncReader]]
@@ -288,7 +291,7 @@ class AsyncGatewayBlocks(AsyncFetchedBlocks):
         self._last = None  # one that fails has no precedence any more
         peer = AsyncGatewayPeer(self.session, gateway, state, deadline, verify=True)
         try:
-            fetched.append(await peer.block(cid))
+            fetched.append(await peer.find(cid))
         except RefusedError as refusal:
             raise self._without_blocks(gateway, refusal) from None
         self._last = gateway
@@ -369,6 +372,7 @@ class AsyncGatewayReader(AsyncReader):
             cache=self._cache,
         )
         await self._fill(state, verify=verify, begun=begun)
+        sink.cid = state.file.cid
         return state.file.media_type
 
     async def open(self, reference: Reference, call: Call) -> AsyncRanges:
@@ -411,6 +415,11 @@ class AsyncGatewayReader(AsyncReader):
     def blocks(self, reference: Reference, call: Call) -> AsyncGatewayBlocks:
         """Return the verified blocks below `reference`, each requested by its CID."""
         return AsyncGatewayBlocks(self._session, self._gateways, reference, call, self._cache)
+
+    async def check(self, call: Call) -> None:
+        """Return if one of the gateways answers; raise the most serious failure otherwise."""
+        blocks = AsyncGatewayBlocks(self._session, self._gateways, EMPTY_BLOCK, call)
+        await blocks.get(EMPTY_BLOCK.cid)
 
     async def _read_small(
         self, reference: Reference, sink: Sink, call: Call, progress: Progress | None
@@ -574,3 +583,20 @@ class AsyncLinkReader(AsyncReader):
         """Return the size of a file, which is downloaded for it."""
         size = (await self.open(reference, call)).size
         return stat_record(reference, reference.cid, RootInfo("file", size))
+
+
+def read_gateways(
+    session: AsyncSession, config: ClientConfig, gateways: Iterable[Gateway] | None = None
+) -> AsyncGatewayReader:
+    """Return a reader with the limits of `config`, of its gateways or of others."""
+    if gateways is None:
+        urls = gateway_urls(config)
+        gateways = map(Gateway, urls, [config.gateway_token, *[None] * len(urls)])
+    folder = cache_folder(config.cache_path) if config.cache_bytes else None
+    cache = None if folder is None else DiskBlockCache(folder, config.cache_bytes)
+    return AsyncGatewayReader(session, PeerSet(gateways, session.avoided), config, cache)
+
+
+def gateway_urls(config: ClientConfig) -> tuple[str, ...]:
+    """Return the addresses of the gateways of `config`; those of the service, if it has none."""
+    return config.gateway_urls or row_of(SERVICE).gateways

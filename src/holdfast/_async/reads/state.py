@@ -367,7 +367,7 @@ class AsyncPeer(ABC):
         if block is not None:
             return block
         missing = (other for other in ahead if cached.get(other) is None)
-        return await fetch_together(self._find, cid, missing, cached.put)
+        return await fetch_together(self.find, cid, missing, cached.put)
 
     async def block_for_body(self, proof: BodyProof, need: CID) -> bytes:
         """Return the block `need` of `proof`, and fetch those that it will need next."""
@@ -389,7 +389,7 @@ class AsyncPeer(ABC):
             require_codec(file.cid)
         return file.cid
 
-    async def _find(self, cid: CID) -> bytes:
+    async def find(self, cid: CID) -> bytes:
         """Return one verified block, from the cache on disk if it is there."""
         cache = self.state.cache
         if cache is None:

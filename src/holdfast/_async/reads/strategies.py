@@ -315,6 +315,8 @@ class AsyncArchiveStream(AsyncStream[ArchiveProof]):
 
     async def aclose(self) -> None:
         """Close the reply, and release the blocks."""
+        if self.proof.is_complete:
+            self.peer.state.file.cid = self.proof.cid
         self.proof.close()
         await super().aclose()
 

@@ -41,6 +41,7 @@ from holdfast.config.secret import Secret
 from holdfast.content.blocks import Emit
 from holdfast.content.car import car_head, section_head
 from holdfast.content.cid import CID
+from holdfast.content.codecs import has_value, read_value
 from holdfast.content.profiles import Profile, profile_for
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.files import FileImporter, Part
@@ -471,11 +472,19 @@ class BaseProvider(StorageProvider, ABC):
     # Reading, over `reader`
 
     def get_json(self, cid: str) -> Any:
-        """Return the JSON value at `cid`."""
+        """Return the JSON value at `cid`; of another codec, with links as CID and bytes."""
+        reference = Reference.parse(cid)
+        inside: Sequence[str] = ()
         with self.call("retrieve", cid) as call:
+            if reference.path and has_value(reference.cid):
+                end, inside = self.reader.blocks(reference, call).follow(reference, call)
+                reference = Reference(str(end), end)
             sink = TextSink(self.config.max_json_bytes)
-            self.reader.read(Reference.parse(cid), sink, call)
+            self.reader.read(reference, sink, call)
             content = commit(sink) if sink.finishes else sink
+            target = reference.target or sink.cid
+            if target is not None and has_value(target):
+                return compute(sink.size, read_value, target, bytes(content.data), inside)
             return json_text.from_content(content.data)
 
     def get_file(

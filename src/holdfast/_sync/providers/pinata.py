@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from holdfast._sync.providers.large_upload import LargeUpload
 from holdfast._sync.providers.pinning import PinProvider
-from holdfast._sync.reads.gateway_reader import GatewayReader, LinkReader
+from holdfast._sync.reads.gateway_reader import GatewayReader, LinkReader, read_gateways
 from holdfast._sync.reads.reader import Reader
 from holdfast._sync.runtime import compute, run_blocking, run_interruptible
 from holdfast._sync.session import Session
@@ -222,7 +222,7 @@ class PinataProvider(PinProvider):
             Gateway(url, link=self._sign(url, reference, READ_LINK, call))
             for url in self._private_urls
         ]
-        return self.read_from(signed, self.config)
+        return read_gateways(self._session, self.config, signed)
 
     def _sign(self, base_url: str, reference: Reference, expires: int, call: Call) -> SignedURL:
         url = Gateway(base_url).url(reference)

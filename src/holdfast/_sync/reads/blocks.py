@@ -49,14 +49,20 @@ class Blocks(ABC):
 
     def find(self, reference: Reference, call: Call) -> CID:
         """Return the CID that `reference` leads to; `NotFoundError` if a name is not there."""
-        if reference.target is not None:
-            return reference.target
+        return reference.target or (self._walk_path(reference, call)).end()
+
+    def follow(self, reference: Reference, call: Call) -> tuple[CID, Sequence[str]]:
+        """Return the CID that `reference` leads to, and the names of a value inside its block."""
+        walk = self._walk_path(reference, call)
+        return (walk.target, walk.inside) if walk.target and walk.inside else (walk.end(), ())
+
+    def _walk_path(self, reference: Reference, call: Call) -> PathWalk:
         walk = PathWalk(reference.cid, reference.path)
         cache = BlockCache(MAX_CACHED)
         while walk.need is not None:
             self.advance(walk, cache, ignore)
             check_time(call.deadline, reference)
-        return walk.end()
+        return walk
 
     @abstractmethod
     def block(self, cid: CID) -> bytes:

@@ -198,6 +198,7 @@ class Reader(ABC):
             run_blocking(sink.truncate, 0)
         peer_blocks = self.blocks(reference, call) if blocks is None else blocks
         cid = peer_blocks.find(reference, call)
+        sink.cid = cid
         walk = FileWalk(cid)
         cache = BlockCache(MAX_CACHED)
         output = Output(sink, progress)

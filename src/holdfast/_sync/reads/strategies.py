@@ -315,6 +315,8 @@ class ArchiveStream(Stream[ArchiveProof]):
 
     def close(self) -> None:
         """Close the reply, and release the blocks."""
+        if self.proof.is_complete:
+            self.peer.state.file.cid = self.proof.cid
         self.proof.close()
         super().close()
 

@@ -53,6 +53,11 @@ class ArchiveProof(Proof):
         return self._file is not None and self._file.need is None
 
     @property
+    def cid(self) -> CID | None:
+        """The CID at the end of the path, once it is known."""
+        return self._path.target
+
+    @property
     def size(self) -> int | None:
         """The size of the whole file, after its first block has arrived."""
         return self._file.size if self._file is not None else None
@@ -134,8 +139,8 @@ class ArchiveProof(Proof):
         return []
 
     def _begin_file(self) -> None:
-        if self._path.target is not None:
-            self._file = FileWalk(self._path.target, *self._range)
+        if self._path.need is None:
+            self._file = FileWalk(self._path.end(), *self._range)
 
 
 class _Kept:

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, TypeVar
 from holdfast.content import dag_pb
 from holdfast.content.blocks import MAX_BLOCK, check_provable, malformed
 from holdfast.content.cid import CID, DAG_PB, RAW
-from holdfast.content.codecs import ONE_BLOCK, is_one_block, require_codec
+from holdfast.content.codecs import ONE_BLOCK, VALUES, is_one_block, require_codec
 from holdfast.content.hashes import FUNCTIONS, IDENTITY
 from holdfast.content.unixfs import data
 from holdfast.content.unixfs.data import Kind
@@ -149,6 +149,8 @@ def _decode_file(cid: CID, block: bytes, *, is_root: bool) -> FileNode:
         raise malformed(cid, "the declared file size is not that of its parts")
     if size > MAX_FILE:
         raise malformed(cid, f"it declares more than {MAX_FILE} bytes")
+    if not {link.cid.codec for link in node.links}.isdisjoint(VALUES):
+        raise malformed(cid, "a part of it is a value, not a file")
     children = [(link.cid, child) for link, child in zip(node.links, sizes, strict=True)]
     # Ordinary leaves need no check of their own; there may be very many of them.
     if min(sizes, default=1) == 0 or max(sizes, default=0) > MAX_BLOCK:

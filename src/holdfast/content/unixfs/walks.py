@@ -22,6 +22,8 @@ from holdfast.content.cid import CID
 from holdfast.content.codecs import links_of, step
 from holdfast.content.unixfs.directory_nodes import DirectoryEntry, Shard, directory_node
 from holdfast.content.unixfs.file_nodes import FileNode, Segment, file_node, in_range
+from holdfast.errors import NotFoundError
+from holdfast.hints import advise
 
 MAX_PENDING: Final = 60_000  # links seen but not yet followed: some 20 MiB at most
 MAX_AHEAD: Final = 4 << 20  # bytes that may be fetched before they are needed
@@ -179,37 +181,46 @@ class DirectoryWalk(Walk[Shard, DirectoryEntry]):
 
 
 class PathWalk(Walk[Shard, CID]):
-    """Follows a path from a root through directories, name by name, to the CID at its end.
+    """Follows a path from a root through directories and values to the CID at its end.
 
     Attributes:
         target: The CID at the end of the path, when `need` is None.
+        inside: The names that lead to a value inside the block of `target`; none for all of it.
     """
 
     def __init__(self, root: CID, path: Sequence[str]) -> None:
         super().__init__(Shard(root))
-        self._names = [name.encode("utf-8", "surrogateescape") for name in path]
         self.target: CID | None = None
-        self._arrive(root)
+        self.inside: list[str] = []
+        self._go_on(Shard(root), [name.encode("utf-8", "surrogateescape") for name in path])
 
     def feed(self, block: bytes, *, verified: bool = False) -> list[CID]:
         """Take the block that is needed; return the CID at the end of the path, if that is it."""
-        place = step(self._expect(block, verified=verified), block, self._names[0])
-        if isinstance(place, Shard):
-            self._replace([place])
-        else:
-            del self._names[0]
-            self._arrive(place)
+        shard = self._expect(block, verified=verified)
+        following, names = step(shard, block, self._names)
+        if following is None:
+            self.inside = [name.decode("utf-8", "surrogateescape") for name in names]
+            following, names = shard, ()
+        self._go_on(following, names)
         return [] if self.target is None else [self.target]
 
     def end(self) -> CID:
-        """Return the CID at the end of the path, when `need` is None."""
+        """Return the CID at the end of the path, when `need` is None.
+
+        Raise `NotFoundError` if the path ends inside its block.
+        """
         if self.target is None:
             raise ValueError("the walk is not over yet")
+        if self.inside:
+            path = "/".join(self.inside)
+            error = NotFoundError(f"{path!r} is a value inside {self.target}, not a file")
+            raise advise(error, "`retrieve` returns it", "`holdfast retrieve CID/PATH` prints it")
         return self.target
 
-    def _arrive(self, cid: CID) -> None:
-        self._pending = [Shard(cid)] if self._names else []
-        self.target = None if self._names else cid
+    def _go_on(self, shard: Shard, names: Sequence[bytes]) -> None:
+        self._names = names
+        self._pending = [shard] if names else []
+        self.target = None if names else shard.cid
 
 
 MAX_LINKS_HELD: Final = 250_000  # links seen but not yet followed: some 60 MiB at most
