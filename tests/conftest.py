@@ -16,7 +16,7 @@ from holdfast.testing import ScriptedServer, running_node
 from tests.browser import Visit, running_browser
 from tests.clusters import running_cluster
 from tests.commands import Commands
-from tests.disks import MEMORY, disk, has_room, in_memory
+from tests.disks import MEMORY, disk, has_room, in_memory, mount, unmount
 from tests.engines import running_kubo
 
 # A machine that stalls is no fault of the code: nothing fails because one example took long.
@@ -115,6 +115,21 @@ def small_disk(tmp_path):
     """A disk of 8 MiB."""
     with disk(tmp_path / "disk", "size=8m") as folder:
         yield folder
+
+
+@pytest.fixture
+def read_only_disk():
+    """Something that makes a folder a read-only disk."""
+    mounted = []
+
+    def remount(folder):
+        mount(folder, "--bind", str(folder))
+        mounted.append(folder)
+        mount(folder, "-o", "remount,ro,bind")
+
+    yield remount
+    for folder in mounted:
+        unmount(folder)
 
 
 @pytest.fixture

@@ -136,21 +136,6 @@ def test_a_full_disk_for_temporary_files_stops_neither_check_nor_gc(commands, sm
 # A store that can only be read
 
 
-@pytest.fixture
-def read_only_disk(tmp_path_factory):
-    """Something that makes a folder a read-only disk."""
-    mounted = []
-
-    def remount(folder):
-        mount(folder, "--bind", str(folder))
-        mounted.append(folder)
-        mount(folder, "-o", "remount,ro,bind")
-
-    yield remount
-    for folder in mounted:
-        unmount(folder)
-
-
 BYTES = bytes(range(251)) * 10_000
 
 

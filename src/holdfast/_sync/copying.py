@@ -246,6 +246,8 @@ class Copier:
             return advise(
                 error, note.format("pass", "pin_by_cid=True"), note.format("add", "--pin-by-cid")
             )
+        if not self._target.supports("put_file"):
+            return self._target.refusal("pin")
         return UnsupportedError(f"{why}; copy to a provider that takes archives, such as kubo")
 
 

@@ -134,6 +134,7 @@ def status(
         "source": settings["provider"].source,
         "use": settings[USE].value if USE in settings else None,
         "address": address_of(settings),
+        "readsThrough": _reads_through(settings),
         "connected": connection.value if error is None else False,
         **({} if error is None else {"error": exit_codes.describe(error)}),
         "store": {"path": str(folder), **(store.value or {"exists": None, "error": trouble})},
@@ -148,6 +149,16 @@ def status(
             run.note(f"hint: {value['error']['remedy']}")
     if error is not None:
         raise typer.Exit(value["error"]["exitCode"])
+
+
+def _reads_through(settings: Mapping[str, Setting]) -> list[str]:
+    """Return the gateways through which `local` reads what its store lacks."""
+    try:
+        config = config_of(settings)
+    except ConfigError:  # shown as the error of the connection
+        return []
+    is_local = registry.row_of(config.provider).on_this_machine
+    return list(config.gateway_urls) if is_local and config.reads_through else []
 
 
 def _connect(settings: dict[str, Setting], folder: Path, seconds: float) -> bool | None:
@@ -201,12 +212,13 @@ def _facts(value: dict[str, Any]) -> list[tuple[str, str]]:
     if "error" in value:
         connection = f"error: {value['error']['message']}"
     free, disk = (output.size_text(store.get(name)) for name in ("free", "disk"))
-    is_elsewhere = value["address"] != store["path"]
+    is_elsewhere, through = value["address"] != store["path"], value["readsThrough"]
     return [
         ("Version", value["version"]),
         ("Provider", f"{value['provider']}  ({chosen}{value['source']})"),
         *([("Address", value["address"])] if is_elsewhere else []),
         ("Connection", connection),
+        *([("Gateways", f"reads through {', '.join(through)}")] if through else []),
         ("Store", f"{store['path']}  ({content})"),
         ("Disk", f"{free} free of {disk}"),
         ("Node", url if value["node"]["running"] else f"not running at {url}"),

@@ -35,9 +35,14 @@ def pin(
         float, options.option("SECONDS", "How long to wait until all of it is pinned.", min=0)
     ] = 0.0,
 ) -> None:
-    """Pin existing content by its CID; write its state."""
-    with run.client() as client:
-        made = client.pin(cid, name=name, keyvalues=options.parse_keyvalues(keyvalue), wait=wait)
+    """Pin existing content by its CID; write its state.
+
+    The provider local fetches what its store lacks from --gateway-url, and continues where an
+    earlier run ended.
+    """
+    keyvalues = options.parse_keyvalues(keyvalue)
+    with run.client() as client, run.progress_bar("pin") as progress:
+        made = client.pin(cid, name=name, keyvalues=keyvalues, wait=wait, progress=progress)
     run.emit(asdict(made), f"{made.state} {made.cid}")
 
 

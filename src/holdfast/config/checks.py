@@ -137,6 +137,12 @@ def _is_host(parts: SplitResult) -> bool:
     return all(_LABEL.fullmatch(label) for label in labels)
 
 
+class LinkGateways(tuple[str, ...]):
+    """Gateways that were not set for `local`: it uses them for links, and reads nothing there."""
+
+    __slots__ = ()
+
+
 def gateways(name: str, value: Any) -> tuple[str, ...] | None:
     """Check one gateway or several, and give each a path."""
     if value is None:
@@ -144,7 +150,15 @@ def gateways(name: str, value: Any) -> tuple[str, ...] | None:
     urls = value if isinstance(value, list | tuple) else (value,)
     if not urls:
         raise ConfigError(f"{name} names no gateway: leave it out to use the default gateways")
-    return tuple(_gateway(name, url) for url in urls)
+    kind = LinkGateways if isinstance(value, LinkGateways) else tuple
+    return kind(_gateway(name, url) for url in urls)
+
+
+def own_gateways(name: str, value: Any, provider: Any) -> Any:
+    """Return a field that was set with `provider`: gateways are for links only but for `local`."""
+    if name != "gateway_url" or value is None or provider == registry.DEFAULT:
+        return value
+    return LinkGateways(value if isinstance(value, list | tuple) else [value])
 
 
 def _gateway(name: str, value: Any) -> str:

@@ -114,14 +114,16 @@ class ClientConfig:
         if config is None:
             return cls(**changes)
         if isinstance(config, ClientConfig):
-            return cls(**{**config.to_dict(), **changes})
+            return cls(**{**_own_gateways(config.to_dict(), config.provider), **changes})
         if not isinstance(config, Mapping):
             kind = type(config.reveal() if isinstance(config, Secret) else config).__name__
             raise ConfigError(
                 f"config must be a ClientConfig or a mapping, not {kind}; "
                 "single fields go in as keywords"
             )
-        return cls(**{**_snake_keys(config), **changes})
+        values = _snake_keys(config)
+        provider = values.get("provider", registry.DEFAULT)
+        return cls(**{**_own_gateways(values, provider), **changes})
 
     @classmethod
     @takes_secrets
@@ -131,8 +133,11 @@ class ClientConfig:
         A variable is ``HOLDFAST_`` and the field's name in capitals: ``HOLDFAST_PROVIDER_TOKEN``.
         An empty one counts as absent. Several gateways are separated by commas, and so are the
         parts of ``HOLDFAST_RETRIES="attempts=6, max_retry_after=30"`` and of ``HOLDFAST_TIMEOUTS``.
+        The provider `local` reads through ``HOLDFAST_GATEWAY_URL`` only with
+        ``HOLDFAST_PROVIDER=local``.
         """
-        return cls.of(None, **{**read_environment(FIELDS), **changes})
+        values = read_environment(FIELDS)
+        return cls.of(None, **{**_own_gateways(values, values.get("provider")), **changes})
 
     @takes_secrets
     def with_options(self, **changes: Unpack[ConfigFields]) -> Self:
@@ -171,6 +176,22 @@ class ClientConfig:
             ('http://127.0.0.1:8080/ipfs',)
         """
         return self.gateway_url or registry.row_of(self.provider).gateways
+
+    @property
+    def reads_through(self) -> bool:
+        """Whether `local` reads what its store lacks through `gateway_url`.
+
+        It does, unless `gateway_url` was set for another provider: then it is for links only.
+
+        Example:
+            >>> config = ClientConfig(provider="kubo", gateway_url="https://a.example")
+            >>> config.with_options(provider="local").reads_through
+            False
+            >>> config.with_options(provider="local", gateway_url="https://a.example").reads_through
+            True
+        """
+        is_for_links = isinstance(self.gateway_url, checks.LinkGateways)
+        return self.gateway_url is not None and not is_for_links
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields by name, secrets still wrapped."""
@@ -270,6 +291,11 @@ def _snake_keys(values: Mapping[str, Any]) -> dict[str, Any]:
             raise ConfigError(f"{name} is given twice, in two spellings: keep one")
         result[name] = value
     return result
+
+
+def _own_gateways(values: dict[str, Any], provider: Any) -> dict[str, Any]:
+    """Return `values`, with gateways for links only if they were set for another provider."""
+    return {name: checks.own_gateways(name, values[name], provider) for name in values}
 
 
 def provider_options(config: ClientConfig, *names: str) -> Mapping[str, Any]:

@@ -175,6 +175,8 @@ def resolve(sources: Sources, direct: Layer, fields: Collection[str] | None = No
     token that is still to be read is a `TokenPlace`.
     """
     own, environment, theirs, user_file, project_file = sources
+    own, environment = _own_gateways(own), _own_gateways(environment)
+    theirs = _own_gateways(theirs, is_project=True)
     tables, project = connection_tables(own), str(project_file)
     own = {name: setting for name, setting in own.items() if name != CONNECTIONS or setting.error}
     their_use = theirs.get(USE)  # always an error
@@ -212,6 +214,18 @@ def resolve(sources: Sources, direct: Layer, fields: Collection[str] | None = No
         settings["cid_version"] = Setting(version, f"profile, {profile.source}")
     use = settings.get(USE) or their_use or use
     return settings if use is None else {**settings, USE: use}
+
+
+def _own_gateways(layer: Layer, *, is_project: bool = False) -> Layer:
+    """Return `layer`, with gateways for links only unless it sets the provider `local` too.
+
+    Those of a project are always for links only: it cannot make `local` send what the user reads.
+    """
+    provider = None if is_project or "provider" not in layer else layer["provider"].value
+    return {
+        name: setting._replace(value=checks.own_gateways(name, setting.value, provider))
+        for name, setting in layer.items()
+    }
 
 
 def fields_of(settings: Mapping[str, Setting]) -> dict[str, Any]:

@@ -340,7 +340,8 @@ def wrap_secret(name: str, value: Any) -> Any:
     if field is None or field.secret:
         return Secret(value)
     if field.is_url and isinstance(value, list | tuple):
-        return tuple(wrap_secret(name, url) for url in value)
+        kind = checks.LinkGateways if isinstance(value, checks.LinkGateways) else tuple
+        return kind(wrap_secret(name, url) for url in value)
     if field.is_url:
         is_safe = not (isinstance(value, str) and ("@" in value or "?" in value))
     else:

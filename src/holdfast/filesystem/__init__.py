@@ -4,6 +4,8 @@ Where Holdfast is installed with ``holdfast[fsspec]``, these tools know the prot
 
     pandas.read_csv("holdfast://CID/a.csv")
 
+After `register_ipfs()`, ``ipfs://CID/a.csv`` reads public content, without an account.
+
 The parts are::
 
     file_system    the methods that fsspec calls, and files that are open for reading
@@ -14,7 +16,7 @@ The parts are::
 """
 
 try:
-    from holdfast.filesystem.file_system import HoldfastFileSystem
+    from holdfast.filesystem.file_system import HoldfastFileSystem, IPFSFileSystem, register_ipfs
 except ModuleNotFoundError as _missing:
     if _missing.name != "fsspec":
         raise
@@ -22,4 +24,4 @@ except ModuleNotFoundError as _missing:
         "the file system needs fsspec: pip install 'holdfast[fsspec]'", name="fsspec"
     ) from None
 
-__all__ = ["HoldfastFileSystem"]
+__all__ = ["HoldfastFileSystem", "IPFSFileSystem", "register_ipfs"]

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
 
+from fsspec import register_implementation
 from fsspec.asyn import _run_coros_in_chunks, sync, sync_wrapper
 from fsspec.callbacks import DEFAULT_CALLBACK
 from fsspec.implementations.local import trailing_sep
@@ -525,6 +526,41 @@ class HoldfastFileSystem(AsyncFileSystem, metaclass=SecretOptions):
         stored = self.storage_options
         options = {name: stored[name] for name in stored if name not in names}
         return restore, (type(self), self._fs_token, options, names)
+
+
+class IPFSFileSystem(HoldfastFileSystem):
+    """Public content as a file system, read through gateways, every byte verified.
+
+    It is a `HoldfastFileSystem` whose `provider` is ``gateway``, so it needs no account. It ignores
+    the variables for the address of an API and its token.
+
+    Example:
+        >>> fs = IPFSFileSystem(gateway_url="https://ipfs.io")
+        >>> fs.config.provider, fs.cat_file("ipfs://bafkqablimvwgy3y")
+        ('gateway', b'hello')
+    """
+
+    protocol = "ipfs"
+
+    def __init__(self, *, provider: str = "gateway", **options: Any) -> None:
+        if provider == "gateway":
+            options = {"provider_token": None, "pin_api_url": None, **options}
+        super().__init__(provider=provider, **options)
+
+
+def register_ipfs() -> None:
+    """Let fsspec open ``ipfs://CID/path`` with `IPFSFileSystem`, in this process.
+
+    Other packages claim the name ``ipfs`` too. So it is ours on request only, and replaces theirs.
+
+    Example:
+        >>> import fsspec
+        >>> register_ipfs()
+        >>> with fsspec.open("ipfs://bafkqablimvwgy3y") as file:
+        ...     file.read()
+        b'hello'
+    """
+    register_implementation(IPFSFileSystem.protocol, IPFSFileSystem, clobber=True)
 
 
 def _raise_unless_missing(error: OSError) -> None:

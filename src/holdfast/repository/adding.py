@@ -56,7 +56,7 @@ class Adding:
         self.take(self.files.write(cid, data))
 
     def put_missing(self, blocks: Sequence[tuple[CID, bytes]]) -> None:
-        """Add blocks, already verified. Those that are in the store are leased, not written."""
+        """Insert and lease blocks, already verified. Those in the store are not written again."""
         with self._database.reading() as connection:
             here = {cid for cid, _ in blocks if self.files.has(connection, cid)}
         if here and not self.lease(here):
@@ -64,6 +64,8 @@ class Adding:
         for cid, data in blocks:
             if cid not in here:
                 self.put(cid, data)
+        if self._pending:
+            self.flush()
 
     def take(self, block: WrittenBlock) -> None:
         """Add a block that `files` has written."""

@@ -65,7 +65,7 @@ class AsyncLocalProvider(AsyncBaseProvider):
         self._connections = connections or AsyncGatewayConnections()
         total = config.timeouts.total
         reader: AsyncReader = AsyncRepositoryReader(self._repository, total=total)
-        if config.gateway_url is not None:
+        if config.reads_through:
             gateways = self._connections.reader(config)
             reader = AsyncReadThroughReader(self._repository, gateways, total=total)
         super().__init__(config, reader=reader)
@@ -149,7 +149,7 @@ class AsyncLocalProvider(AsyncBaseProvider):
             try:
                 pin, duplicate = await run_blocking(self.repository.pin, CID.parse(cid), **fields)
             except UnprovenError as error:
-                if self.config.gateway_url is None:
+                if not self.config.reads_through:
                     raise _not_whole(cid) from error
                 pin, duplicate = await self._fetch(Reference.parse(cid), fields, info, call)
             return await self._change_known(cid, info) if duplicate and info.is_explicit else pin
@@ -171,7 +171,6 @@ class AsyncLocalProvider(AsyncBaseProvider):
                 done += sum(len(block) for _, block in page)
                 if info.progress is not None:
                     info.progress(done, None)
-            await run_blocking(adding.flush)
             return await run_blocking(self.repository.pin, reference.cid, **fields)
         finally:
             await export.aclose()

@@ -11,11 +11,12 @@ from holdfast._async.runtime import run_blocking
 from holdfast._async.session import AsyncSession, open_session
 from holdfast.calls import Call
 from holdfast.config import ClientConfig
+from holdfast.config.fields import fields_bound_to
 from holdfast.content.blocks import BlockCache
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.walks import Item, Walk
-from holdfast.errors import NotFoundError
+from holdfast.errors import ConfigError, NotFoundError
 from holdfast.hints import advise
 from holdfast.protocol.gateway import ArchiveScope
 from holdfast.repository import Repository
@@ -183,10 +184,17 @@ class AsyncGatewayConnections:
 
     def __init__(self) -> None:
         self._session: AsyncSession | None = None
+        self._config = ClientConfig()  # with which the connections were made
 
     def reader(self, config: ClientConfig) -> AsyncGatewayReader:
-        """Return a reader of the gateways of `config`."""
-        self._session = self._session or open_session(config)
+        """Return a reader of the gateways of `config`; ConfigError for one with another proxy."""
+        if self._session is None:
+            self._session, self._config = open_session(config), config
+            self._session.provider = config.provider
+        for name in fields_bound_to("connections"):
+            if getattr(config, name) != getattr(self._config, name):
+                words = "belongs to the connections, which are shared: make a new client for it"
+                raise ConfigError(f"{name} {words}")
         return read_gateways(self._session.with_config(config), config)
 
     async def aclose(self) -> None:

@@ -67,7 +67,7 @@ class LocalProvider(BaseProvider):
         self._connections = connections or GatewayConnections()
         total = config.timeouts.total
         reader: Reader = RepositoryReader(self._repository, total=total)
-        if config.gateway_url is not None:
+        if config.reads_through:
             gateways = self._connections.reader(config)
             reader = ReadThroughReader(self._repository, gateways, total=total)
         super().__init__(config, reader=reader)
@@ -147,7 +147,7 @@ class LocalProvider(BaseProvider):
             try:
                 pin, duplicate = run_blocking(self.repository.pin, CID.parse(cid), **fields)
             except UnprovenError as error:
-                if self.config.gateway_url is None:
+                if not self.config.reads_through:
                     raise _not_whole(cid) from error
                 pin, duplicate = self._fetch(Reference.parse(cid), fields, info, call)
             return self._change_known(cid, info) if duplicate and info.is_explicit else pin
@@ -169,7 +169,6 @@ class LocalProvider(BaseProvider):
                 done += sum(len(block) for _, block in page)
                 if info.progress is not None:
                     info.progress(done, None)
-            run_blocking(adding.flush)
             return run_blocking(self.repository.pin, reference.cid, **fields)
         finally:
             export.close()
