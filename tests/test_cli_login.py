@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from holdfast.testing import Scripted, ScriptedServer
+from tests.hosted_kubo import HostedKubo, hosted
 from tests.support import TOKEN
 from tests.test_cli_settings import MESSAGE
 
@@ -349,3 +350,20 @@ def test_what_the_file_has_is_removed_and_completed(commands):
     commands.command = (sys.executable, "-m", "holdfast")
     code, lines = commands.failure("config", "set", "path", "a\udcffb")  # it is not text
     assert (code, "secret-in-the-file" in "".join(lines)) == (3, False), lines
+
+
+def test_a_hosted_kubo_is_used_with_a_token_and_a_gateway(commands, empty_node):
+    script = HostedKubo(empty_node.repository)
+    with hosted(script, empty_node.gateway_url) as (_, config):
+        login = ("login", "--provider", "kubo", "--pin-api-url", config.pin_api_url)
+        code, lines = commands.failure(*login, stdin=TOKEN.encode())
+        assert (code, lines[0]) == (3, "nothing was saved")
+        assert lines[1].startswith("error: the server does not have block/get of Kubo's RPC API")
+        assert lines[2] == "hint: `--gateway-url https://ipfs.io/ipfs`"
+        commands.text(*login, "--gateway-url", empty_node.gateway_url, stdin=TOKEN.encode())
+        assert "Connection  connected" in commands.text("status").splitlines()
+        cid = commands.text("upload", "-", "--name", "tides.txt", stdin=b"low tide at six")
+        assert commands.text("cat", cid) == "low tide at six"
+        assert commands.text("list").split() == [cid, "-", "-"]
+        code, lines = commands.failure("list", "--name", "tides")
+        assert (code, "keeps no names of pins" in lines[0]) == (3, True)

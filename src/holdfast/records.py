@@ -296,6 +296,7 @@ class Added:
         cid: The CID under which the provider pinned the content.
         duplicate: Whether it was pinned there before; None if the provider does not say.
         pin_id: The provider's identifier of the pin; None if it has none.
+        dropped: What the provider does not keep, as far as it was found out: ``name``.
 
     Example:
         >>> Added(cid="bafkqaaa", duplicate=True).pin_id is None
@@ -305,6 +306,7 @@ class Added:
     cid: str
     duplicate: bool | None = None
     pin_id: str | None = None
+    dropped: tuple[str, ...] = ()
 
 
 EntryKind: TypeAlias = Literal["file", "directory", "symlink"]
@@ -380,7 +382,7 @@ class Copied:
             None if the target had it already.
         duplicate: Whether the target had it already. Then only its name and key-values were set.
         size: How many bytes were sent to the target: 0 if it had the content or fetches it.
-        dropped: What the target does not keep: ``keyvalues``, or a ``name`` that is too long.
+        dropped: What the target does not keep: ``keyvalues``, a long ``name``, or any ``name``.
         state: ``pinned``, or how far the target is with fetching it.
         earlier: Whether an earlier call with the same journal made the copy. Then `how`,
             `duplicate` and `size` are those of that call.

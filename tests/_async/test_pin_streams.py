@@ -17,7 +17,7 @@ from tests.pinata import file_row, files
 from tests.psa import results, row
 from tests.support import HELLO_CID, TOKEN, config_for
 
-KUBO_ROW = {"Cid": HELLO_CID, "Type": "recursive"}
+KUBO_ROW = {"Cid": HELLO_CID, "Type": "recursive", "Name": "tides"}
 CLUSTER_ROW = {
     "cid": HELLO_CID,
     "name": "",

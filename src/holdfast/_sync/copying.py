@@ -185,7 +185,7 @@ class Copier:
             name=pin.name,
             how="archive",
             size=size,
-            dropped=dropped,
+            dropped=dropped + added.dropped,
             duplicate=bool(added.duplicate),
         )
 

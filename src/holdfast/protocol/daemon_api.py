@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from holdfast.config.secret import Secret
@@ -89,6 +90,10 @@ class DaemonAPI(ABC, Generic[Row]):
     def find_text(self, cid: str) -> Exchange[Row | None]:
         """Return the pin of the CID that is written as `cid`."""
 
+    def rows_of(self, value: dict[str, Any]) -> list[dict[str, Any]]:
+        """Return the rows of a line of a list; here, one."""
+        return [value]
+
     @abstractmethod
     def read_row(self, value: dict[str, Any]) -> Row:
         """Return the pin of a line; raise ProviderError if it has none."""
@@ -109,36 +114,44 @@ class PinLines(Generic[Row]):
     def __init__(self, api: DaemonAPI[Row]) -> None:
         self._api = api
         self._size = ListSize(ENDLESS)
-        self._rest = b""
+        self._rest = bytearray()
 
     def feed(self, piece: bytes) -> Iterator[Row]:
         """Yield the pins that `piece` completes."""
         self._count(rows=0, size=len(piece))
-        *lines, self._rest = (self._rest + piece).split(b"\n")
-        for line in lines:
-            values = read_objects(line)
-            if values is None:
-                raise self._api.wrong_api(Reply(200, {}))
-            for value in values:
-                self._count(rows=1, size=0)
-                yield self._api.read_row(value)
+        first, *others = piece.split(b"\n")
+        self._rest += first
+        for part in others:
+            yield from self._read_line(self._api.wrong_api(Reply(200, {})))
+            self._rest += part
         if len(self._rest) > self._api.max_line:
             raise self._api.wrong_api(Reply(200, {}))
+
+    def _read_line(self, error: ProviderError) -> Iterator[Row]:
+        """Yield the pins of the line that is complete; raise `error` if it is not JSON."""
+        values = read_objects(bytes(self._rest))
+        self._rest.clear()
+        if values is None:
+            raise error
+        for row in chain.from_iterable(map(self._api.rows_of, values)):
+            self._count(rows=1, size=0)
+            yield self._api.read_row(row)
 
     def _count(self, *, rows: int, size: int) -> None:
         if words := self._size.add(rows=rows, size=size):
             raise failure(words, Reply(200, {}), secret=self._api.token)
 
-    def finish(self, reply: Reply) -> None:
-        """Raise ProviderError unless the list is complete; `reply` has no body.
+    def finish(self, reply: Reply) -> Iterator[Row]:
+        """Yield the pins of a last line without a line break; `reply` has no body.
+
+        Raise ProviderError unless the list is complete.
 
         A list that only the end of the connection ends may be cut off anywhere.
         """
         check_stream(reply, self._api.token)
         if not reply.is_framed:
             raise failure(UNFRAMED, reply, secret=self._api.token)
-        if self._rest.strip():
-            raise self._api.cut_off(reply)
+        yield from self._read_line(self._api.cut_off(reply))
 
 
 def check_stream(reply: Reply, token: Secret | None) -> None:

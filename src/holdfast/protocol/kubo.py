@@ -2,6 +2,9 @@
 
 An error after the first byte of a reply is only in its trailer, and some failures are an empty
 reply. So a status of 200 means nothing here: every reply must hold the words that only success has.
+
+A hosted Kubo has a part of this API, `WRITE_COMMANDS` at least, and may keep no names of pins. It
+replies with 404 or 405 to the other calls.
 """
 
 import re
@@ -33,6 +36,7 @@ from holdfast.protocol.pin_api import Exchange
 from holdfast.protocol.status_errors import ErrorTable, failure, provider_error
 from holdfast.records import Added, Pin, PinFilter, PinInfo
 
+ROOT: Final = "/api/v0"
 OLDEST: Final = (0, 37)  # the first with pin-name for `add`; max-file-links came with 0.35
 SERVER: Final = re.compile(r"kubo/(\d+)\.(\d+)\.")
 
@@ -49,7 +53,14 @@ MAX_PROGRESS: Final = 16 << 20  # bytes of the reply of a pin that takes long
 WRITE_COMMANDS: Final = ("add", "dag/import", "pin/add", "pin/ls", "pin/rm")
 READ_COMMANDS: Final = ("block/get", "cat", "dag/export")  # not needed where a gateway reads
 FORBIDDEN: Final = 403
+NO_SUCH_CALL: Final = frozenset({404, 405})  # Kubo itself replies to no command of ours with these
+ACCEPTED: Final = frozenset({200, 400, 415, 422, 500})  # the token, though not the call
 UNPINNED: Final = "bafkqaaa"  # the empty file, which is in its CID; without a CID all are listed
+CHECK_ADDRESS: Final = (
+    "check that pin_api_url is its address (port 5001 by default, not the gateway's port), and "
+    "that no proxy or login page is in between"
+)
+NO_NAMES: Final = "the server keeps no names of pins: leave name out, and find pins by their CIDs"
 
 
 class KuboAPI(DaemonAPI[Pin]):
@@ -59,18 +70,17 @@ class KuboAPI(DaemonAPI[Pin]):
     errors: ClassVar[ErrorTable] = ErrorTable(
         texts=(("Message",),),
         classes={401: AuthenticationError, 403: AuthenticationError, 429: RateLimitError},
-        not_pinned=frozenset({500}),
+        not_pinned=frozenset({404, 500}),
         phrases=("not pinned",),
     )
-    not_ours = (
-        "the reply is not that of Kubo's RPC API: check that pin_api_url is its address (port 5001 "
-        "by default, not the gateway's port), and that no proxy or login page is in between"
-    )
-    max_line = 1 << 16  # a name has at most 255 bytes
+    not_ours = f"the reply is not that of Kubo's RPC API: {CHECK_ADDRESS}"
+    max_line = 16 << 20  # a server without streams sends all pins in one, as many as 190,000
 
     def __init__(self, base_url: str, token: Secret | None, profile: Profile) -> None:
-        super().__init__(base_url, token)
+        super().__init__(base_url.removesuffix(ROOT), token)
         self._layout = _layout_options(profile)
+        self.missing: set[str] = set()  # the calls that the server does not have
+        self._keeps_names = False  # until a pin has the name that was sent
 
     def add(
         self,
@@ -95,7 +105,7 @@ class KuboAPI(DaemonAPI[Pin]):
         if pins and name:
             options["pin-name"] = name
         reply = yield self.upload(_path("add", options), source, on_sent, whole=whole)
-        last = self._objects(self._checked(reply))[-1]
+        last = self._objects(self._checked(reply, "add"))[-1]
         stored = self.parse_cid(text_at(last, "Hash"), reply)
         if cid is not None and stored != cid:
             raise not_what_was_sent(stored)
@@ -112,11 +122,13 @@ class KuboAPI(DaemonAPI[Pin]):
         if pin is None:
             path = _path("dag/import", {"stats": "true", "pin-roots": "true"})
             reply = yield self.upload(path, archive, on_sent)
-            self._check_import(self._checked(reply), cid)
+            self._check_import(self._checked(reply, "dag/import"), cid)
         name = _name_for(info, pin)
+        is_named = True
         if name != ("" if pin is None else pin.name):
-            yield from self._pin(str(cid), name, timeout=None)
-        return Added(cid=str(cid), duplicate=pin is not None)
+            is_named = yield from self._rename(str(cid), name)
+        dropped = () if is_named else ("name",)
+        return Added(cid=str(cid), duplicate=pin is not None, dropped=dropped)
 
     def _check_import(self, reply: Reply, cid: CID) -> None:
         """Check that ``dag/import`` has imported a whole archive and pinned its root."""
@@ -156,14 +168,24 @@ class KuboAPI(DaemonAPI[Pin]):
         pin = yield from self.find(cid)
         if pin is None:
             raise NotFoundError(f"{cid} is not pinned: pin it, and give it a name then")
-        pin, _ = yield from self.keep(pin.cid, info)
-        return pin
+        name = _name_for(info, pin)
+        if name != pin.name and not (yield from self._rename(pin.cid, name)):
+            raise UnsupportedError(NO_NAMES)
+        return _make_pin(pin.cid, name)
+
+    def _rename(self, cid: str, name: str) -> Exchange[bool]:
+        """Give the pin of `cid` a name; return whether the server keeps it."""
+        yield from self._pin(cid, name, timeout=None)
+        if name and not self._keeps_names:
+            pin = yield from self.find_text(cid)
+            self._keeps_names = pin is not None and pin.name == name
+        return self._keeps_names or not name
 
     def _pin(self, cid: str, name: str, *, timeout: float | None) -> Exchange[None]:
         options = {"arg": cid, **({"name": name} if name else {}), **_reach(timeout)}
         options["progress"] = "true"  # so that a pin that takes long is not taken for a stall
         reply = yield self.command("pin/add", options, max_reply=MAX_PROGRESS)
-        self._check_pins(self._checked(reply, cid), cid)
+        self._check_pins(self._checked(reply, "pin/add", cid), cid)
 
     def unpin(self, cid: str) -> Exchange[None]:
         """Remove the pin of `cid`.
@@ -173,7 +195,7 @@ class KuboAPI(DaemonAPI[Pin]):
         """
         reply = yield self.command("pin/rm", {"arg": cid, "recursive": "true"})
         if not (reply.reply_lost and self.errors.says_not_pinned(reply)):
-            self._check_pins(self._checked(reply), cid)
+            self._check_pins(self._checked(reply, "pin/rm"), cid)
 
     def _check_pins(self, reply: Reply, cid: str) -> None:
         """Check that ``pin/add`` or ``pin/rm`` reports the pin of `cid` in its last object."""
@@ -193,12 +215,9 @@ class KuboAPI(DaemonAPI[Pin]):
         self._check_age(reply, reply.headers.get("server", ""))
         if self.errors.says_not_pinned(reply):
             return None
-        keys = self._objects(self._checked(reply))[-1].get("Keys")
-        if not isinstance(keys, dict) or len(keys) != 1:
-            raise self.wrong_api(reply)
-        ((text, details),) = keys.items()
-        self.parse_cid(text, reply)
-        return _make_pin(text, text_at(details, "Name"))
+        objects = self._objects(self._checked(reply, "pin/ls"))
+        pins = [self.read_row(row) for row in self.rows_of(objects[-1])]
+        return next((pin for pin in pins if CID.parse(pin.cid) == CID.parse(cid)), None)
 
     def list_request(self, pin_filter: PinFilter) -> Request:
         """Return the request for a stream of pins, which `PinLines` reads."""
@@ -207,20 +226,36 @@ class KuboAPI(DaemonAPI[Pin]):
             "pin/ls", {**options, **({"name": pin_filter.name} if pin_filter.name else {})}
         )
 
+    def rows_of(self, value: dict[str, Any]) -> list[dict[str, Any]]:
+        """Return the rows of a line: one, or all pins, from a server that sends no stream."""
+        if "Keys" not in value:
+            return [value]
+        keys = value["Keys"] or {}
+        if not isinstance(keys, dict):
+            raise self.wrong_api(Reply(200, {}))
+        return [{"Cid": cid, "Name": text_at(key, "Name")} for cid, key in keys.items()]
+
     def read_row(self, value: dict[str, Any]) -> Pin:
         """Return the pin of a line."""
         cid = text_at(value, "Cid")
         self.parse_cid(cid, Reply(200, {}))
         return _make_pin(cid, text_at(value, "Name"))
 
-    def check_credentials(self, commands: Iterable[str]) -> Exchange[None]:
-        """Return if Kubo is new enough, and accepts the token for all `commands`."""
+    def check_credentials(self, reads: Iterable[str]) -> Exchange[None]:
+        """Return if Kubo is new enough, and accepts the token for all commands.
+
+        `reads` are those that read. A server without ``version`` is asked for a pin, and for these.
+        """
         reply = yield self.command("version")
-        version = text_at(self._objects(self._checked(reply))[-1], "Version")
+        if reply.status in NO_SUCH_CALL:
+            yield from self.find_text(UNPINNED)
+            yield from self._check_rights(reads)
+            return
+        version = text_at(self._objects(self._checked(reply, "version"))[-1], "Version")
         if not self._check_age(reply, f"kubo/{version}"):
             raise self.wrong_api(reply)
         if self.token is not None:
-            yield from self._check_rights(commands)
+            yield from self._check_rights((*WRITE_COMMANDS, *reads))
 
     def _check_age(self, reply: Reply, server: str) -> bool:
         """Raise ProviderError if `server` is a Kubo that lacks what we need; else, is it Kubo?"""
@@ -247,8 +282,10 @@ class KuboAPI(DaemonAPI[Pin]):
             if reply.status == FORBIDDEN:
                 lacking.append(command)
                 refused = reply
-            elif reply.status not in {200, 400, 500}:
-                raise self.error(reply)
+            elif reply.status in NO_SUCH_CALL and command in READ_COMMANDS[1:]:
+                self.missing.add(command)  # ``block/get`` can do without
+            elif reply.status not in ACCEPTED:
+                raise self.error(reply, command)
         if refused is not None:
             raise self._lacks_rights(refused, lacking)
 
@@ -269,7 +306,7 @@ class KuboAPI(DaemonAPI[Pin]):
 
     def addresses(self) -> Exchange[list[str]]:
         """Return the public addresses of the node on the network; none where Kubo is offline."""
-        reply = self._checked((yield self.command("id")))
+        reply = self._checked((yield self.command("id")), "id")
         value = json_text.value_of(reply.body)
         addresses = value.get("Addresses") if isinstance(value, dict) else None
         return public_addresses(addresses if isinstance(addresses, list) else [])
@@ -281,11 +318,12 @@ class KuboAPI(DaemonAPI[Pin]):
         """
         return self.command(command, {"arg": str(cid), **_reach(timeout)})
 
-    def error(self, reply: Reply, cid: str | None = None) -> ClientError:
-        """Return the error of a failed reply; `cid` is the content that was asked for."""
-        if (is_page(reply.headers) and reply.ok) or reply.status in {404, 405}:
-            # Kubo sends no pages, and no command of ours is unknown to it.
+    def error(self, reply: Reply, command: str, cid: str | None = None) -> ClientError:
+        """Return the error of a failed `command`; `cid` is the content that was asked for."""
+        if is_page(reply.headers) and reply.ok:  # Kubo sends no pages
             return self.wrong_api(reply)
+        if reply.status in NO_SUCH_CALL and not self.errors.says_not_pinned(reply):
+            return self._lacks(command, reply)
         error = provider_error(reply, secret=self.token, table=self.errors)
         if reply.status != 500:
             return error
@@ -304,6 +342,18 @@ class KuboAPI(DaemonAPI[Pin]):
             )
         return error
 
+    def _lacks(self, command: str, reply: Reply) -> ClientError:
+        """Return the error for a server that does not have `command`."""
+        self.missing.add(command)
+        words = f"the server does not have {command} of Kubo's RPC API: "
+        if command in WRITE_COMMANDS:  # without them, nothing works
+            return self.failure(words + CHECK_ADDRESS, reply)
+        words += "set gateway_url to read through a gateway, or check pin_api_url"
+        example = "https://ipfs.io/ipfs"
+        return advise(
+            UnsupportedError(words), f"gateway_url={example!r}", f"`--gateway-url {example}`"
+        )
+
     def cut_off(self, reply: Reply) -> ProviderError:
         """Return the error for a reply that is not complete."""
         words = (
@@ -312,13 +362,13 @@ class KuboAPI(DaemonAPI[Pin]):
         )
         return self.failure(words, reply)
 
-    def _checked(self, reply: Reply, cid: str | None = None) -> Reply:
-        """Return `reply` if it is a success so far; raise its error otherwise."""
+    def _checked(self, reply: Reply, command: str, cid: str | None = None) -> Reply:
+        """Return the reply to `command` if it is a success so far; raise its error otherwise."""
         if not reply.ok:
-            raise self.error(reply, cid)
+            raise self.error(reply, command, cid)
         if reply.stream_error:  # Kubo had begun its reply, so that its error is in the trailer
             body = reply.stream_error.encode()
-            raise self.error(Reply(500, {"content-type": "text/plain"}, body), cid)
+            raise self.error(Reply(500, {"content-type": "text/plain"}, body), command, cid)
         self._check_age(reply, reply.headers.get("server", ""))
         return reply
 
@@ -330,6 +380,10 @@ class KuboAPI(DaemonAPI[Pin]):
         is_cut = objects is not None and reply.media_type == "application/json"
         raise self.cut_off(reply) if is_cut else self.wrong_api(reply)
 
+    def command_of(self, request: Request) -> str:
+        """Return the command that `request` calls."""
+        return request.url.removeprefix(f"{self.base_url}{ROOT}/").partition("?")[0]
+
     def command(self, name: str, options: Mapping[str, str] | None = None, **more: Any) -> Request:
         """Return a request for a command."""
         return self.request("POST", _path(name, options or {}), **more)
@@ -337,7 +391,7 @@ class KuboAPI(DaemonAPI[Pin]):
 
 def _path(command: str, options: Mapping[str, str]) -> str:
     query = urlencode(options, errors="replace")
-    return f"/api/v0/{command}" + (f"?{query}" if query else "")
+    return f"{ROOT}/{command}" + (f"?{query}" if query else "")
 
 
 def is_page(headers: Mapping[str, str]) -> bool:

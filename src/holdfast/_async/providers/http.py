@@ -178,4 +178,5 @@ class AsyncDaemonProvider(AsyncServiceProvider):
                 for row in lines.feed(piece):
                     yield row
             error = response.stream_error
-            lines.finish(Reply(response.status, response.headers, stream_error=error))
+            for row in lines.finish(Reply(response.status, response.headers, stream_error=error)):
+                yield row

@@ -20,12 +20,12 @@ from holdfast.content.blocks import MAX_BLOCK, check_block, inline_block
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.layouts import WriteCheck, not_what_was_sent
-from holdfast.errors import NetworkError, ProviderError
+from holdfast.errors import NetworkError, ProviderError, UnsupportedError
 from holdfast.protocol.gateway import ArchiveScope
 from holdfast.protocol.http import Request
 from holdfast.protocol.kubo import (
+    NO_NAMES,
     READ_COMMANDS,
-    WRITE_COMMANDS,
     KuboAPI,
     check_filter,
     check_info,
@@ -101,9 +101,11 @@ class AsyncKuboReader(AsyncReader):
         return await self._open_local("cat", cid, call)
 
     async def _open_local(self, command: str, cid: CID, call: Call) -> "AsyncResponse | None":
+        if command in self._api.missing:
+            return None
         try:
             return await self.send(self._api.content_request(command, cid), call)
-        except (NetworkError, ProviderError):
+        except (NetworkError, ProviderError, UnsupportedError):
             return None
 
     async def _block(self, cid: CID) -> bytes:
@@ -139,7 +141,8 @@ class AsyncKuboReader(AsyncReader):
         if response.status == 200 and not is_page(response.headers):
             return response
         async with aclosing(response):
-            raise self._api.error(await read_whole(response), call.cid)
+            command = self._api.command_of(request)
+            raise self._api.error(await read_whole(response), command, call.cid)
 
 
 class AsyncKuboProvider(AsyncDaemonProvider):
@@ -150,6 +153,9 @@ class AsyncKuboProvider(AsyncDaemonProvider):
     or ``user:password``. Content is read through `gateway_url` if that is set, else through the
     API; it is verified either way. With ``provider_options={"offline": True}`` Kubo
     reads only what it has, and asks no other node.
+
+    A hosted Kubo may have only a part of the API. ``add``, ``dag/import``, ``pin/add``, ``pin/rm``
+    and ``pin/ls`` are enough; then set `gateway_url` to read.
 
     Kubo keeps a name for each pin, but no key-values, times or sizes. Its list is in no order.
 
@@ -233,7 +239,7 @@ class AsyncKuboProvider(AsyncDaemonProvider):
     async def check_credentials(self, call: Call, /) -> None:
         """Return if Kubo is new enough, and accepts the token for what this provider does."""
         reads = READ_COMMANDS if self.config.gateway_url is None else ()
-        await self.run(self._api.check_credentials((*WRITE_COMMANDS, *reads)), call)
+        await self.run(self._api.check_credentials(reads), call)
 
     async def pin(self, cid: str, info: PinInfo) -> Pin:
         """Pin `cid`. Kubo fetches the content first, for at most `timeouts.total`."""
@@ -265,6 +271,8 @@ class AsyncKuboProvider(AsyncDaemonProvider):
                     count += 1
                     if count == limit:
                         return
+                elif not pin.name and pin_filter.cid is None:  # Kubo has compared the names
+                    raise UnsupportedError(NO_NAMES)
 
     async def open_list(self, pin_filter: PinFilter, call: Call) -> "AsyncResponse | None":
         """Return the reply with all pins whose name may be wanted."""

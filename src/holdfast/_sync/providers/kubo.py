@@ -22,12 +22,12 @@ from holdfast.content.blocks import MAX_BLOCK, check_block, inline_block
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.layouts import WriteCheck, not_what_was_sent
-from holdfast.errors import NetworkError, ProviderError
+from holdfast.errors import NetworkError, ProviderError, UnsupportedError
 from holdfast.protocol.gateway import ArchiveScope
 from holdfast.protocol.http import Request
 from holdfast.protocol.kubo import (
+    NO_NAMES,
     READ_COMMANDS,
-    WRITE_COMMANDS,
     KuboAPI,
     check_filter,
     check_info,
@@ -101,9 +101,11 @@ class KuboReader(Reader):
         return self._open_local("cat", cid, call)
 
     def _open_local(self, command: str, cid: CID, call: Call) -> "Response | None":
+        if command in self._api.missing:
+            return None
         try:
             return self.send(self._api.content_request(command, cid), call)
-        except (NetworkError, ProviderError):
+        except (NetworkError, ProviderError, UnsupportedError):
             return None
 
     def _block(self, cid: CID) -> bytes:
@@ -137,7 +139,8 @@ class KuboReader(Reader):
         if response.status == 200 and not is_page(response.headers):
             return response
         with closing(response):
-            raise self._api.error(read_whole(response), call.cid)
+            command = self._api.command_of(request)
+            raise self._api.error(read_whole(response), command, call.cid)
 
 
 class KuboProvider(DaemonProvider):
@@ -148,6 +151,9 @@ class KuboProvider(DaemonProvider):
     or ``user:password``. Content is read through `gateway_url` if that is set, else through the
     API; it is verified either way. With ``provider_options={"offline": True}`` Kubo
     reads only what it has, and asks no other node.
+
+    A hosted Kubo may have only a part of the API. ``add``, ``dag/import``, ``pin/add``, ``pin/rm``
+    and ``pin/ls`` are enough; then set `gateway_url` to read.
 
     Kubo keeps a name for each pin, but no key-values, times or sizes. Its list is in no order.
 
@@ -225,7 +231,7 @@ class KuboProvider(DaemonProvider):
     def check_credentials(self, call: Call, /) -> None:
         """Return if Kubo is new enough, and accepts the token for what this provider does."""
         reads = READ_COMMANDS if self.config.gateway_url is None else ()
-        self.run(self._api.check_credentials((*WRITE_COMMANDS, *reads)), call)
+        self.run(self._api.check_credentials(reads), call)
 
     def pin(self, cid: str, info: PinInfo) -> Pin:
         """Pin `cid`. Kubo fetches the content first, for at most `timeouts.total`."""
@@ -255,6 +261,8 @@ class KuboProvider(DaemonProvider):
                     count += 1
                     if count == limit:
                         return
+                elif not pin.name and pin_filter.cid is None:  # Kubo has compared the names
+                    raise UnsupportedError(NO_NAMES)
 
     def open_list(self, pin_filter: PinFilter, call: Call) -> "Response | None":
         """Return the reply with all pins whose name may be wanted."""
