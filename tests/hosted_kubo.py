@@ -77,14 +77,14 @@ class HostedKubo:
         return [{"Pins": [options["arg"]]}]
 
     def _pin_ls(self, options: dict[str, str]) -> list[Any]:
-        wanted = options.get("arg")
+        asked = options.get("arg")
         keys = {
             pin.cid: {"Type": "recursive"}
             for pin in self._repository.pins()
-            if wanted in (None, pin.cid)
+            if asked in (None, pin.cid)
         }
-        if wanted is not None and not keys:
-            raise ClientError(f"path '{wanted}' is not pinned")
+        if asked is not None and not keys:
+            raise ClientError(f"path '{asked}' is not pinned")
         return [{"Keys": keys}]
 
     def _pin_rm(self, options: dict[str, str]) -> list[Any]:
