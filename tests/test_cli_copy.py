@@ -96,7 +96,7 @@ def test_failures_are_told_for_each_cid_and_the_rest_is_copied(commands, tmp_pat
     assert result.stdout.decode() == f"copied   {cid}  pin 0\n"
     lines = result.stderr.decode().splitlines()
     assert lines[0].startswith(f"error: {unknown} is not in this store")
-    assert lines[-1] == "copied to there: 1 pin; failed: 1"
+    assert lines[-1] == "copied to there: 1 pin; failed: 1 (not found: 1)"
 
 
 def test_what_the_target_cannot_have_is_named(commands, tmp_path, node):

@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import asdict
 from typing import Any, Final, Self, TypeVar
 
@@ -12,6 +13,16 @@ from holdfast.single_line import single_line
 P = TypeVar("P")
 
 CALLS_AT_ONCE: Final = 100  # calls of a client; each holds one or two connections
+
+gateway_hosts: ContextVar[set[str] | None] = ContextVar("gateway_hosts", default=None)
+"""The set to which reads add the gateways that sent verified content; None if nobody asks."""
+
+
+def note_gateway(host: str) -> None:
+    """Note that the gateway at `host` sent verified content."""
+    hosts = gateway_hosts.get()
+    if hosts is not None and host:
+        hosts.add(host)
 
 
 class Deadline:

@@ -382,10 +382,12 @@ class Copied:
             None if the target had it already.
         duplicate: Whether the target had it already. Then only its name and key-values were set.
         size: How many bytes were sent to the target: 0 if it had the content or fetches it.
+        gateways: The hosts of the gateways that sent the content, if the source was read through
+            gateways.
         dropped: What the target does not keep: ``keyvalues``, a long ``name``, or any ``name``.
         state: ``pinned``, or how far the target is with fetching it.
         earlier: Whether an earlier call with the same journal made the copy. Then `how`,
-            `duplicate` and `size` are those of that call.
+            `duplicate`, `size` and `gateways` are those of that call.
         checked: Whether the target confirmed in this call that it has the pin. False only for a
             copy of an earlier call at a target whose pins cannot be listed.
 
@@ -399,6 +401,7 @@ class Copied:
     how: CopyMethod | None = None
     duplicate: bool = False
     size: int = 0
+    gateways: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
     state: PinState = "pinned"
     earlier: bool = False

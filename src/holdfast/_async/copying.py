@@ -19,6 +19,7 @@ from holdfast._async.pin_waiting import wait_for_pin
 from holdfast._async.providers.base import AsyncBaseProvider
 from holdfast._async.providers.foreign import as_provider
 from holdfast._async.runtime import run_blocking
+from holdfast.calls import gateway_hosts
 from holdfast.content.cid import CID
 from holdfast.content.hashes import SHA2_256
 from holdfast.content.profiles import PROFILES, Profile, candidates_for
@@ -85,15 +86,28 @@ class AsyncCopier:
         if self.journal is not None:
             self.journal.open(self._source.place(), self._target.place())
 
-    async def copy(self, pin: Pin, progress: Progress) -> Copied:
-        """Copy the content of `pin`, and note that in the journal."""
-        CID.parse(pin.cid)  # a source can list any text, and this one is sent to the target
+    async def copy(self, item: str | Pin, progress: Progress) -> Copied:
+        """Copy the content of a CID or a pin, and note that in the journal.
+
+        A CID gets the name and the key-values that its pin at the source has.
+        """
+        # A source can list any text, and this one is sent to the target.
+        cid = Reference.parse_cid(item.cid if isinstance(item, Pin) else item)
+        pin = replace(item, cid=cid) if isinstance(item, Pin) else None
+        pin = pin or await find_pin(self._source, cid) or Pin(id="", cid=cid, size=None)
         journal = self.journal
-        if journal is None:
-            return await self._copy(pin, None, progress)
         line = _line_of(pin)
-        copied = await self._copy(pin, await run_blocking(journal.find, line), progress)
-        if copied.state == "pinned" and not copied.earlier:
+        noted = None if journal is None else await run_blocking(journal.find, line)
+        hosts: set[str] = set()
+        token = gateway_hosts.set(hosts)
+        try:
+            copied = await self._copy(pin, noted, progress)
+        finally:
+            gateway_hosts.reset(token)
+        if copied.earlier:
+            return copied
+        copied = replace(copied, gateways=tuple(sorted(hosts)) if copied.size else ())
+        if journal is not None and copied.state == "pinned":
             await run_blocking(journal.add, line, copied)
         return copied
 
@@ -110,7 +124,12 @@ class AsyncCopier:
             if noted is None:
                 return copied
             return replace(
-                copied, how=noted.how, duplicate=noted.duplicate, size=noted.size, earlier=True
+                copied,
+                how=noted.how,
+                duplicate=noted.duplicate,
+                size=noted.size,
+                gateways=noted.gateways,
+                earlier=True,
             )
         if self._target.supports("import_archive"):
             return await self._by_archive(pin, progress)
@@ -161,10 +180,11 @@ class AsyncCopier:
         self._source.require("export_archive")
         info, dropped = self._info(pin)
         pieces: Any = self._source.export_archive(pin.cid)
-        size = 0
+        size, hosts = 0, gateway_hosts.get()
 
         async def counted() -> AsyncIterator[bytes]:
             nonlocal size
+            gateway_hosts.set(hosts)  # a task or thread of the target's may read this
             async for piece in pieces:
                 size += len(piece)
                 progress(size, pin.size)

@@ -42,8 +42,9 @@ class AsyncDagExport:
             return None
         page: list[Block] = []
         if self._feed is not None:
-            page = await self._read_archive(self._feed)
+            page = await self._read_archive(self._feed, call)
         if not page:
+            self._blocks.continue_in(call)
             await self._blocks.advance(self._walk, self._cache, page.extend)
         for cid, _ in page:
             require_codec(cid)  # the links of other codecs are not known
@@ -59,13 +60,12 @@ class AsyncDagExport:
         """Return the source of single blocks, and request the archive."""
         reference = self._reference
         require_codec(reference.cid)
-        # Single blocks may be requested after this call has ended.
-        blocks = self._reader.blocks(reference, Call("export", cid=str(reference)))
+        blocks = self._reader.blocks(reference, call)
         await blocks.find(reference, call)
         self._feed = await self._reader.archive(reference, "dag", call)
         return blocks
 
-    async def _read_archive(self, feed: AsyncArchiveFeed) -> list[Block]:
+    async def _read_archive(self, feed: AsyncArchiveFeed, call: Call) -> list[Block]:
         """Return the next blocks of the archive. If it fails, close it."""
         page: list[Block] = []
         size = 0
@@ -75,6 +75,7 @@ class AsyncDagExport:
             except (NetworkError, VerificationError):
                 self._feed = None
                 await feed.aclose()
+                call.renew()  # for the blocks, which are requested one by one now
                 break
             page += await compute(len(block), self._walk.feed, block, verified=True)
             size += len(block)

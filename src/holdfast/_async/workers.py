@@ -29,7 +29,7 @@ class AsyncWorkGroup(Generic[Item, Result]):
         concurrency: int,
     ) -> None:
         self._function = function
-        self._items = _iterate(items)
+        self._items = iterate(items)
         self._slots = asyncio.Semaphore(concurrency)
         self._feeder: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -141,7 +141,7 @@ class AsyncWorkGroup(Generic[Item, Result]):
         ]
 
 
-def _iterate(items: AsyncItems[Item]) -> AsyncIterator[Item]:
+def iterate(items: AsyncItems[Item]) -> AsyncIterator[Item]:
     """Return an iterator over `items`; raise TypeError if there is none."""
     return aiter(items) if isinstance(items, AsyncIterable) else _as_async(iter(items))
 

@@ -19,7 +19,7 @@ from holdfast._sync.outcomes import Outcomes
 from holdfast._sync.pin_waiting import PinStream, wait_for_pin
 from holdfast._sync.runtime import run_blocking
 from holdfast._sync.upload_sources import Uploadable, open_upload
-from holdfast._sync.workers import Items, WorkGroup
+from holdfast._sync.workers import Items, WorkGroup, iterate
 from holdfast.config import ClientConfig, ConfigFields
 from holdfast.config.fields import takes_secrets
 from holdfast.content.reference import Reference
@@ -51,6 +51,7 @@ T = TypeVar("T")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 File = TypeVar("File", bound="Uploadable | tuple[str, Uploadable]")
+Copyable = TypeVar("Copyable", bound="str | Pin")
 
 PIN_WAIT: Final = 60.0  # seconds for a target to fetch content by its CID
 
@@ -698,15 +699,64 @@ class Client(Closes):
             >>> copied.how
             'archive'
         """
-        from holdfast._sync.copying import find_pin  # noqa: PLC0415
         from holdfast._sync.providers.base import ignore  # noqa: PLC0415
 
         self._check_open()
         arguments.check_progress(progress)
         copier = self._copier(to, pin_by_cid=pin_by_cid, wait=wait)
-        text = Reference.parse_cid(cid)
-        pin = find_pin(self._provider.stored, text) or Pin(id="", cid=text, size=None)
-        return copier.copy(pin, ignore if progress is None else progress)
+        return copier.copy(cid, ignore if progress is None else progress)
+
+    def copy_many(
+        self,
+        items: Items[Copyable],
+        *,
+        to: "Client",
+        journal: str | os.PathLike[str] | None = None,
+        concurrency: int = 8,
+        pin_by_cid: bool | None = None,
+        wait: float = PIN_WAIT,
+        progress: Progress | None = None,
+    ) -> Outcomes[Copyable, Copied]:
+        """Copy many CIDs, each as `copy` does, and yield an `Outcome` for each when it is done.
+
+        One that fails does not stop the others: its outcome has the error, such as a NotFoundError
+        for a CID that no gateway has. What the target has is not sent again, so a copy that was
+        interrupted continues if you call it again. The target is asked for every CID, also with a
+        `journal`, which says what an earlier call copied. Only if the target cannot be asked, the
+        journal is believed: then `checked` is False.
+
+        Args:
+            items: CIDs, or a `Pin` for each that has a name or key-values of its own at the target.
+                They are taken as they are needed, so there may be any number.
+            to: A client for the target.
+            journal: The path of a file that notes what is copied. It belongs to this source and
+                this target: the id of a local store, or an address. One call at a time can use
+                it. Remove it when all is copied.
+            concurrency: How many are copied at the same time, from 1 to 100.
+            pin_by_cid: As for `copy`.
+            wait: As for `copy`.
+            progress: Called with the bytes of all items that were sent so far, and None.
+
+        Example:
+            >>> record = client.store([1, 2], name="tides")
+            >>> with Client.init(path="other-store") as other:
+            ...     for outcome in client.copy_many([record.cid], to=other):
+            ...         print(outcome.error or outcome.record.name)
+            tides
+        """
+        from holdfast._sync.folder_download import Tally  # noqa: PLC0415
+        from holdfast.disk.copy_journal import CopyJournal  # noqa: PLC0415
+
+        self._check_open()
+        arguments.check_progress(progress)
+        arguments.check_several(items, "copy")
+        copier = self._copier(to, pin_by_cid=pin_by_cid, wait=wait)
+        function = partial(_copy_one, copier, Tally(progress))
+        if journal is None:
+            return self._many(function, items, "copy", concurrency)
+        copier.journal = CopyJournal(journal)
+        items = _journaled(copier, iterate(items))
+        return self._many(function, items, "copy", concurrency, copier.journal.close)
 
     def copy_pins(
         self,
@@ -724,22 +774,15 @@ class Client(Closes):
         until: datetime | int | None = None,
         limit: int | None = None,
     ) -> Outcomes[Pin, Copied]:
-        """Copy many pins, each as `copy` does, and yield an `Outcome` for each when it is done.
-
-        Pins that the target has are not sent again, so a copy that was interrupted continues if
-        you call it again. The target is asked for every pin, also with a `journal`, which says
-        what an earlier call copied. Only if the target cannot be asked, the journal is believed:
-        then `checked` is False.
+        """Copy all pins of this provider, or those that you choose, as `copy_many` does.
 
         Args:
             to: A client for the target.
-            journal: The path of a file that notes what is copied. It belongs to this source and
-                this target: the id of a local store, or an address. One call at a time can use
-                it. Remove it when all is copied.
+            journal: As for `copy_many`.
             concurrency: How many are copied at the same time, from 1 to 100.
             pin_by_cid: As for `copy`.
             wait: As for `copy`.
-            progress: Called with the bytes of all pins that were sent so far, and None.
+            progress: As for `copy_many`.
             name: Only pins whose name contains this text. This and what follows is as for
                 `iter_pins`.
             cid: Only pins of this CID.
@@ -755,22 +798,19 @@ class Client(Closes):
             ...         print(outcome.item.name, outcome.error)
             tides None
         """
-        from holdfast._sync.folder_download import Tally  # noqa: PLC0415
-        from holdfast.disk.copy_journal import CopyJournal  # noqa: PLC0415
-
-        arguments.check_progress(progress)
         self._check_open()
         pin_filter = arguments.pin_filter(
             name=name, cid=cid, keyvalues=keyvalues, since=since, until=until, limit=limit
         )
-        pins = _find(self._provider.stored, pin_filter, limit)
-        copier = self._copier(to, pin_by_cid=pin_by_cid, wait=wait)
-        function = partial(_copy_one, copier, Tally(progress))
-        if journal is None:
-            return self._many(function, pins, "copy", concurrency)
-        copier.journal = CopyJournal(journal)
-        items = _journaled(copier, pins)
-        return self._many(function, items, "copy", concurrency, copier.journal.close)
+        return self.copy_many(
+            _find(self._provider.stored, pin_filter, limit),
+            to=to,
+            journal=journal,
+            concurrency=concurrency,
+            pin_by_cid=pin_by_cid,
+            wait=wait,
+            progress=progress,
+        )
 
     def _copier(self, to: "Client", *, pin_by_cid: bool | None, wait: float) -> "Copier":
         from holdfast._sync.copying import Copier  # noqa: PLC0415
@@ -780,6 +820,8 @@ class Client(Closes):
         arguments.check_wait(wait)
         to._check_open()  # noqa: SLF001 - our own
         target = to._provider  # noqa: SLF001
+        if not any(map(target.supports, ("import_archive", "put_file", "pin"))):
+            raise target.refusal("put_file")
         return Copier(self._provider, target, pin_by_cid=pin_by_cid, wait=wait)
 
     # Links that are signed and work for a while
@@ -861,16 +903,16 @@ def _is_by_name(pin_filter: PinFilter) -> bool:
     return pin_filter == PinFilter(name=pin_filter.name)
 
 
-def _copy_one(copier: "Copier", tally: "Tally", pin: Pin) -> Copied:
-    return copier.copy(pin, tally.of_file())
+def _copy_one(copier: "Copier", tally: "Tally", item: str | Pin) -> Copied:
+    return copier.copy(item, tally.of_file())
 
 
-def _journaled(copier: "Copier", pins: Iterator[Pin]) -> Iterator[Pin]:
-    """Open the journal, then yield the pins."""
+def _journaled(copier: "Copier", items: Iterator[Item]) -> Iterator[Item]:
+    """Open the journal, then yield the items."""
     try:
         run_blocking(copier.open_journal)
-        for pin in pins:
-            yield pin
+        for item in items:
+            yield item
     finally:
-        if hasattr(pins, "close"):
-            pins.close()
+        if hasattr(items, "close"):
+            items.close()

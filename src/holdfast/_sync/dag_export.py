@@ -44,8 +44,9 @@ class DagExport:
             return None
         page: list[Block] = []
         if self._feed is not None:
-            page = self._read_archive(self._feed)
+            page = self._read_archive(self._feed, call)
         if not page:
+            self._blocks.continue_in(call)
             self._blocks.advance(self._walk, self._cache, page.extend)
         for cid, _ in page:
             require_codec(cid)  # the links of other codecs are not known
@@ -61,13 +62,12 @@ class DagExport:
         """Return the source of single blocks, and request the archive."""
         reference = self._reference
         require_codec(reference.cid)
-        # Single blocks may be requested after this call has ended.
-        blocks = self._reader.blocks(reference, Call("export", cid=str(reference)))
+        blocks = self._reader.blocks(reference, call)
         blocks.find(reference, call)
         self._feed = self._reader.archive(reference, "dag", call)
         return blocks
 
-    def _read_archive(self, feed: ArchiveFeed) -> list[Block]:
+    def _read_archive(self, feed: ArchiveFeed, call: Call) -> list[Block]:
         """Return the next blocks of the archive. If it fails, close it."""
         page: list[Block] = []
         size = 0
@@ -77,6 +77,7 @@ class DagExport:
             except (NetworkError, VerificationError):
                 self._feed = None
                 feed.close()
+                call.renew()  # for the blocks, which are requested one by one now
                 break
             page += compute(len(block), self._walk.feed, block, verified=True)
             size += len(block)

@@ -18,6 +18,7 @@ Result = TypeVar("Result")
 Items: TypeAlias = Iterable[Item]
 """The input of work on many items."""
 
+iterate = iter
 GRACE: Final = 5.0  # seconds that an interrupt waits for calls whose connections it has shut
 
 

@@ -2,8 +2,9 @@
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -12,11 +13,12 @@ import typer
 
 import holdfast
 from holdfast.cli import exit_codes, options, output
+from holdfast.cli.cid_list import read_list
 from holdfast.cli.exit_codes import UsageError
 from holdfast.cli.reports import AT_ONCE, BatchReport
 from holdfast.cli.run import Run, command, group
 from holdfast.content.reference import Reference
-from holdfast.errors import ClientError, MalformedError
+from holdfast.errors import ClientError, MalformedError, NotFoundError
 from holdfast.hints import advise
 
 if TYPE_CHECKING:
@@ -51,10 +53,32 @@ def copy(
         _place(
             "--from",
             "Where the content is: a connection of your holdfast.toml, or a provider such "
-            "as local or kubo.",
+            "as local or kubo. `gateway` is all public gateways.",
         ),
     ],
     to: Annotated[str, _place("--to", "Where to copy it to, likewise.")],
+    cid_file: Annotated[
+        str | None,
+        options.option(
+            "FILE",
+            'A file of what to copy, or "-": one CID on each line, or a CSV with a column cid and '
+            "perhaps name. Other columns become key-values.",
+            "--cids",
+            callback=options.not_empty,
+        ),
+    ] = None,
+    gateway_url: Annotated[
+        list[str] | None,
+        options.option("URL", "Read the content through this gateway. Repeatable."),
+    ] = None,
+    journal: Annotated[
+        str | None,
+        options.option(
+            "FILE",
+            "Note in this file what is copied, for the summaries of later runs.",
+            callback=options.not_empty,
+        ),
+    ] = None,
     name: options.NAME_FILTER = None,
     keyvalue: options.KEYVALUES = None,
     dry_run: Annotated[
@@ -74,37 +98,46 @@ def copy(
     """Copy content to another provider.
 
     The CIDs stay the same. There is a line for each pin. What the target has is not sent again, so
-    the same command continues after an interruption.
+    the same command continues after an interruption. At the end it says how many were copied, from
+    which gateways, and how many nobody has.
     """
-    from holdfast._sync.folder_download import Tally
     from holdfast._sync.providers.foreign import as_provider
 
     filters: dict[str, Any] = {"name": name, "keyvalues": options.parse_keyvalues(keyvalue)}
-    if cids and (name is not None or filters["keyvalues"]):
+    is_chosen = bool(cids) or cid_file is not None
+    if is_chosen and (name is not None or filters["keyvalues"]):
         raise UsageError("--name and --keyvalue choose among all pins: leave them or the CIDs out")
-    how: dict[str, Any] = {"pin_by_cid": pin_by_cid, "wait": wait}
+    if cids and cid_file is not None:
+        raise UsageError("give the CIDs, or a file of them with --cids, not both")
     if source == to:
         raise _same_place(source, to)
+    report = CopyReport(run, f"copied to {to}")
     with (
-        run.connect(source, "--from", is_source=True) as client,
+        run.connect(source, "--from", is_source=True, gateway_url=gateway_url) as client,
         run.connect(to, "--to") as target,
+        nullcontext() if cid_file in {None, "-"} else Path(cid_file).open("rb") as file,
     ):
-        if as_provider(client.provider).place().is_same(as_provider(target.provider).place()):
+        provider = as_provider(client.provider)
+        if provider.place().is_same(as_provider(target.provider).place()):
             raise _same_place(source, to)
+        items: Iterable[Any] | None = [*dict.fromkeys(cids)] if cids else None
+        if cid_file is not None:
+            items = read_list(file or run.standard_input(), cid_file, report.fail)
+        if not provider.supports("list_pins"):
+            if items is None:
+                raise UsageError(f"{source} has no list of pins: give CIDs, or --cids FILE")
+            target.test_connection()
+            report.fatal = ()  # a gateway may refuse one CID and have the next
         if dry_run:
-            _show_missing(run, client, target, cids, filters)
-            return
-        report = CopyReport(run, f"copied to {to}")
+            _show_missing(run, client, target, items, filters)
+            raise typer.Exit(report.code)
+        how: dict[str, Any] = {"pin_by_cid": pin_by_cid, "wait": wait, "journal": journal}
+        how |= {"to": target, "progress": report.progress}
         with report.shown("copy"):
-            if cids:
-                tally = Tally(report.progress)
-                report.work(
-                    lambda cid: client.copy(cid, to=target, progress=tally.of_file(), **how),
-                    dict.fromkeys(cids),
-                )
+            if items is None:
+                report.take_all(client.copy_pins(**how, **filters))
             else:
-                how |= {"progress": report.progress, **filters}
-                report.take_all(client.copy_pins(to=target, **how))
+                report.take_all(client.copy_many(items, **how))
 
 
 def _same_place(source: str, to: str) -> UsageError:
@@ -114,7 +147,11 @@ def _same_place(source: str, to: str) -> UsageError:
 
 
 def _show_missing(
-    run: Run, client: "Client", target: "Client", cids: list[str] | None, filters: dict[str, Any]
+    run: Run,
+    client: "Client",
+    target: "Client",
+    items: Iterable[Any] | None,
+    filters: dict[str, Any],
 ) -> None:
     """Write a line for each pin: whether the target has it."""
     from holdfast._sync.copying import find_pin, has_content
@@ -128,10 +165,14 @@ def _show_missing(
         return copied is not None and has_content(copied)
 
     def chosen() -> Iterator[Pin]:
-        for cid in map(Reference.parse_cid, cids or ()):
+        for item in items or ():
+            if isinstance(item, Pin):
+                yield item
+                continue
+            cid = Reference.parse_cid(item)
             yield find_pin(as_provider(client.provider), cid) or Pin(id="", cid=cid, size=None)
 
-    pins = chosen() if cids else client.iter_pins(**filters)
+    pins = client.iter_pins(**filters) if items is None else chosen()
     missing = present = size = 0
     with Outcomes(WorkGroup(look, pins, AT_ONCE)) as outcomes:
         for outcome in outcomes:
@@ -157,16 +198,28 @@ class CopyReport(BatchReport):
     def __init__(self, run: Run, done: str) -> None:
         super().__init__(run)
         self._words = done
+        self._gateways: Counter[str] = Counter()
+        self._missing = 0
 
     def state_of(self, result: "Copied") -> str:
         """Return what became of a pin, for `counts`."""
         is_new = result.state == "pinned"
-        return "there" if result.duplicate else "new" if is_new else "waiting"
+        return "there" if result.duplicate or result.earlier else "new" if is_new else "waiting"
+
+    def succeed(self, item: Any, result: "Copied") -> None:
+        """Report a copy."""
+        super().succeed(item, result)
+        self._gateways.update(result.gateways)
+
+    def fail(self, item: Any, error: Exception) -> None:
+        """Report an item that failed."""
+        super().fail(item, error)
+        self._missing += isinstance(error, NotFoundError)
 
     def write_result(self, item: object, result: "Copied") -> None:  # noqa: ARG002
         """Write what became of a pin, its CID and its name."""
         dropped = f"  (without {', '.join(result.dropped)})" if result.dropped else ""
-        done = "there" if result.duplicate else "copied"
+        done = "there" if result.duplicate or result.earlier else "copied"
         done = done if result.state == "pinned" else result.state
         cid = output.cid_column(result.cid)
         self._run.emit(asdict(result), f"{done:7}  {cid}  {result.name}{dropped}")
@@ -176,7 +229,9 @@ class CopyReport(BatchReport):
         counts = self.counts
         others = {"there": "there already", "waiting": "not fetched yet", "failed": "failed"}
         parts = [f"{self._words}: {output.count_text(counts['new'], 'pin')}"]
+        parts += [f"from {host}: {count:,}" for host, count in self._gateways.most_common()]
         parts += [f"{words}: {counts[name]:,}" for name, words in others.items() if counts[name]]
+        parts[-1] += f" (not found: {self._missing:,})" if self._missing else ""
         parts += [] if self.is_over else ["to go on, run the same command again"]
         return "; ".join(parts)
 

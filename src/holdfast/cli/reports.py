@@ -27,6 +27,7 @@ class BatchReport:
 
     Attributes:
         has_late_results: Whether the lines of results that had to wait are written at all.
+        fatal: The errors after which no other item is tried.
         counts: How many items have ended, by what became of them: "failed", or a `state_of`.
         is_over: Whether all were tried.
         code: The exit code of the first that failed, or 0.
@@ -34,6 +35,7 @@ class BatchReport:
     """
 
     has_late_results = True
+    fatal: tuple[type[Exception], ...] = FATAL
 
     def __init__(self, run: Run, kind: str = "cid") -> None:
         """Report to `run`; with --json, `kind` is the name of the field for an item."""
@@ -80,7 +82,7 @@ class BatchReport:
         finally:
             self._bar = None
             for item, result in [*self._unreported]:
-                self._succeed(item, result)
+                self.succeed(item, result)
             for write in self._waiting:
                 write()
             for text in filter(None, (self.summary(), self.remark)):
@@ -111,15 +113,16 @@ class BatchReport:
         with outcomes:
             for outcome in outcomes:
                 if outcome.error is None:
-                    self._succeed(outcome.item, outcome.result())
+                    self.succeed(outcome.item, outcome.result())
                 else:
-                    self._fail(outcome.item, outcome.error)
-                if isinstance(outcome.error, FATAL):
+                    self.fail(outcome.item, outcome.error)
+                if isinstance(outcome.error, self.fatal):
                     return
                 self.progress(self._bytes, None)
         self.is_over = True
 
-    def _fail(self, item: Any, error: Exception) -> None:
+    def fail(self, item: Any, error: Exception) -> None:
+        """Report an item that failed."""
         report = exit_codes.describe(error)
         self.code = self.code or report["exitCode"]
         self.counts["failed"] += 1
@@ -129,7 +132,8 @@ class BatchReport:
         else:
             self._waiting.append(write)
 
-    def _succeed(self, item: Any, result: Any) -> None:
+    def succeed(self, item: Any, result: Any) -> None:
+        """Report an item that succeeded."""
         if self._bar is None or not sys.stdout.isatty():
             self.write_result(item, result)
         elif self.has_late_results:

@@ -76,10 +76,23 @@ class Run:
         """
         return _client(self.settings, "name its folder with --path" if is_source else None)
 
-    def connect(self, name: str, flag: str, *, is_source: bool = False) -> "holdfast.Client":
-        """Return a client for the connection `name`, chosen with `flag`, as `client` does."""
+    def connect(
+        self,
+        name: str,
+        flag: str,
+        *,
+        is_source: bool = False,
+        gateway_url: list[str] | None = None,
+    ) -> "holdfast.Client":
+        """Return a client for the connection `name`, chosen with `flag`, as `client` does.
+
+        With `gateway_url`, it reads through these gateways.
+        """
         remedy = f"change the path of {name!r}, or give another {flag}"
-        return _client(gather({USE: (name, flag)}), remedy if is_source else None)
+        flags: dict[str, tuple[Any, str]] = {USE: (name, flag)}
+        if gateway_url:
+            flags["gateway_url"] = (gateway_url, "--gateway-url")
+        return _client(gather(flags), remedy if is_source else None)
 
     def store_path(self) -> Path:
         """Return the folder of the embedded store."""

@@ -19,7 +19,7 @@ from holdfast.records import Copied
 
 KIND: Final = "holdfast copy 1"
 ANY_TEXT: Final = ("utf-8", "surrogatepass")  # encodes whatever JSON had in it
-FIELDS: Final = ("how", "duplicate", "size", "dropped")  # of `Copied`, in a line
+FIELDS: Final = ("how", "duplicate", "size", "dropped", "gateways")  # of `Copied`, in a line
 ROUNDS: Final = 100_000  # of the hash that tells two tokens apart
 
 
@@ -145,15 +145,17 @@ def _read_line(value: Mapping[str, Any]) -> Copied:
     unknown = [*value.keys() - {"pin", *FIELDS}]
     if unknown:
         raise ValueError(f"has the unknown field {min(unknown)!r}")
-    match value:
+    match {"gateways": [], **value}:  # older journals do not have them
         case {
             "pin": str(pin),
             "how": None | "archive" | "upload" | "pin" as how,
             "duplicate": bool(duplicate),
             "size": int(size),
             "dropped": [*dropped],
-        } if type(size) is int and all(isinstance(name, str) for name in dropped):
-            return Copied(cid=pin, how=how, duplicate=duplicate, size=size, dropped=tuple(dropped))
+            "gateways": [*hosts],
+        } if type(size) is int and all(isinstance(name, str) for name in (*dropped, *hosts)):
+            fields: dict[str, Any] = {"how": how, "duplicate": duplicate, "size": size}
+            return Copied(cid=pin, **fields, dropped=tuple(dropped), gateways=tuple(hosts))
     raise ValueError("is damaged")
 
 

@@ -559,15 +559,16 @@ class AsyncBaseProvider(AsyncStorageProvider, ABC):
     async def export_archive(self, cid: str) -> AsyncIterator[bytes]:
         """Yield an archive (CAR) of everything under `cid`, each block verified and only once.
 
-        Nothing is yielded before the first block is there. Each page of blocks is a call of its
-        own, so that nothing is held while the caller stores it.
+        Nothing is yielded before the first block is there, for which there is the time of a call.
+        Each page of blocks is a call of its own, so that nothing is held while the caller stores
+        it.
         """
         reference = Reference.parse(Reference.parse_cid(cid))
         export = AsyncDagExport(self.reader, reference)
         head = car_head([reference.cid])
         try:
             while True:
-                async with self.call("export", cid, total=False) as call:
+                async with self.call("export", cid, total=bool(head)) as call:
                     page = await export.next_page(call)
                 if page is None:
                     break

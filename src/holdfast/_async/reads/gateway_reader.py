@@ -28,7 +28,7 @@ from holdfast._async.reads.state import (
 from holdfast._async.reads.strategies import BODY, PLAIN, drop_unverified, fill
 from holdfast._async.runtime import now, race, run_blocking
 from holdfast._async.session import AsyncSession
-from holdfast.calls import Call, Deadline
+from holdfast.calls import Call, Deadline, note_gateway
 from holdfast.config import ClientConfig
 from holdfast.config.locations import cache_folder
 from holdfast.content.blocks import check_provable
@@ -149,6 +149,7 @@ class AsyncRounds:
                 raise  # the size is verified: no gateway can help
         else:
             self._session.succeeded()
+            note_gateway(gateway.peer)
             return True
         await drop_unverified(self._state)
         self._note(gateway, failure, in_race=in_race)
@@ -286,8 +287,10 @@ class AsyncGatewayBlocks(AsyncFetchedBlocks):
         gateway: Gateway,
         deadline: Deadline,
         *,
-        is_last: bool,  # noqa: ARG002 - no verified bytes are given up here
+        is_last: bool,
     ) -> None:
+        if not is_last:  # one that sends a byte now and then must not hold up the others
+            deadline.tighten(self.session.timeouts.read)
         self._last = None  # one that fails has no precedence any more
         peer = AsyncGatewayPeer(self.session, gateway, state, deadline, verify=True)
         try:
@@ -398,19 +401,33 @@ class AsyncGatewayReader(AsyncReader):
     async def archive(
         self, reference: Reference, scope: ArchiveScope, call: Call
     ) -> AsyncArchiveFeed | None:
-        """Return the blocks of the first archive that a gateway sends, or None."""
+        """Return the blocks of the first archive that a gateway sends, or None.
+
+        The deadline of `call` is for the heads of the replies. The archive has no deadline.
+        """
         state = ReadState(reference, Output(MemorySink()), call)
-        for gateway in self._gateways.in_order(now()):
-            peer = AsyncGatewayPeer(self._session, gateway, state, call.share(1), verify=True)
+        for gateway, deadline in call.turns(self._gateways.in_order(now())):
+            note_failure = partial(self._note_failure, gateway)
+            peer = AsyncGatewayPeer(self._session, gateway, state, deadline, verify=True)
             try:
                 response = await peer.open_or_refuse(gateway.archive(reference, scope=scope))
             except (NetworkError, ProviderError, UnprovenError) as error:
-                self._gateways.note_failure(gateway, error, now())
+                note_failure(error)
                 continue
             if Reply(response.status, response.headers).media_type == CAR_TYPE:
-                return AsyncArchiveFeed(response, self._session.timeouts.read)
+                peer.sent_until.move_to(None)
+                return AsyncArchiveFeed(
+                    response,
+                    self._session.timeouts.read,
+                    host=gateway.peer,
+                    is_alone=len(self._gateways) == 1,
+                    on_failure=note_failure,
+                )
             await response.aclose()
         return None
+
+    def _note_failure(self, gateway: Gateway, error: ClientError) -> None:
+        self._gateways.note_failure(gateway, error, now())
 
     def blocks(self, reference: Reference, call: Call) -> AsyncGatewayBlocks:
         """Return the verified blocks below `reference`, each requested by its CID."""
@@ -453,6 +470,7 @@ class AsyncGatewayReader(AsyncReader):
         if isinstance(outcome, AsyncSent):
             return AsyncBegun(gateway, deadline.copy(), outcome)
         self._session.succeeded()
+        note_gateway(gateway.peer)
         if progress is not None:
             progress(sink.verified, sink.verified)
         return outcome

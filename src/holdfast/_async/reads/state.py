@@ -426,6 +426,7 @@ class AsyncGatewayPeer(AsyncPeer):
         gateway: The gateway.
         may_restart: Whether a strategy may drop verified bytes and begin again.
         plain_refusal: Its error for a request for plain content, if it refused that.
+        sent_until: The deadline of the last request, with its reply.
     """
 
     def __init__(
@@ -447,6 +448,7 @@ class AsyncGatewayPeer(AsyncPeer):
         self.gateway = gateway
         self.may_restart = may_restart
         self.plain_refusal: ProviderError | None = None
+        self.sent_until: Deadline = deadline
         self._worst: UnprovenError | None = None
 
     async def aclose(self) -> None:
@@ -493,7 +495,7 @@ class AsyncGatewayPeer(AsyncPeer):
         source, reply = request, Reply(200, {})
         for _ in range(gateways.MAX_REDIRECTS + 1):
             if sent is None:
-                deadline = self.deadline.copy()
+                deadline = self.sent_until = self.deadline.copy()
                 try:
                     response = await self._session.send(request, self.state.call, deadline=deadline)
                 except PrivateAddressError:

@@ -551,15 +551,16 @@ class BaseProvider(StorageProvider, ABC):
     def export_archive(self, cid: str) -> Iterator[bytes]:
         """Yield an archive (CAR) of everything under `cid`, each block verified and only once.
 
-        Nothing is yielded before the first block is there. Each page of blocks is a call of its
-        own, so that nothing is held while the caller stores it.
+        Nothing is yielded before the first block is there, for which there is the time of a call.
+        Each page of blocks is a call of its own, so that nothing is held while the caller stores
+        it.
         """
         reference = Reference.parse(Reference.parse_cid(cid))
         export = DagExport(self.reader, reference)
         head = car_head([reference.cid])
         try:
             while True:
-                with self.call("export", cid, total=False) as call:
+                with self.call("export", cid, total=bool(head)) as call:
                     page = export.next_page(call)
                 if page is None:
                     break

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 from holdfast._sync.reads.state import fetch_together
 from holdfast._sync.reads.streams import in_batches, total
 from holdfast._sync.runtime import compute, now, run_blocking
-from holdfast.calls import Call, Deadline
+from holdfast.calls import Call, Deadline, note_gateway
 from holdfast.content.blocks import BLOCK_COST, BlockCache, check_block, inline_block, missing_block
 from holdfast.content.budgets import BLOCKS_AT_ONCE, MAX_CACHED, MAX_UNRELATED
 from holdfast.content.car import Block, CarReader
@@ -22,7 +22,13 @@ from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.root_nodes import RootInfo, RootsWalk
 from holdfast.content.unixfs.walks import Item, PathWalk, Walk, feed_known
-from holdfast.errors import NetworkError, RequestTimeoutError, UnprovenError, VerificationError
+from holdfast.errors import (
+    ClientError,
+    NetworkError,
+    RequestTimeoutError,
+    UnprovenError,
+    VerificationError,
+)
 
 if TYPE_CHECKING:
     from holdfast._sync.transport import Response
@@ -180,6 +186,10 @@ class ArchiveFeed(FetchedBlocks):
         patience: How many seconds it may send nothing that is needed.
         has_repeats: Whether it has a block as often as there are links to it. If not, a block that
             is not among the next `LOOK_AHEAD` bytes is a `PassedError`: fetch it alone.
+        host: The gateway that sends it; "" for another peer.
+        is_alone: Whether no other gateway can send the blocks. Otherwise a whole block must arrive
+            within `patience`.
+        on_failure: Called with the error when it has failed.
 
     Attributes:
         is_over: Whether it has failed, and gives no further block.
@@ -189,7 +199,14 @@ class ArchiveFeed(FetchedBlocks):
     at_once = 1  # its blocks come in their order
 
     def __init__(
-        self, response: "Response", patience: float | None, *, has_repeats: bool = True
+        self,
+        response: "Response",
+        patience: float | None,
+        *,
+        has_repeats: bool = True,
+        host: str = "",
+        is_alone: bool = True,
+        on_failure: Callable[[ClientError], object] | None = None,
     ) -> None:
         self._response = response
         self._batches = in_batches(response, first=0)
@@ -203,18 +220,25 @@ class ArchiveFeed(FetchedBlocks):
         self._look_ahead = float("inf") if has_repeats else LOOK_AHEAD
         self._patience = patience
         self._progress_at = now()
+        self._host = host
+        self._is_alone = is_alone
+        self._on_failure = on_failure
         self.is_over: bool = False
 
     def get(self, cid: CID, /) -> bytes:
         """Return the block of `cid`; raise an error if the archive does not have it."""
         try:
             block = self._cached.get(cid)
-            return self._next(cid) if block is None else block
+            block = self._next(cid) if block is None else block
         except PassedError:
             raise
-        except (NetworkError, VerificationError):
+        except (NetworkError, VerificationError) as error:
             self.is_over = True
+            if self._on_failure is not None:
+                self._on_failure(error)
             raise
+        note_gateway(self._host)
+        return block
 
     def close(self) -> None:
         """Close the reply."""
@@ -266,7 +290,7 @@ class ArchiveFeed(FetchedBlocks):
 
     def _check_progress(self, cid: CID) -> None:
         """Raise an error if nothing that is needed has arrived for too long."""
-        if self._reader.arriving()[0] == cid or self._arrived:
+        if self._arrived or (self._is_alone and self._reader.arriving()[0] == cid):
             self._progress_at = now()
         elif self._patience is not None and now() - self._progress_at > self._patience:
             raise RequestTimeoutError(f"the archive sent nothing of {cid} in time", sent=True)

@@ -30,7 +30,7 @@ from holdfast._sync.reads.state import (
 from holdfast._sync.reads.strategies import BODY, PLAIN, drop_unverified, fill
 from holdfast._sync.runtime import now, race, run_blocking
 from holdfast._sync.session import Session
-from holdfast.calls import Call, Deadline
+from holdfast.calls import Call, Deadline, note_gateway
 from holdfast.config import ClientConfig
 from holdfast.config.locations import cache_folder
 from holdfast.content.blocks import check_provable
@@ -149,6 +149,7 @@ class Rounds:
                 raise  # the size is verified: no gateway can help
         else:
             self._session.succeeded()
+            note_gateway(gateway.peer)
             return True
         drop_unverified(self._state)
         self._note(gateway, failure, in_race=in_race)
@@ -284,8 +285,10 @@ class GatewayBlocks(FetchedBlocks):
         gateway: Gateway,
         deadline: Deadline,
         *,
-        is_last: bool,  # noqa: ARG002 - no verified bytes are given up here
+        is_last: bool,
     ) -> None:
+        if not is_last:  # one that sends a byte now and then must not hold up the others
+            deadline.tighten(self.session.timeouts.read)
         self._last = None  # one that fails has no precedence any more
         peer = GatewayPeer(self.session, gateway, state, deadline, verify=True)
         try:
@@ -394,19 +397,33 @@ class GatewayReader(Reader):
         return Ranges(size, read_part, type=state.file.media_type)
 
     def archive(self, reference: Reference, scope: ArchiveScope, call: Call) -> ArchiveFeed | None:
-        """Return the blocks of the first archive that a gateway sends, or None."""
+        """Return the blocks of the first archive that a gateway sends, or None.
+
+        The deadline of `call` is for the heads of the replies. The archive has no deadline.
+        """
         state = ReadState(reference, Output(MemorySink()), call)
-        for gateway in self._gateways.in_order(now()):
-            peer = GatewayPeer(self._session, gateway, state, call.share(1), verify=True)
+        for gateway, deadline in call.turns(self._gateways.in_order(now())):
+            note_failure = partial(self._note_failure, gateway)
+            peer = GatewayPeer(self._session, gateway, state, deadline, verify=True)
             try:
                 response = peer.open_or_refuse(gateway.archive(reference, scope=scope))
             except (NetworkError, ProviderError, UnprovenError) as error:
-                self._gateways.note_failure(gateway, error, now())
+                note_failure(error)
                 continue
             if Reply(response.status, response.headers).media_type == CAR_TYPE:
-                return ArchiveFeed(response, self._session.timeouts.read)
+                peer.sent_until.move_to(None)
+                return ArchiveFeed(
+                    response,
+                    self._session.timeouts.read,
+                    host=gateway.peer,
+                    is_alone=len(self._gateways) == 1,
+                    on_failure=note_failure,
+                )
             response.close()
         return None
+
+    def _note_failure(self, gateway: Gateway, error: ClientError) -> None:
+        self._gateways.note_failure(gateway, error, now())
 
     def blocks(self, reference: Reference, call: Call) -> GatewayBlocks:
         """Return the verified blocks below `reference`, each requested by its CID."""
@@ -449,6 +466,7 @@ class GatewayReader(Reader):
         if isinstance(outcome, Sent):
             return Begun(gateway, deadline.copy(), outcome)
         self._session.succeeded()
+        note_gateway(gateway.peer)
         if progress is not None:
             progress(sink.verified, sink.verified)
         return outcome
