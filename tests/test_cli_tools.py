@@ -69,6 +69,16 @@ def test_a_broken_archive_is_not_taken_in_and_a_missing_block_not_written(comman
     assert not (commands.folder / "out.car").exists()
 
 
+def test_car_import_keeps_blocks_without_a_pin_until_gc(commands):
+    archive = DATA / "file-3k-and-3-blocks-missing-block.car"
+    code, lines = commands.failure("car", "import", archive)
+    assert (code, lines[0].endswith(" is missing")) == (14, True)
+    roots = [commands.text("car", "import", "--blocks-only", archive)]
+    assert commands.json("car", "import", archive, "--blocks-only") == {"roots": roots}
+    assert commands.text("list") == ""
+    assert commands.json("gc")["blocks"] == 3
+
+
 def test_gc_removes_what_was_revoked_and_check_finds_damage(commands):
     cid = commands.text("upload", "-", stdin=os.urandom(100_000))
     commands.text("revoke", commands.text("upload", "-", stdin=os.urandom(200_000)))

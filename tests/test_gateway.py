@@ -841,7 +841,7 @@ def test_every_reply_tells_browsers_what_other_origins_may_do(node):
         assert aged == ("86400" if method == "OPTIONS" else None)
 
 
-# JSON, and the codecs that are not here
+# Files that hold JSON
 
 
 def test_json_in_a_raw_block_is_served_as_json_by_format(node):
@@ -878,32 +878,12 @@ def test_json_that_is_too_large_to_look_at_is_known_by_its_name_or_not_at_all(no
     assert node.get(f"/ipfs/{root}/large?format=json").status == 406
 
 
-EMPTY_MAP = b"\xa0"
-
-
 def test_what_is_not_json_is_406_with_one_sentence(node):
     link = node.add_symlink(b"elsewhere")
     root = node.add_directory({"link": link, "text.json": b"no json", "empty": b""})
     targets = [f"/ipfs/{root.cid}", f"/ipfs/{root.cid}/", f"/ipfs/{TEXT_CID}"]
     targets += [f"/ipfs/{root.cid}/{name}" for name in ("link", "text.json", "empty")]
-    targets += [f"/ipfs/{node.put(codec, EMPTY_MAP)}" for codec in (0x51, 0x71)]
     for target in targets:
         reply = node.get(f"{target}?format=json")
         assert reply.status == 406
         assert re.fullmatch(r"Not Acceptable: [^.]+ JSON[^.]*\.\n", reply.body.decode()), reply
-
-
-@pytest.mark.parametrize("name", ["dag-json", "dag-cbor", "cbor"])
-def test_the_codecs_that_are_not_here_are_406_with_one_sentence(node, name):
-    empty = {"dag-json": (0x0129, b"{}"), "dag-cbor": (0x71, b"\xa0"), "cbor": (0x51, b"\xa0")}
-    media_type = "application/cbor" if name == "cbor" else f"application/vnd.ipld.{name}"
-    for cid in (HELLO_CID, node.put(*empty[name])):
-        by_query = node.get(f"/ipfs/{cid}?format={name}", Accept="*/*")
-        assert (by_query.status, by_query.body.decode()) == (
-            406,
-            f"Not Acceptable: format '{name}' is not served; use raw, car, tar, json.\n",
-        )
-        by_accept = node.get(f"/ipfs/{cid}", Accept=media_type)
-        assert by_accept.status == 406
-        assert re.fullmatch(r"Not Acceptable: [^.]+\.\n", by_accept.body.decode())
-    assert node.get(f"/ipfs/{HELLO_CID}", Accept=f"{media_type}, */*;q=0.1").body == b"hello"

@@ -176,9 +176,11 @@ def test_links_come_last_so_that_nothing_is_written_through_them(node):
 @pytest.mark.parametrize(
     "names",
     [
-        *([name] for name in (b"..", b".", b"", b"../../file", b"/etc/passwd", b"a/b", b"a\0b")),
+        *([name] for name in (b"..", b".", b"", b"../../file", b"/etc/passwd", b"a/..", b"a\0b")),
+        *([name] for name in (b"a/", b"./", b"a/b\0c", b"../../../x", b"a/../../../x")),
         *([name] for name in (b"..\\..\\file", b"\\file", b"a\\..\\..\\b", b"n" * 256)),
-        [b"same", b"same"],
+        *([name] for name in (b"..\\..\\x/file", b"./\\file", b"n" * 256 + b"/file")),
+        *([b"same", other] for other in (b"same", b"./same", b"a/../same")),
     ],
 )
 def test_there_is_no_archive_with_a_name_that_leads_elsewhere(node, names):
@@ -189,10 +191,44 @@ def test_there_is_no_archive_with_a_name_that_leads_elsewhere(node, names):
         text = reply.body.decode()
         assert text.startswith("Not Acceptable: no tar archive can be made: ")
         assert text.endswith("; read it with ?format=car.\n")
-        is_outside = names[0].startswith(b"..") and b"/" in names[0]
+        is_outside = names[0].startswith(b"../")
         assert is_outside <= ("relative UnixFS paths outside the root are not allowed" in text)
         assert reply.headers["cache-control"] == "no-store"
     assert node.get(f"/ipfs/{root}?format=car").status == 200
+
+
+def test_a_relative_name_that_stays_inside_is_cleaned_for_a_file(node, tmp_path):
+    """`download_folder` refuses such a name: see the tests of folders."""
+    hello = CID.parse(HELLO_CID)
+    inner = directory(node, (b"../file", hello), (b"./plain", hello), (b"new/x/../deep", hello))
+    root = directory(node, (b"sub", directory(node, (b"dir", inner))), (b"a/b", hello))
+    reply = node.get(f"/ipfs/{root}?format=tar")
+    folders, files = (
+        ("", "/sub", "/sub/dir"),
+        ("a/b", "sub/file", "sub/dir/plain", "sub/dir/new/deep"),
+    )
+    assert dict(members(reply.body)) == {f"{root}{name}": "dir" for name in folders} | {
+        f"{root}/{name}": b"hello" for name in files
+    }
+    with tarfile.open(fileobj=io.BytesIO(reply.body)) as archive:
+        archive.extractall(tmp_path, filter="data")
+    assert {
+        str(path.relative_to(tmp_path / str(root)))
+        for path in tmp_path.rglob("*")
+        if path.is_file()
+    } == {*files}
+    assert node.get(f"/ipfs/{root}/").status == 404  # the list of its names refuses them
+
+
+@pytest.mark.parametrize("name", [b"../sub/x", b"./x", b"x/y"])
+def test_a_relative_name_is_for_files_only(node, name):
+    """A link ``d`` with a link ``d/x`` after it would be written through."""
+    for part in (node.add_symlink(b"/etc"), node.add_directory({"passwd": b"mine"})):
+        root = directory(node, (b"sub", directory(node, (name, part.cid))))
+        reply = node.get(f"/ipfs/{root}?format=tar")
+        why = f"no tar archive can be made: only the name of a file may be {name.decode()!a}"
+        text = f"Not Acceptable: {why}; read it with ?format=car.\n"
+        assert (reply.status, reply.body.decode()) == (406, text)
 
 
 @pytest.mark.parametrize("target", [b"", b"a\0b", b"x" * 4097])

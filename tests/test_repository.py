@@ -312,6 +312,24 @@ def test_an_archive_that_cannot_be_pinned_leaves_no_blocks(tmp_path):
 
 
 @pytest.mark.usefixtures("small_batches")
+def test_the_blocks_of_an_archive_stay_without_a_pin_until_garbage_is_collected(tmp_path):
+    with Repository(tmp_path) as repository:
+        for name in ("cut off", "a wrong block at the end", "no archive"):
+            with pytest.raises(
+                MalformedError if name != "a wrong block at the end" else VerificationError
+            ):
+                repository.import_blocks([broken_archives()[name]])
+            assert stored(repository) == (0, 0, 0), name
+        assert repository.import_blocks([broken_archives()["no root"]]) == []
+        assert repository.import_blocks([broken_archives()["a missing leaf"]]) == [ROOT]
+        assert (repository.has(ROOT), repository.pins()) == (True, [])
+        assert b"".join(repository.read(ROOT)) == CONTENT  # the archive without a root had the leaf
+        assert list(repository.check()) == []
+        assert repository.collect_garbage().blocks == len(BLOCKS)
+        assert stored(repository) == (0, 0, 0)
+
+
+@pytest.mark.usefixtures("small_batches")
 def test_what_others_need_survives_an_archive_that_cannot_be_pinned(tmp_path):
     archive = broken_archives()["one root of two is missing"]
     with Repository(tmp_path) as repository, Repository(tmp_path) as other:

@@ -10,6 +10,7 @@ from examples.mirror_provider import AsyncMirror
 from examples.xor_provider import PREFIX, AsyncXORProvider, Key
 
 from holdfast import AsyncClient, AsyncLocalProvider, AsyncPinProvider, ClientConfig, compute_cid
+from holdfast.content.car import write_car
 from holdfast.content.cid import CID
 from holdfast.errors import (
     ClientClosedError,
@@ -18,6 +19,7 @@ from holdfast.errors import (
     NetworkError,
     NotFoundError,
     TooLargeError,
+    UnprovenError,
     UnsupportedError,
     VerificationError,
 )
@@ -150,6 +152,11 @@ async def test_a_wrapper_supports_what_its_inner_provider_does(inner):
         await xor.import_car([b"an archive"])
     with pytest.raises(UnsupportedError, match="has no operation 'fly'"):
         xor.require("fly")
+    if supported["import_car"]:
+        archive = [*write_car([CID.of_raw(SMALL)], [])]
+        with pytest.raises(UnprovenError):
+            await one.import_car(archive)
+        assert await one.import_car(archive, blocks_only=True) == [str(CID.of_raw(SMALL))]
 
 
 class AsyncCountingStore(AsyncLocalProvider):

@@ -12,6 +12,7 @@ from examples.mirror_provider import Mirror
 from examples.xor_provider import PREFIX, Key, XORProvider
 
 from holdfast import Client, ClientConfig, LocalProvider, PinProvider, compute_cid
+from holdfast.content.car import write_car
 from holdfast.content.cid import CID
 from holdfast.errors import (
     ClientClosedError,
@@ -20,6 +21,7 @@ from holdfast.errors import (
     NetworkError,
     NotFoundError,
     TooLargeError,
+    UnprovenError,
     UnsupportedError,
     VerificationError,
 )
@@ -152,6 +154,11 @@ def test_a_wrapper_supports_what_its_inner_provider_does(inner):
         xor.import_car([b"an archive"])
     with pytest.raises(UnsupportedError, match="has no operation 'fly'"):
         xor.require("fly")
+    if supported["import_car"]:
+        archive = [*write_car([CID.of_raw(SMALL)], [])]
+        with pytest.raises(UnprovenError):
+            one.import_car(archive)
+        assert one.import_car(archive, blocks_only=True) == [str(CID.of_raw(SMALL))]
 
 
 class CountingStore(LocalProvider):

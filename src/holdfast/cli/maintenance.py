@@ -66,6 +66,11 @@ def export_car(
 def import_car(
     run: Run,
     file: Annotated[str, options.file_argument('The archive to import, or "-".')],
+    *,
+    blocks_only: Annotated[
+        bool,
+        options.flag("Pin nothing; blocks may be missing, and stay until `gc`.", "--blocks-only"),
+    ] = False,
 ) -> None:
     """Import an archive and pin its roots; write their CIDs."""
     from holdfast.sources.sources import open_source
@@ -76,8 +81,11 @@ def import_car(
         run.repository(make=True) as repository,
         run.progress_bar(Path(file).name, hidden=file == "-") as progress,
     ):
-        pins = repository.import_car(_counted(source.chunks(), source.size, progress))
-    roots = [pin.cid for pin in pins]
+        pieces = _counted(source.chunks(), source.size, progress)
+        if blocks_only:
+            roots = [*map(str, repository.import_blocks(pieces))]
+        else:
+            roots = [pin.cid for pin in repository.import_car(pieces)]
     run.emit({"roots": roots}, *roots)
 
 

@@ -28,6 +28,7 @@ class Codec(NamedTuple):
     """How the blocks of one codec are read. Each function takes a verified block.
 
     Attributes:
+        name: Its name in the table of multicodecs.
         links: Returns the links of a block; None if blocks have no links.
         step: Returns where the next names of a path lead to; None if no path goes through a block.
         kind: Returns the UnixFS kind of a block; None if a block is a file as it is, byte by byte.
@@ -35,6 +36,7 @@ class Codec(NamedTuple):
             of values.
     """
 
+    name: str
     links: Callable[[bytes], Sequence[Link]] | None = None
     step: Callable[[Shard, bytes, Names], Step] | None = None
     kind: Callable[[bytes], Kind] | None = None
@@ -77,12 +79,12 @@ def _inner(cid: CID, value: Any, name: str) -> Any:
 
 
 CODECS: Final = {
-    RAW: Codec(),
-    DAG_PB: Codec(links=_node_links, step=_node_step, kind=_node_kind),
-    DAG_CBOR: Codec(links=_unnamed(dag_cbor.links), step=_value_step, value=dag_cbor.decode),
-    DAG_JSON: Codec(links=_unnamed(dag_json.links), step=_value_step, value=dag_json.decode),
-    CBOR: Codec(step=_value_step, value=partial(dag_cbor.decode, strict=False)),
-    JSON: Codec(step=_value_step, value=partial(dag_json.decode, strict=False)),
+    RAW: Codec("raw"),
+    DAG_PB: Codec("dag-pb", _node_links, _node_step, _node_kind),
+    DAG_CBOR: Codec("dag-cbor", _unnamed(dag_cbor.links), _value_step, value=dag_cbor.decode),
+    DAG_JSON: Codec("dag-json", _unnamed(dag_json.links), _value_step, value=dag_json.decode),
+    CBOR: Codec("cbor", step=_value_step, value=partial(dag_cbor.decode, strict=False)),
+    JSON: Codec("json", step=_value_step, value=partial(dag_json.decode, strict=False)),
 }
 
 ONE_BLOCK: Final = frozenset(code for code, codec in CODECS.items() if codec.kind is None)
@@ -147,6 +149,11 @@ def step(place: Shard, block: bytes, names: Names) -> Step:
 def has_value(cid: CID) -> bool:
     """Return whether the block of `cid` has a value, which `read_value` returns."""
     return cid.codec in VALUES
+
+
+def value_codec(cid: CID) -> str:
+    """Return the name of the codec of `cid` if its block has a value, else an empty text."""
+    return CODECS[cid.codec].name if has_value(cid) else ""
 
 
 def read_value(cid: CID, block: bytes, names: Sequence[str] = ()) -> Any:

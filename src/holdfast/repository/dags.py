@@ -117,13 +117,17 @@ class ArchiveImport:
         Raise `UnprovenError` if a root needs a block that is missing, and `MalformedError` if the
         archive is not valid or the sizes in a file contradict each other.
         """
-        self._reader.finish()
-        self._check_roots()
-        self._adding.flush()
-        roots = self.roots
+        roots = self.keep_blocks()
         if not roots:
             raise MalformedError("CAR: the archive names no root, so there is nothing to pin")
         return self._pin_dags(roots, self._count, **fields)
+
+    def keep_blocks(self) -> list[CID]:
+        """Add the last blocks; return the roots. Without a pin, the blocks stay until `gc`."""
+        self._reader.finish()
+        self._check_roots()
+        self._adding.flush()
+        return self.roots
 
     def _check_roots(self) -> None:
         if self._root is not None:

@@ -226,6 +226,17 @@ class Repository:
                 archive.update(piece)
             return [pin for pin, _ in archive.pin(name=name)]
 
+    def import_blocks(self, pieces: Iterable[bytes]) -> list[CID]:
+        """Import the blocks of an archive without a pin; return its roots.
+
+        Blocks below a root may be missing. The next collection of garbage removes what no pin
+        needs.
+        """
+        with self.importing() as archive:
+            for piece in pieces:
+                archive.update(piece)
+            return archive.keep_blocks()
+
     def importing(self, root: CID | None = None) -> ArchiveImport:
         """Return the import of an archive that arrives in pieces, whose only root is `root`."""
         return ArchiveImport(self.adding(), self._pin_dags, root)

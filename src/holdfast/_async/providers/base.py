@@ -261,8 +261,12 @@ class AsyncBaseProvider(AsyncStorageProvider, ABC):
         """Return a link for uploads, which works for `expires` seconds; no types are all types."""
 
     @Operation("cannot import archives; upload the files", takes=ArchiveSource, is_missing=True)
-    async def import_car(self, pieces: Iterable[bytes]) -> list[str]:
-        """Import an archive and pin its roots; return their CIDs."""
+    async def import_car(self, pieces: Iterable[bytes], *, blocks_only: bool = False) -> list[str]:
+        """Import an archive and pin its roots; return their CIDs.
+
+        With `blocks_only`, nothing is pinned, and blocks may be missing: what the archive has stays
+        until garbage is collected.
+        """
 
     @optional("cannot export archives; download the files")
     def export_car(self, cid: str) -> Iterator[bytes]:

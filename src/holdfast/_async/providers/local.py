@@ -212,8 +212,10 @@ class AsyncLocalProvider(AsyncBaseProvider):
             for pin in page:
                 yield pin
 
-    async def import_car(self, pieces: Iterable[bytes]) -> list[str]:
+    async def import_car(self, pieces: Iterable[bytes], *, blocks_only: bool = False) -> list[str]:
         """Import an archive and pin its roots; return their CIDs."""
+        if blocks_only:
+            return [*map(str, await run_blocking(self.repository.import_blocks, pieces))]
         pins = await run_blocking(self.repository.import_car, pieces)
         return [pin.cid for pin in pins]
 

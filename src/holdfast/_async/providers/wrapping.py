@@ -77,9 +77,10 @@ class AsyncWrappingProvider(AsyncBaseProvider):
         await self.forward("check_credentials", call)
 
     @Operation("cannot import archives; upload the files", takes=ArchiveSource)
-    async def import_car(self, pieces: Iterable[bytes]) -> list[str]:
+    async def import_car(self, pieces: Iterable[bytes], *, blocks_only: bool = False) -> list[str]:
         """Import an archive at the inner provider, if this one takes archives."""
-        return [*await self.require("import_car").forward("import_car", pieces)]
+        options = {"blocks_only": True} if blocks_only else {}
+        return [*await self.require("import_car").forward("import_car", pieces, **options)]
 
     async def signed_upload_url(
         self, *, expires: int, max_bytes: int | None, types: tuple[str, ...]

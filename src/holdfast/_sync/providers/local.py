@@ -208,8 +208,10 @@ class LocalProvider(BaseProvider):
             for pin in page:
                 yield pin
 
-    def import_car(self, pieces: Iterable[bytes]) -> list[str]:
+    def import_car(self, pieces: Iterable[bytes], *, blocks_only: bool = False) -> list[str]:
         """Import an archive and pin its roots; return their CIDs."""
+        if blocks_only:
+            return [*map(str, run_blocking(self.repository.import_blocks, pieces))]
         pins = run_blocking(self.repository.import_car, pieces)
         return [pin.cid for pin in pins]
 

@@ -185,6 +185,7 @@ class PathWalk(Walk[Shard, CID]):
 
     Attributes:
         target: The CID at the end of the path, when `need` is None.
+        names_left: How many names of the path are still to be followed.
         inside: The names that lead to a value inside the block of `target`; none for all of it.
     """
 
@@ -219,6 +220,7 @@ class PathWalk(Walk[Shard, CID]):
 
     def _go_on(self, shard: Shard, names: Sequence[bytes]) -> None:
         self._names = names
+        self.names_left = len(names)
         self._pending = [shard] if names else []
         self.target = None if names else shard.cid
 

@@ -122,19 +122,26 @@ class ResolvedPath:
 
     Attributes:
         address: The address.
-        roots: The root CID, then the CID of each name of the path.
-        path_blocks: The blocks of directories and shards that were read to resolve the path. Those
-            above the folder that a signature is for are left out.
+        roots: The root CID, then the CID of each name of the path that leads to a block.
+        path_blocks: The blocks of directories, shards and values that were read to resolve the
+            path. Those above the folder that a signature is for are left out.
+        inside: The names that lead to a value inside the last block; none for all of it.
     """
 
     address: Address
     roots: tuple[CID, ...]
     path_blocks: tuple[CID, ...]
+    inside: tuple[str, ...] = ()
 
     @property
     def cid(self) -> CID:
         """The CID of the requested content."""
         return self.roots[-1]
+
+    @property
+    def is_above_top(self) -> bool:
+        """Whether the block has more than the value that a signature is for."""
+        return len(self.address.names) - len(self.inside) < self.address.top
 
     def headers(self) -> dict[str, str]:
         """Return the header fields about the path, for every reply that has content."""
@@ -152,12 +159,14 @@ def resolve_path(repository: CachedRepository, address: Address) -> ResolvedPath
     """
     roots = [address.cid]
     path_blocks: list[CID] = []
-    for depth, name in enumerate(address.names):
-        walk = PathWalk(roots[-1], [name])
-        while (needed := walk.need) is not None:
-            walk.feed(repository.block(needed), verified=True)
-            if depth >= address.top:
-                path_blocks.append(needed)
-        if walk.target is not None:
-            roots.append(walk.target)
-    return ResolvedPath(address, tuple(roots), tuple(path_blocks))
+    walk = PathWalk(address.cid, address.names)
+    while (needed := walk.need) is not None:
+        left = walk.names_left
+        repository.follow(walk, needed)
+        if walk.inside:
+            break
+        if len(address.names) - left >= address.top:
+            path_blocks.append(needed)
+        if walk.names_left < left and (cid := walk.need or walk.target) is not None:
+            roots.append(cid)
+    return ResolvedPath(address, tuple(roots), tuple(path_blocks), tuple(walk.inside))

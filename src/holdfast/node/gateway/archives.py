@@ -96,7 +96,7 @@ def archive_reply(
         path,
         f"{path.cid}.car",
         f"{CAR_TYPE}; version=1; order=dfs; dups={dups}",
-        attach=True,
+        disposition="attachment",
         query=urlencode(query, safe=":*"),
     )
     walk = ArchiveWalk(repository, duplicates=requested.duplicates)

@@ -8,18 +8,18 @@ verified again.
 import threading
 from collections.abc import Callable, Generator, Hashable, Sequence, Sized
 from concurrent.futures import Executor, Future
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar
 
 from holdfast.content.blocks import inline_block
 from holdfast.content.cid import CID
-from holdfast.content.codecs import has_links, is_one_block, kind_of, links_of
+from holdfast.content.codecs import has_links, has_value, is_one_block, kind_of, links_of
 from holdfast.content.unixfs.data import Kind
 from holdfast.content.unixfs.directory_nodes import DirectoryEntry
 from holdfast.content.unixfs.file_nodes import FileNode, Segment, file_node, in_range
-from holdfast.content.unixfs.walks import FileWalk
+from holdfast.content.unixfs.walks import FileWalk, PathWalk
 from holdfast.errors import ClientError
 from holdfast.node.http_server.http_connection import BATCH, PIECE, Pieces
 from holdfast.node.memory import Cache
@@ -171,6 +171,16 @@ class CachedRepository:
             return tuple(link.cid for link in links_of(cid, self.block(cid)))
 
         return self._cached(("links", cid), links, lambda links: len(links) * LINK_WEIGHT)
+
+    def follow(self, walk: PathWalk, cid: CID) -> None:
+        """Feed `walk` the block of `cid`, which it needs.
+
+        A block of 2 MiB can hold a value that takes 150 MiB of memory. So only one thread at a time
+        decodes such a block.
+        """
+        block = self.block(cid)
+        with self._computing if has_value(cid) and len(block) > SMALL else nullcontext():
+            walk.feed(block, verified=True)
 
     def file_node(self, cid: CID) -> FileNode:
         """Return the node of a file at `cid`."""

@@ -28,28 +28,32 @@ from holdfast.protocol.gateway import CAR_TYPE, RAW_TYPE
 # The parameters of an archive come from the same two places (IPIP-412); the query has precedence.
 
 TAR_TYPE: Final = "application/x-tar"
-
-# Formats of the path gateway whose codecs are not supported. A request for any other type gets the
-# content itself, because its type is known only after it was read.
-NOT_SERVED: Final = frozenset(
-    {
-        "application/vnd.ipld.dag-json",
-        "application/vnd.ipld.dag-cbor",
-        "application/vnd.ipfs.ipns-record",
-        "application/cbor",
-    }
-)
+HTML: Final = "text/html"
+JSON_TYPE: Final = "application/json"
+VALUE_TYPES: Final = {
+    "json": JSON_TYPE,
+    "cbor": "application/cbor",
+    "dag-json": "application/vnd.ipld.dag-json",
+    "dag-cbor": "application/vnd.ipld.dag-cbor",
+}
+_VALUE_FORMATS: Final = {media_type: name for name, media_type in VALUE_TYPES.items()}
+# What files never come as. A request for any other type gets the content itself, because its type
+# is known only after it was read.
+NOT_SERVED: Final = {"application/vnd.ipfs.ipns-record", *_VALUE_FORMATS} - {JSON_TYPE}
 
 _MEDIA_RANGE: Final = re.compile(r'(?:[^,"]|"[^"]*")+')
 _PARAMETER: Final = re.compile(r';\s*([\w-]+)\s*=\s*(?:"([^"]*)"|([^\s;,"]*))')
 _WEIGHT: Final = re.compile(r"0(\.[0-9]{0,3})?|1(\.0{0,3})?")
 
 
-FORMATS: Final = ("raw", "car", "tar", "json")
+FORMATS: Final = ("raw", "car", "tar", *VALUE_TYPES)
 
 
 class RequestedFormat(NamedTuple):
-    """One of `FORMATS`, or "" for the content; whether an archive may have a block twice."""
+    """One of `FORMATS`, or "" for the content; whether an archive may have a block twice.
+
+    For a value it can also be `HTML`, a page that shows it.
+    """
 
     format: str
     duplicates: bool = False
@@ -63,14 +67,22 @@ class MediaRange(NamedTuple):
     weight: float = 1.0
 
 
-def negotiate(request: Request) -> RequestedFormat:
-    """Return the best requested format that is served; raise a `Refusal` (406) if none is."""
+def negotiate(request: Request, codec: str = "") -> RequestedFormat:
+    """Return the best requested format that is served; raise a `Refusal` (406) if none is.
+
+    `codec` is the name of the content's codec if it is a value. A value comes as its codec has it,
+    or under the plain type of that: dag-json as json, dag-cbor as cbor. Nothing is converted, as
+    IPIP-524 says.
+    """
     accepted = list(_media_ranges(",".join(request.headers.getlist("accept"))))
     # A named format has precedence over a wildcard of the same weight.
     accepted.sort(key=lambda element: (-element.weight, "*" in element.type))
     if name := request.query_params.get("format", ""):
         if name not in FORMATS:
             raise Refusal(406, f"format {name[:40]!r} is not served; use {', '.join(FORMATS)}")
+        if name in VALUE_TYPES and not _is_served_as(name, codec or "json"):
+            why = f"the content is {codec or 'UnixFS'}, which is not converted to {name}"
+            raise Refusal(406, f"{why}; read its block with ?format=raw")
         if name != "car":
             return RequestedFormat(name)
         # An Accept header for the same format may set its parameters.
@@ -78,13 +90,13 @@ def negotiate(request: Request) -> RequestedFormat:
             MediaRange(CAR_TYPE)
         ]
     for element in accepted or [MediaRange("*/*")]:
-        requested = _served(element, request.query_params)
+        requested = _served(element, request.query_params, codec)
         if requested is not None and element.weight > 0:
             return requested
     raise Refusal(
         406,
         "none of the requested formats is served; there are the content itself, raw blocks, "
-        "tar archives, and CAR archives of version 1 in the order dfs",
+        "tar archives, and CAR archives of version 1 in the order dfs; values are not converted",
     )
 
 
@@ -101,7 +113,12 @@ def _media_ranges(header: str) -> Iterator[MediaRange]:
             yield MediaRange(media_type.strip().lower(), parameters, number)
 
 
-def _served(asked: MediaRange, query: QueryParams) -> RequestedFormat | None:
+def _is_served_as(name: str, codec: str) -> bool:
+    """Return whether a value of `codec` can be sent as `name` without a change."""
+    return codec in {name, f"dag-{name}"}
+
+
+def _served(asked: MediaRange, query: QueryParams, codec: str) -> RequestedFormat | None:
     if asked.type in {RAW_TYPE, TAR_TYPE}:
         return RequestedFormat("raw" if asked.type == RAW_TYPE else "tar")
     if asked.type == CAR_TYPE:
@@ -112,6 +129,10 @@ def _served(asked: MediaRange, query: QueryParams) -> RequestedFormat | None:
         if version in {"", "1"} and order in {"", "dfs", "unk"} and dups in {"", "y", "n"}:
             return RequestedFormat("car", duplicates=dups == "y")
         return None
+    if codec and (name := _VALUE_FORMATS.get(asked.type)):
+        return RequestedFormat(name) if _is_served_as(name, codec) else None
+    if codec.startswith("dag-") and asked.type == HTML and not _is_download(query):
+        return RequestedFormat(HTML)
     return None if asked.type in NOT_SERVED else RequestedFormat("")
 
 
@@ -227,16 +248,17 @@ def content_headers(
     name: str,
     media_type: str,
     *,
-    attach: bool = False,
+    disposition: str = "",
     query: str = "",
 ) -> dict[str, str]:
     """Return the header fields of content that never changes.
 
+    `disposition` says whether it is shown ("inline") or saved ("attachment"); "" leaves it open.
     `query` is the one that names the format: a request without it is told the address with it.
     """
     headers = {
         **path.headers(),
-        **_disposition(request, name, attach=attach),
+        **_disposition(request, name, disposition),
         "Content-Type": media_type,
         "Cache-Control": IMMUTABLE,
     }
@@ -252,15 +274,20 @@ def _is_known(request: Request, etag: str) -> bool:
     return etags.strip() == "*" or etag.removeprefix("W/") in _ETAG.findall(etags)
 
 
-def _disposition(request: Request, name: str, *, attach: bool) -> dict[str, str]:
+def _is_download(query: QueryParams) -> bool:
+    return query.get("download", "").lower() == "true"
+
+
+def _disposition(request: Request, name: str, disposition: str) -> dict[str, str]:
     """Return the Content-Disposition if one is needed; the query may set another name."""
     filename = request.query_params.get("filename", "")
-    attach = attach or request.query_params.get("download", "").lower() == "true"
-    if not attach and not filename:
+    if _is_download(request.query_params):
+        disposition = "attachment"
+    if not disposition and not filename:
         return {}
     name = re.sub(r"[/\\]", "_", filename or name)
     plain = re.sub(r'[^ -~]|["%]', "_", name)
-    value = f'{"attachment" if attach else "inline"}; filename="{plain}"'
+    value = f'{disposition or "inline"}; filename="{plain}"'
     if plain != name:
         value += f"; filename*=UTF-8''{quote(name.encode(errors='replace'), safe='')}"
     return {"Content-Disposition": value}

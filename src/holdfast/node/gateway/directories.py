@@ -1,6 +1,6 @@
 """Directories: their index.html if they have one, else a page that lists their entries."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import escape
 from itertools import islice
 from typing import Final
@@ -42,7 +42,7 @@ td + td {{ text-align: right; white-space: nowrap }}
 </style>
 </head>
 <body>
-<h1>Index of {breadcrumbs}</h1>
+<h1>{title} {breadcrumbs}</h1>
 <table>
 {rows}
 </table>
@@ -50,7 +50,7 @@ td + td {{ text-align: right; white-space: nowrap }}
 </body>
 </html>
 """
-NOTE: Final = "<p>Only {shown} entries are shown; there are more.</p>"
+NOTE: Final = "<p>Only {shown} {things} are shown; there are more.</p>"
 
 
 def directory_reply(request: Request, repository: CachedRepository, path: ResolvedPath) -> Response:
@@ -61,27 +61,37 @@ def directory_reply(request: Request, repository: CachedRepository, path: Resolv
     index = _index(repository, path.cid)
     if index is not None:
         return file_reply(request, repository, path, index, INDEX)
+    return page_reply(request, repository, path, "Dir", lambda: _page(repository, path))
+
+
+def page_reply(
+    request: Request,
+    repository: CachedRepository,
+    path: ResolvedPath,
+    mark: str,
+    make: Callable[[], bytes],
+) -> Response:
+    """Return the page that `make` makes, from the cache or made again.
+
+    `mark` is the word for such pages in the ETag, as Kubo has it.
+    """
     headers = {
         **path.headers(),
         "Content-Type": "text/html; charset=utf-8",
         "Cache-Control": LISTING_CACHED,
     }
-    etag = f'"DirIndex-{LISTING_VERSION}_CID-{path.cid}"'
-    return content_reply(request, _listing(repository, path), etag, headers)
-
-
-def _listing(repository: CachedRepository, path: ResolvedPath) -> Content:
-    """Return the page that lists the directory, from the cache or made again."""
     address = path.address
     key = ("listing", address.prefix, address.text, address.names, address.query, address.top)
 
     def page() -> bytes:
-        return repository.computed(key, lambda: _page(repository, path))
+        return repository.computed(key, make)
 
-    return Content(
+    content = Content(
         len(page()),
         lambda start, stop: BytesPieces(page, lambda: repository.cached(key), start, stop),
     )
+    etag = f'"{mark}Index-{LISTING_VERSION}_CID-{path.cid}"'
+    return content_reply(request, content, etag, headers)
 
 
 def _index(repository: CachedRepository, cid: CID) -> CID | None:
@@ -102,25 +112,44 @@ def _page(repository: CachedRepository, path: ResolvedPath) -> bytes:
     entries, is_cut = listed(repository, path.cid)
     address = path.address
     here, query = escape(address.here), escape(address.query)
-    rows = []
+    prefix = "" if query else escape(address.prefix)
+    top = []
     if len(address.names) > address.top:
-        rows.append(f'<tr><td><a href="{here}/..{query}">..</a></td><td></td><td></td></tr>')
-    shown = size = 0
-    for entry in entries:
-        row = _row(entry, here, query, "" if query else escape(address.prefix))
+        top.append(f'<tr><td><a href="{here}/..{query}">..</a></td><td></td><td></td></tr>')
+    rows = (_row(entry, here, query, prefix) for entry in entries)
+    return table_page(address, "Index of", "entries", rows, top=top, is_cut=is_cut)
+
+
+def table_page(
+    address: Address,
+    title: str,
+    things: str,
+    rows: Iterable[str],
+    *,
+    top: Sequence[str] = (),
+    is_cut: bool = False,
+) -> bytes:
+    """Return a page with a table of `rows`, as many as it may have.
+
+    `title` stands before the path, and `things` are what the rows show. The rows of `top` come
+    first. With `is_cut`, there are more things than rows.
+    """
+    shown: list[str] = []
+    size = 0
+    for row in rows:
         size += len(row)
-        if size > MAX_ROWS:
+        if size > MAX_ROWS or len(shown) == LISTED:
             is_cut = True
             break
-        rows.append(row)
-        shown += 1
+        shown.append(row)
     page = PAGE.format(
         path=escape(readable("/".join([address.place, address.text, *address.names, ""]))),
+        title=title,
         breadcrumbs="/".join([address.place, *_breadcrumbs(address)]),
-        rows="\n".join(rows),
-        note=NOTE.format(shown=shown) if is_cut else "",
+        rows="\n".join([*top, *shown]),
+        note=NOTE.format(shown=len(shown), things=things) if is_cut else "",
     )
-    return page.encode()
+    return page.encode(errors="replace")
 
 
 def _breadcrumbs(address: Address) -> Iterator[str]:

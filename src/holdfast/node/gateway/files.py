@@ -19,6 +19,7 @@ from holdfast.node.gateway.addresses import Address, ResolvedPath
 from holdfast.node.gateway.cached_repository import BytesPieces, CachedRepository, block_pieces
 from holdfast.node.gateway.content_replies import (
     IMMUTABLE,
+    JSON_TYPE,
     Content,
     content_headers,
     content_reply,
@@ -97,12 +98,7 @@ def _is_text(head: bytes, *, whole: bool) -> bool:
 
 # Replies with the bytes of files, of JSON and of blocks, or with the targets of symbolic links.
 
-# JSON (``?format=json``): a file that holds JSON, sent as application/json.
-#
-# Nothing is converted. In the specification of path gateways this format is also for blocks of
-# the codecs json and dag-json, which are not supported here.
-
-JSON_TYPE: Final = "application/json"
+# JSON (``?format=json``): a file that holds JSON, sent as application/json. Nothing is converted.
 
 
 def json_reply(request: Request, repository: CachedRepository, path: ResolvedPath) -> Response:
@@ -133,7 +129,9 @@ def raw_block_reply(request: Request, repository: CachedRepository, path: Resolv
     """
     size = len(repository.block(path.cid))
     name = f"{path.cid}.bin"
-    headers = content_headers(request, path, name, RAW_TYPE, attach=True, query="format=raw")
+    headers = content_headers(
+        request, path, name, RAW_TYPE, disposition="attachment", query="format=raw"
+    )
     content = Content(size, partial(block_pieces, repository, path.cid))
     return content_reply(request, content, strong_etag(path.cid, ".raw"), headers)
 

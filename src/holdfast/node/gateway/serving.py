@@ -10,6 +10,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Match
 from starlette.types import Receive, Scope, Send
 
+from holdfast.content.codecs import value_codec
 from holdfast.content.unixfs.data import Kind
 from holdfast.errors import ClientError
 from holdfast.node.gateway import files
@@ -19,6 +20,7 @@ from holdfast.node.gateway.cached_repository import CachedRepository
 from holdfast.node.gateway.content_replies import negotiate, refusal_for
 from holdfast.node.gateway.directories import directory_reply
 from holdfast.node.gateway.tars import tar_reply
+from holdfast.node.gateway.values import value_reply
 from holdfast.node.http_server.refusals import SAFETY_HEADERS, DefaultHeaders, Refusal
 from holdfast.node.http_server.streamed_replies import resources_of
 
@@ -102,12 +104,16 @@ class GatewayRoute(BaseRoute):
             # A rule for path gateways: the scope of the worker would be all content of all users.
             raise Refusal(400, f"no service worker for all of {self._place}")
         repository, address = self._open_content(address, request.query_params)
-        requested = negotiate(request)
         if not repository.repository.has(address.cid):
             if "only-if-cached" in request.headers.get("cache-control", "").lower():
                 raise Refusal(412, f"{address.text} is not here")
             raise Refusal(404, f"{address.text} is not here")
         path = resolve_path(repository, address)
+        codec = value_codec(path.cid)
+        requested = negotiate(request, codec)
+        if path.inside and (requested.format not in {"raw", "car"} or path.is_above_top):
+            where = "/".join(path.inside)[:100]
+            raise Refusal(501, f"{where!r} is a value inside the block {path.cid}; read the block")
         match requested.format:
             case "raw":
                 return files.raw_block_reply(request, repository, path)
@@ -115,6 +121,8 @@ class GatewayRoute(BaseRoute):
                 return archive_reply(request, repository, path, requested)
             case "tar":
                 return tar_reply(request, repository, path)
+            case name if codec:
+                return value_reply(request, repository, path, codec, name)
             case "json":
                 return files.json_reply(request, repository, path)
             case _:

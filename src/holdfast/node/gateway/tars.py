@@ -10,19 +10,24 @@ archive safe to extract::
     CID/latest        symbolic links come last, so that no file can be written through one
 
 The last rule protects file systems for which ``a`` and ``A`` are the same name. A directory with
-equal names, or with ``..`` and the like, is refused by the walk over it.
+equal names is refused. A file may have a relative name, such as ``../notes.txt``, if it leads to a
+place below the top entry, and is sent with the path of that place. Directories and links have plain
+names only, so that the rule holds for links below links too.
 """
 
 import tarfile
 from collections.abc import Iterator
+from posixpath import normpath
 from typing import Final, NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from holdfast.content import dag_pb
+from holdfast.content.blocks import malformed
 from holdfast.content.cid import CID
 from holdfast.content.unixfs.data import Kind
-from holdfast.content.unixfs.directory_nodes import DirectoryEntry
+from holdfast.content.unixfs.directory_nodes import UNSAFE_NAME, DirectoryEntry
 from holdfast.content.unixfs.walks import DirectoryWalk
 from holdfast.errors import MalformedError
 from holdfast.node.gateway.addresses import ResolvedPath
@@ -57,7 +62,9 @@ def tar_reply(request: Request, repository: CachedRepository, path: ResolvedPath
     if repository.kind(path.cid) not in _KINDS:
         raise _not_possible(f"{path.cid} is not a file, directory or symbolic link")
     name = f"{path.cid}.tar"
-    headers = content_headers(request, path, name, TAR_TYPE, attach=True, query="format=tar")
+    headers = content_headers(
+        request, path, name, TAR_TYPE, disposition="attachment", query="format=tar"
+    )
     pieces = TarPieces(repository, path.cid)
     return stream_reply(request, pieces, f'W/"{path.cid}.x-tar"', headers)
 
@@ -95,7 +102,12 @@ class TarPieces(Pieces):
             self._hold(place, -1)
             path = place.path
             for entry in self._list(cid):
-                yield from self._member(_Place(path, entry.name), entry.cid)
+                if _is_plain(entry.name):
+                    yield from self._member(_Place(path, entry.name), entry.cid)
+                elif self._repository.kind(entry.cid) in {Kind.FILE, Kind.RAW}:
+                    yield from self._member(_placed(str(root), path, entry.name), entry.cid)
+                else:
+                    raise _not_possible(f"only the name of a file may be {entry.name[:100]!a}")
         for place, target in self._links:
             yield _header(place, tarfile.SYMTYPE, target=target)
         yield _END
@@ -106,15 +118,16 @@ class TarPieces(Pieces):
                 self._entries = len(entries)
                 yield from entries
         except MalformedError as error:
-            # Kubo's words, which clients look for to know why there is no archive.
-            raise _not_possible(
-                f"{error.message} (relative UnixFS paths outside the root are not allowed)"
-            ) from None
+            raise _not_possible(error.message) from None
         self._entries = 0
 
     def _batches(self, cid: CID) -> Iterator[list[DirectoryEntry]]:
         if self._repository.kind(cid) is Kind.DIRECTORY:
-            yield self._repository.plain_entries(cid)
+            try:
+                entries = self._repository.plain_entries(cid)
+            except MalformedError:  # a name is not plain
+                entries = _relative_entries(cid, self._repository.block(cid))
+            yield entries
             return
         walk = DirectoryWalk(cid)
         while (needed := walk.need) is not None:
@@ -168,6 +181,33 @@ def _header(place: _Place, kind: bytes, *, size: int = 0, target: bytes = b"") -
     info.mode = 0o644 if kind == tarfile.REGTYPE else 0o755
     info.linkname = target.decode("utf-8", "surrogateescape")
     return info.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape")
+
+
+def _is_plain(name: str) -> bool:
+    return name not in {"", ".", ".."} and "/" not in name and "\0" not in name
+
+
+def _relative_entries(cid: CID, block: bytes) -> list[DirectoryEntry]:
+    """Return the entries of a plain directory, with names that may be relative, each once."""
+    entries = [
+        DirectoryEntry(link.name.decode("utf-8", "surrogateescape"), link.cid, link.size)
+        for link in dag_pb.decode(block).links
+    ]
+    if len({normpath(entry.name) for entry in entries}) < len(entries):
+        raise malformed(cid, UNSAFE_NAME)
+    return entries
+
+
+def _placed(top: str, parent: str, name: str) -> _Place:
+    """Return the place to which a relative name leads; raise `Refusal` if it is not below `top`."""
+    path = normpath(f"{parent}/{name}")
+    is_below = path.startswith(f"{top}/") and not name.startswith("/")
+    if not is_below or not _is_plain(name.rpartition("/")[2]) or "\0" in name:
+        # Kubo's words, which clients look for to know why there is no archive.
+        raise _not_possible("relative UnixFS paths outside the root are not allowed")
+    for part in path.split("/"):
+        _check_name(_Place("", part))
+    return _Place(*path.rsplit("/", 1))
 
 
 def _check_name(place: _Place) -> None:
