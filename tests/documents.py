@@ -6,8 +6,8 @@ ones. What is shown is compared with what comes, and `…` stands for anything:
 - below a command of a `console` block, its output;
 - behind a `print` in a `python` block, or a `console.log` in a `javascript` one, what it writes.
 
-Addresses of the pinning service and of its gateway lead to a node on this machine. Pages about Kubo
-and IPFS Cluster run them, on other ports than those that they show.
+Addresses of the pinning service, of its gateway and of public ones lead to nodes on this machine.
+Pages about Kubo and IPFS Cluster run them, on other ports than those that they show.
 """
 
 import contextlib
@@ -22,16 +22,19 @@ import tokenize
 import tomllib
 import warnings
 from contextlib import ExitStack
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
 
-from holdfast import ClientConfig
+from holdfast import ClientConfig, registry
 from holdfast.cli.run import config_of
 from holdfast.config.settings_files import gather
+from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.node.settings import NodeToken
 from holdfast.testing import running_node
 from tests.consoles import Console
+from tests.contract import DIRECTORY_ARCHIVE
 from tests.example_nodes import example_nodes, shut_down_kubo
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -44,6 +47,7 @@ ENGINE_PORT = re.compile(r"(127\.0\.0\.1(?::|/tcp/))19(0\d\d)\b")
 # An address in a variable is not saved, so that a login refuses it.
 LOGIN = "env -u HOLDFAST_PIN_API_URL holdfast login --pin-api-url {} "
 OF_THE_SERVICE = (API, GATEWAY, "PINATA_JWT", "pinning")
+PUBLIC = ('provider="gateway"', "--use gateway", "register_ipfs")
 
 # All are errors, but for what pytest-asyncio says about an option of its own.
 WARNINGS = ("-W", "error", "-W", "ignore:The configuration option")
@@ -104,6 +108,7 @@ class Page:
         self._packages = packages
         self._open = ExitStack()
         self._places = {}
+        self._public = {}
         self._nodes = None
         self._namespace = {"__name__": "__main__", "print": self._print}
         self._printed = {}
@@ -197,9 +202,23 @@ class Page:
             }
             self._patch.setattr(ClientConfig, "pin_api_url", node.api_url)
             self._console.environment["HOLDFAST_PIN_API_URL"] = node.api_url
-        for old, new in self._places.items():
+        if not self._public and any(words in text for words in PUBLIC):
+            self._start_public_gateway()
+        for old, new in (self._places | self._public).items():
             text = text.replace(old, new)
         return self._console.in_place(ENGINE_PORT.sub(self._engine_port, text))
+
+    def _start_public_gateway(self):
+        """Have a node with public content in the place of the public gateways."""
+        node = self._open.enter_context(running_node())
+        node.repository.import_car([DIRECTORY_ARCHIVE])
+        node.repository.add(b"hello world", UNIXFS_V1_2025)
+        row = replace(registry.row_of("gateway"), gateways=(node.gateway_url,))
+        self._patch.setitem(registry.BUILT_IN, "gateway", row)
+        self._public = {
+            "--use gateway": f"--use gateway --gateway-url {node.gateway_url}",
+            "https://ipfs.io": node.api_url,
+        }
 
     def _engine_port(self, match):
         """A free port instead of one that a page shows for Kubo or a cluster."""

@@ -4,7 +4,7 @@ import gc
 
 import pytest
 
-from holdfast.filesystem import HoldfastFileSystem
+from holdfast.filesystem import HoldfastFileSystem, register_ipfs
 from tests.commands import run_python
 from tests.gateways import gateway, kinds
 from tests.test_filesystem import options_for
@@ -260,3 +260,14 @@ def test_workers_of_dask_take_the_token_from_the_environment(dask, node, stored,
     assert refused.returncode == 1
     assert "a token is never pickled: set HOLDFAST_PROVIDER_TOKEN in the env" in refused.stderr
     assert token not in refused.stderr + refused.stdout
+
+
+def test_pandas_reads_public_content_by_ipfs_urls(node, fs, tmp_path):
+    (tmp_path / "data").mkdir()
+    small = pandas.DataFrame({"a": [1, 2], "b": ["x", "y"]})
+    small.to_parquet(tmp_path / "data/a.parquet")
+    cid = put(fs, tmp_path / "data").removeprefix("holdfast://")
+    register_ipfs()
+    options = {"gateway_url": node.gateway_url}
+    frame = pandas.read_parquet(f"ipfs://{cid}/a.parquet", storage_options=options)
+    pandas.testing.assert_frame_equal(frame, small)

@@ -12,18 +12,20 @@ import threading
 import traceback
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import fsspec
 import pytest
 from fsspec.asyn import sync
 from fsspec.implementations.local import make_path_posix
+from fsspec.registry import _registry
 from fsspec.tests import abstract
 
 from holdfast import Client, ClientConfig, compute_cid
 from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.errors import ConfigError, NetworkError, UnsupportedError, VerificationError
-from holdfast.filesystem import HoldfastFileSystem
+from holdfast.filesystem import HoldfastFileSystem, IPFSFileSystem, register_ipfs
 from holdfast.filesystem.staging import Staging
 from tests.gateways import gateway, kind_of, kinds, pin
 from tests.support import TOKEN, closed_port_url, raw_cid
@@ -896,3 +898,47 @@ class TestGet(abstract.AbstractGetTests, Fixtures):
             request.applymarker(pytest.mark.xfail(reason=NO_FOLDER_ABOVE))
         with fs.transaction:
             yield
+
+
+# Public content, as ipfs://
+
+
+@pytest.fixture
+def ipfs_name():
+    """The name ipfs is free again after the test."""
+    yield
+    _registry.pop("ipfs", None)
+    IPFSFileSystem.clear_instance_cache()
+
+
+def test_public_content_is_read_by_ipfs_urls_on_request(node, ipfs_name, monkeypatch):
+    cid = pin(node, b"x,y\n1,2\n", UNIXFS_V1_2025)
+    # What is in the environment for a service is not for a gateway.
+    monkeypatch.setenv("HOLDFAST_PROVIDER", "cluster")
+    monkeypatch.setenv("HOLDFAST_PROVIDER_TOKEN", TOKEN)
+    monkeypatch.setenv("HOLDFAST_PIN_API_URL", "https://a.example,https://b.example")
+    with pytest.raises((ValueError, ImportError)):
+        fsspec.open(f"ipfs://{cid}")
+    register_ipfs()
+    register_ipfs()
+    with fsspec.open(f"ipfs://{cid}", gateway_url=node.gateway_url) as file:
+        assert file.read() == b"x,y\n1,2\n"
+    monkeypatch.setenv("HOLDFAST_GATEWAY_URL", node.gateway_url)
+    fs, path = fsspec.url_to_fs(f"ipfs://{cid}")
+    assert (fs.config.provider, fs.config.provider_token, path) == ("gateway", None, cid)
+    assert fs.config.gateway_url == (node.gateway_url,)
+    assert fs.unstrip_protocol(path) == f"ipfs://{cid}"
+    assert pickle.loads(pickle.dumps(fs)).cat_file(cid) == b"x,y\n1,2\n"  # noqa: S301
+    with pytest.raises(UnsupportedError), fs.transaction:
+        fs.pipe_file("a", b"1")
+    other = fsspec.filesystem("ipfs", provider="pinning", pin_api_url="https://a.example")
+    assert other.config.provider_token == TOKEN  # another provider has its own rules
+
+
+def test_a_lying_gateway_of_ipfs_urls_is_caught(node, ipfs_name):
+    cid = pin(node, b"x,y\n1,2\n", UNIXFS_V1_2025)
+    register_ipfs()
+    with gateway(node, lambda kind, request, reply: replace(reply, body=b"x,y\n1,3\n")) as liar:
+        options = {"gateway_url": f"{liar.url}/ipfs", "retries": {"attempts": 1}}
+        with pytest.raises(VerificationError), fsspec.open(f"ipfs://{cid}", **options) as file:
+            file.read()
