@@ -1,8 +1,8 @@
 """Feed every decoder mutated inputs: what comes is a value or an error of the typed set.
 
-`make fuzz`, or `python fuzz/run.py [inputs for each target] [seed] [dags]`: the word "dags" leaves
-out all but DAGs and archives. The corpus is built from sound values; a finding is printed with its
-input and makes the run fail.
+`make fuzz`, or `python fuzz/run.py [inputs for each target] [seed] [targets]`: with names of
+targets, such as "dags" for DAGs and archives, only these are run. The corpus is built from sound
+values; a finding is printed with its input and makes the run fail.
 """
 
 import hashlib
@@ -11,11 +11,13 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import dags
-from holdfast.content import dag_pb, multibase, varint
+from holdfast.content import dag_cbor, dag_json, dag_pb, multibase, varint
 from holdfast.content.car import CarReader, write_car
 from holdfast.content.cid import CID, DAG_PB
 from holdfast.content.hashes import SHA2_256
@@ -26,7 +28,7 @@ from holdfast.content.unixfs.body import BodyProof
 from holdfast.content.unixfs.directories import build_directory, build_symlink
 from holdfast.content.unixfs.files import FileImporter, Part
 from holdfast.content.unixfs.walks import DirectoryWalk, FileWalk, PathWalk
-from holdfast.errors import ClientError
+from holdfast.errors import ClientError, MalformedError, SerializationError
 from holdfast.protocol import json_text
 from holdfast.protocol.http import Reply
 from holdfast.protocol.status_errors import provider_error
@@ -114,6 +116,64 @@ def in_version_2(archive: bytes) -> bytes:
     return bytes.fromhex("0aa16776657273696f6e02") + bytes(16) + sizes + archive + b"an index"
 
 
+def sample_values() -> list[Any]:
+    """Values of every kind, with the edges of their forms."""
+    link = CID.of_raw(b"hello")
+    numbers = [sign * (1 << shift) for shift in (0, 5, 8, 16, 32, 63) for sign in (1, -1)]
+    deep: Any = link
+    for level in range(100):
+        deep = [deep] if level % 2 else {"a": deep}
+    return [
+        {"image": link, "name": "é", "files": [link, {"none": None, "raw": bytes(30)}]},
+        [*numbers, 0.5, -1e300, True, False],
+        [link] * 20,
+        {f"{number}": [number] for number in range(30)},
+        deep,
+        "text",
+        [[], {}, b"", ""],
+    ]
+
+
+def read_values(
+    decode: Callable[[bytes], Any],
+    links: Callable[[bytes], list[CID]],
+    encode: Callable[[Any], bytes],
+) -> Callable[[bytes], None]:
+    """Return a target that also compares the value with its links, and with what it is written as.
+
+    Who only looks for links must find the same, and refuse the same.
+    """
+
+    def read(raw: bytes) -> None:
+        try:
+            value = decode(raw)
+        except MalformedError:
+            links(raw)  # raises it too
+            raise AssertionError("links in what is no value") from None
+        if links(raw) != [item for item in dag_json.nested(value) if isinstance(item, CID)]:
+            raise AssertionError("other links")
+        try:
+            written = encode(value)
+        except SerializationError as error:
+            raise AssertionError("it cannot be written again") from error
+        if decode(written) != value or (decode is dag_cbor.decode and written != raw):
+            raise AssertionError("another value when it is written again")
+
+    return read
+
+
+def random_bytes(target: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
+    """Return a target that also reads noise of the same length, which begins as a container."""
+
+    def read(raw: bytes) -> None:
+        source = random.Random(raw)  # noqa: S311 - repeatable on purpose
+        with suppress(MalformedError):
+            target(bytes([source.randrange(0x80, 0xC0)]) + source.randbytes(len(raw) % 40))
+        target(raw)
+
+    return read
+
+
 def as_text(function: Callable[[str], Any]) -> Callable[[bytes], Any]:
     return lambda raw: function(raw.decode("utf-8", "surrogateescape"))
 
@@ -137,6 +197,10 @@ def corpora() -> dict[str, tuple[Callable[[bytes], Any], list[bytes]]]:
     archives += [b"".join(write_car([leaf.cid], [(leaf.cid, b"hello")] * 3))]
     archives += [in_version_2(archive) for archive in archives]
     errors = [b'{"error":{"reason":"R","details":"D"}}', b'{"message":"m"}', b"plain", b"<html>"]
+    in_cbor = read_values(dag_cbor.decode, dag_cbor.links, dag_cbor.encode)
+    in_json = read_values(dag_json.decode, dag_json.links, dag_json.encode)
+    plain_cbor = partial(dag_cbor.decode, strict=False)
+    plain_json = partial(dag_json.decode, strict=False)
     errors += [b"[" * 50, b'{"a":1e999}', b"\xef\xbb\xbf[1]", b'"\\ud800"']
     return {
         "CID text": (as_text(CID.parse), [text.encode() for text in texts]),
@@ -145,6 +209,10 @@ def corpora() -> dict[str, tuple[Callable[[bytes], Any], list[bytes]]]:
         "varint": (_typed(varint.decode), [varint.encode(1 << shift) for shift in range(63)]),
         "dag-pb": (dag_pb.decode, blocks),
         "UnixFS": (data.decode, messages),
+        "dag-cbor": (random_bytes(in_cbor), [dag_cbor.encode(value) for value in sample_values()]),
+        "dag-json": (in_json, [dag_json.encode(value) for value in sample_values()]),
+        "cbor": (plain_cbor, [dag_cbor.encode(value) for value in sample_values()]),
+        "json": (plain_json, [dag_json.encode(value) for value in sample_values()]),
         "file walk": (walk_file, blocks),
         "directory walk": (walk_directory, blocks),
         "path walk": (walk_path, blocks),
@@ -198,11 +266,15 @@ def mutated(source: random.Random, corpus: list[bytes]) -> bytes:
 def main() -> int:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else 17
-    findings = dags.run(count, seed)  # first: its memory is measured
-    if sys.argv[3:] == ["dags"]:
-        return 1 if findings else 0
+    only = sys.argv[3:]
+    findings = 0
+    if not only or "dags" in only:
+        findings = dags.run(count, seed)  # first: its memory is measured
     slowest = 0.0
+    idle = dags.peak_memory()
     for name, (target, corpus) in corpora().items():
+        if only and name not in only:
+            continue
         source = random.Random(f"{seed} {name}")  # noqa: S311 - repeatable on purpose
         refused = 0
         start = time.perf_counter()
@@ -221,8 +293,9 @@ def main() -> int:
             slowest = max(slowest, time.perf_counter() - began)
         rate = count / (time.perf_counter() - start)
         print(f"{name:<16} {count:>9,} inputs, {refused:>9,} refused, {rate:>9,.0f}/s")
-    print(f"the slowest input took {slowest:.3f} s")
-    return 1 if findings or slowest > 5 else 0
+    grown = dags.peak_memory() - idle
+    print(f"the slowest input took {slowest:.3f} s; {grown >> 20} MiB above the DAGs")
+    return 1 if findings or slowest > 5 or grown > dags.MAX_MEMORY else 0
 
 
 if __name__ == "__main__":

@@ -145,7 +145,7 @@ class Blocks(dict):
         walk = PathWalk(cid, path)
         while walk.need is not None:
             walk.feed(self[walk.need])
-        return walk.target
+        return walk.end()
 
     def prove(self, cid, pieces, asked=None):
         """Yield what is verified of a plain body; note the blocks that are asked for."""

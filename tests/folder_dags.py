@@ -9,7 +9,8 @@ from urllib.parse import unquote_to_bytes
 
 from holdfast.content import dag_pb
 from holdfast.content.car import write_car
-from holdfast.content.cid import CID, DAG_PB, RAW
+from holdfast.content.cid import CID, DAG_PB
+from holdfast.content.codecs import is_node
 from holdfast.content.codecs import kind_of as unixfs_kind
 from holdfast.content.dag_pb import Link
 from holdfast.content.hashes import FUNCTIONS, SHA2_256
@@ -132,7 +133,7 @@ def _reply(dag, kind, request, reference, cid):
         below = dag.depth_first if "dag-scope=all" in request.target else dag.directory_blocks
         body = b"".join(write_car([], [*path, *islice(below(cid), MOST_BLOCKS)]))
         return Scripted(body=body, headers={"Content-Type": CAR_TYPE})
-    if cid.codec != RAW and unixfs_kind(cid, dag[cid]) is not data.Kind.FILE:
+    if is_node(cid) and unixfs_kind(cid, dag[cid]) is not data.Kind.FILE:
         return Scripted(status=301, headers={"Location": request.target + "/"})
     return Scripted(body=dag.read(cid))
 

@@ -193,6 +193,8 @@ class Copier:
         try:
             added = self._target.import_archive(pin.cid, counted(), info)
         except UnsupportedError:
+            if size and self._may_pin and self._target.supports("pin"):
+                return self._by_pin(pin)  # it has seen the codecs of the blocks
             if size or not info.is_explicit:
                 raise
             return self._with_less(pin, info, progress)
@@ -230,9 +232,14 @@ class Copier:
             if pin.name and _file_name(cid, pin.name) != pin.name:  # no file can have it
                 dropped += self._update(pin.cid, pin.name, {})
             return Copied(cid=pin.cid, name=pin.name, how="upload", size=size, dropped=dropped)
-        target = self._target
-        if not self._may_pin or not target.supports("pin"):
+        if not self._may_pin or not self._target.supports("pin"):
             raise self._no_method(pin)
+        return self._by_pin(pin)
+
+    def _by_pin(self, pin: Pin) -> Copied:
+        """Let the target fetch the content of `pin` by its CID."""
+        target = self._target
+        info, dropped = self._info(pin)
         try:
             new = wait_for_pin(target, self._pin(pin.cid, info), self._wait)
         except ProviderError as error:

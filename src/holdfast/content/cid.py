@@ -36,7 +36,7 @@ _COMMON: Final = {RAW_PREFIX: RAW, bytes([1, DAG_PB]) + V0_PREFIX: DAG_PB}
 _PREFIXES: Final = {codec: prefix for prefix, codec in _COMMON.items()}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class CID:
     """A content identifier.
 
@@ -165,6 +165,9 @@ class CID:
         if self.version == 0:
             return multibase.base58_encode(bytes(self))
         return "b" + multibase.base32_encode(bytes(self))
+
+    def __repr__(self) -> str:
+        return f"CID({str(self)!r})"
 
 
 def raw_text(digest: bytes) -> str:

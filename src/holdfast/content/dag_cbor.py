@@ -26,6 +26,7 @@ from holdfast.content.cid import CID
 from holdfast.errors import MalformedError, SerializationError
 
 MAX_DEPTH: Final = 1024  # Kubo's limit
+MAX_CONTAINERS: Final = 1 << 20  # lists and maps of one value: some 100 MiB of memory
 UNSIGNED, NEGATIVE, BYTES, TEXT, LIST, MAP, TAG, OTHER = range(8)
 LINK_TAG: Final = 42
 DOUBLE: Final = 27
@@ -103,6 +104,7 @@ class _Decoder:
         self._strict = strict
         self._builds = builds
         self._position = 0
+        self._containers = 0
         self.links: list[CID] = []
 
     def run(self) -> Any:
@@ -130,6 +132,9 @@ class _Decoder:
         if container.left > len(self._block) - self._position:
             raise MalformedError("CBOR: the block ends before the value")
         if self._builds:
+            self._containers += 1
+            if self._containers > MAX_CONTAINERS:
+                raise MalformedError(f"CBOR: more than {MAX_CONTAINERS} lists and maps")
             container.value = {} if is_map else []
         return container
 
@@ -161,7 +166,10 @@ class _Decoder:
 
     def _read_head(self) -> tuple[int, int, int]:
         """Return the major type, the low five bits and the argument of the next item."""
-        (first,) = self._take(1)
+        if self._position == len(self._block):
+            raise MalformedError("CBOR: the block ends before the value")
+        first = self._block[self._position]
+        self._position += 1
         major, info = first >> 5, first & 31
         if info < 24 or (major == OTHER and info not in _FLOATS):
             return major, info, info

@@ -1,8 +1,11 @@
 """dag-json: values of the IPLD data model as JSON, and the links in them.
 
-A link is ``{"/": "CID"}``, bytes are ``{"/": {"bytes": "base64"}}`` without padding. We write what
-Kubo writes: no spaces, and the keys of a map in the order of their bytes. We read any order and
-white space. Plain JSON, the codec ``json``, has neither links nor bytes.
+A link is ``{"/": "CID"}``, bytes are ``{"/": {"bytes": "base64"}}`` without padding. We write no
+spaces, and the keys of a map in the order of their bytes. We read any order, white space and
+padding, as Kubo does. Plain JSON, the codec ``json``, has neither links nor bytes.
+
+A value may be nested `MAX_DEPTH` deep, which `json` can read whatever calls it. Only who has almost
+used up Python's stack gets an error earlier.
 """
 
 import json
@@ -12,9 +15,13 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterator
 from typing import Any, Final, NoReturn
 
+from holdfast.content import dag_cbor
 from holdfast.content.cid import CID
 from holdfast.errors import InvalidCIDError, MalformedError, SerializationError
 
+MAX_DEPTH: Final = 512
+_TOKENS: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
+_SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/]*={0,2}")
 _INT_LIMIT: Final = 1 << 64
 _MAX_DIGITS: Final = 21  # of a number below the limit, with its sign
@@ -30,14 +37,19 @@ def decode(block: bytes, *, strict: bool = True) -> Any:
         {'a': [1, b'hi']}
     """
     try:
-        return json.loads(
-            block.decode(),
+        text = block.decode()
+        _check_depth(text)
+        value = json.loads(
+            text,
             object_pairs_hook=_read_map if strict else _unique,
             parse_int=_read_int,
             parse_float=_read_float,
             parse_constant=_refuse_constant,
         )
-    except UnicodeDecodeError:
+        if _SURROGATE.search(text):  # a pair is one character; a single one is none
+            json.dumps(value, default=as_json, ensure_ascii=False).encode()
+        return value
+    except UnicodeError:
         raise MalformedError("JSON: the text is not UTF-8") from None
     except RecursionError:
         raise MalformedError("JSON: nested too deep") from None
@@ -52,6 +64,7 @@ def encode(value: Any) -> bytes:
         >>> encode({"b": b"hi", "a": [1]})
         b'{"a":[1],"b":{"/":{"bytes":"aGk"}}}'
     """
+    dag_cbor.encode(value)  # what it refuses has no form here either
     for item in nested(value):
         if isinstance(item, dict) and _stands_for_other(item) is not None:
             raise SerializationError(
@@ -62,15 +75,12 @@ def encode(value: Any) -> bytes:
             value,
             default=as_json,
             ensure_ascii=False,
-            allow_nan=False,
             sort_keys=True,
             separators=(",", ":"),
         )
         return text.encode()
     except RecursionError:
         raise SerializationError("the value is nested too deep") from None
-    except (TypeError, ValueError) as error:
-        raise SerializationError(f"the value has no form in dag-json: {error}") from None
 
 
 def links(block: bytes) -> list[CID]:
@@ -88,6 +98,16 @@ def nested(value: Any) -> Iterator[Any]:
             pending += reversed(item.values())
         elif isinstance(item, list | tuple):
             pending += reversed(item)
+
+
+def _check_depth(text: str) -> None:
+    if text.count("[") + text.count("{") <= MAX_DEPTH:
+        return
+    depth = 0
+    for token in _TOKENS.finditer(text):
+        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(token[0], 0)
+        if depth > MAX_DEPTH:
+            raise MalformedError(f"JSON: nested more than {MAX_DEPTH} deep")
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ The addresses of requests begin with a path: the provider chooses the peer. A re
 200 means that the cluster has written down what to do. Only the peers say whether it is done.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -15,7 +16,7 @@ from holdfast.config.secret import Secret
 from holdfast.content.blocks import inline_block
 from holdfast.content.cid import CID
 from holdfast.content.unixfs.layouts import not_what_was_sent
-from holdfast.errors import ClientError, ConfigError, NotFoundError
+from holdfast.errors import ClientError, ConfigError, NotFoundError, UnsupportedError
 from holdfast.protocol import json_text
 from holdfast.protocol.daemon_api import DaemonAPI, OnSent, check_stream, read_objects
 from holdfast.protocol.http import Reply, Request
@@ -36,6 +37,9 @@ REFUSALS: Final = (
     b"content integrity",
     b"ExpireAt",
 )
+# The codecs that Kubo stores, and of which the cluster cannot read the links in an archive.
+NOT_IN_ARCHIVES: Final = {b"81": "cbor", b"297": "dag-json", b"512": "json"}
+NO_DECODER: Final = re.compile(rb"no decoder registered for multicodec code (\d+)")
 PINNED: Final = "pinned"
 QUEUED: Final = "pin_queued"
 FAILED: Final = "pin_error"
@@ -338,6 +342,12 @@ class ClusterAPI(DaemonAPI[ClusterPin]):
                 "max_header_bytes of its REST API"
             )
             return self.failure(words, reply)
+        if (codec := NO_DECODER.search(reply.body)) is not None:
+            name = NOT_IN_ARCHIVES.get(codec[1], f"number {codec[1].decode()}")
+            return UnsupportedError(
+                f"IPFS Cluster takes no archives with blocks of the codec {name}: pin the CID, "
+                "which works if its nodes can fetch the content from another node"
+            )
         return provider_error(reply, secret=self.token, table=self.errors)
 
     def _checked(self, reply: Reply) -> Reply:

@@ -46,7 +46,7 @@ from holdfast.content.profiles import Profile, profile_for
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.files import FileImporter, Part
 from holdfast.disk.copy_journal import Place
-from holdfast.errors import ClientClosedError, ConfigError, UnsupportedError
+from holdfast.errors import ClientClosedError, ConfigError, NotFoundError, UnsupportedError
 from holdfast.protocol import json_text
 from holdfast.protocol.gateway import Gateway
 from holdfast.records import Added, Entry, Pin, PinFilter, PinInfo
@@ -486,18 +486,28 @@ class AsyncBaseProvider(AsyncStorageProvider, ABC):
     async def get_json(self, cid: str) -> Any:
         """Return the JSON value at `cid`; of another codec, with links as CID and bytes."""
         reference = Reference.parse(cid)
-        inside: Sequence[str] = ()
         async with self.call("retrieve", cid) as call:
-            if reference.path and has_value(reference.cid):
-                end, inside = await self.reader.blocks(reference, call).follow(reference, call)
-                reference = Reference(str(end), end)
-            sink = TextSink(self.config.max_json_bytes)
-            await self.reader.read(reference, sink, call)
-            content = await commit(sink) if sink.finishes else sink
-            target = reference.target or sink.cid
-            if target is not None and has_value(target):
-                return await compute(sink.size, read_value, target, bytes(content.data), inside)
-            return json_text.from_content(content.data)
+            if not reference.path or not has_value(reference.cid):
+                try:
+                    return await self._read_value(reference, call)
+                except NotFoundError:
+                    if not reference.path:
+                        raise
+            # The path may end inside a value, which no reader of files finds.
+            end, inside = await self.reader.blocks(reference, call).follow(reference, call)
+            return await self._read_value(Reference(str(end), end), call, inside)
+
+    async def _read_value(
+        self, reference: Reference, call: Call, inside: Sequence[str] = ()
+    ) -> Any:
+        """Return the JSON value at `reference`, or what is in a value of another codec."""
+        sink = TextSink(self.config.max_json_bytes)
+        await self.reader.read(reference, sink, call)
+        content = await commit(sink) if sink.finishes else sink
+        target = reference.target or sink.cid
+        if target is not None and has_value(target):
+            return await compute(sink.size, read_value, target, bytes(content.data), inside)
+        return json_text.from_content(content.data)
 
     async def get_file(
         self,
