@@ -11,6 +11,7 @@ from holdfast.content.car import write_car
 from holdfast.content.cid import CID
 from holdfast.errors import UnprovenError, UnsupportedError
 from holdfast.testing import Scripted, ScriptedServer
+from tests._sync.test_cluster_replies import NOT_PINNED, PIN, states
 from tests.content import read_archive
 from tests.folder_dags import serving
 from tests.value_dags import PHOTO, ValueDag
@@ -97,22 +98,30 @@ def test_a_service_that_takes_no_archives_cannot_be_sent_a_value(source, node):
 NO_DECODER = "could not choose a decoder: no decoder registered for multicodec code 297 (0x129)"
 
 
-def refusing_peer(request):
-    """A peer that has no pins, and refuses archives as the real one does."""
-    status, body = 200, {"cid": str(DAG.json), "name": "", "allocations": ["12D3"], "metadata": {}}
-    if request.target.startswith("/add"):
-        status, body = 500, {"code": 500, "message": NO_DECODER}
-    elif request.target.startswith("/allocations"):
-        status, body = 404, {"code": 404, "message": "pin is not part of the pinset"}
-    elif request.method == "GET":
-        body["peer_map"] = {"12D3": {"peername": "peer0", "status": "pinned", "error": ""}}
-    headers = {"Content-Type": "application/json"}
-    return Scripted(status=status, body=json.dumps(body).encode(), headers=headers)
+def refusing_peer():
+    """A script of a peer that refuses archives as the real one does, and pins by CID."""
+    pin = {**PIN, "cid": str(DAG.json)}
+    pinned = []
+
+    def answer(request):
+        status, body = 200, pin
+        if request.target.startswith("/add"):
+            status, body = 500, {"code": 500, "message": NO_DECODER}
+        elif request.method == "POST":
+            pinned.append(request.target)
+        elif request.target.startswith("/pins"):
+            body = states("pinned", "pinned", cid=str(DAG.json))
+        elif not pinned:
+            status, body = 404, NOT_PINNED
+        headers = {"Content-Type": "application/json"}
+        return Scripted(status=status, body=json.dumps(body).encode(), headers=headers)
+
+    return answer
 
 
 def test_a_cluster_that_cannot_read_a_codec_names_it(source):
     fill(source)
-    with ScriptedServer(refusing_peer) as server:
+    with ScriptedServer(refusing_peer()) as server:
         options = {"pin_api_url": server.url, "retries": {"attempts": 1}}
         with Client.init(provider="cluster", **options) as target:
             with pytest.raises(UnsupportedError, match=r"codec dag-json: pin the CID"):

@@ -181,6 +181,7 @@ class Copier:
         info, dropped = self._info(pin)
         pieces: Any = self._source.export_archive(pin.cid)
         size, hosts = 0, gateway_hosts.get()
+        refusal = ""
 
         def counted() -> Iterator[bytes]:
             nonlocal size
@@ -192,15 +193,18 @@ class Copier:
 
         try:
             added = self._target.import_archive(pin.cid, counted(), info)
-        except UnsupportedError:
+        except UnsupportedError as error:
             if size and self._may_pin and self._target.supports("pin"):
-                return self._by_pin(pin)  # it has seen the codecs of the blocks
-            if size or not info.is_explicit:
+                refusal = str(error)  # it has seen a block that it cannot read
+            elif size or not info.is_explicit:
                 raise
-            return self._with_less(pin, info, progress)
+            else:
+                return self._with_less(pin, info, progress)
         finally:
             if hasattr(pieces, "close"):
                 pieces.close()
+        if refusal:
+            return self._by_pin(pin, refusal)
         _check(added, pin)
         return Copied(
             cid=pin.cid,
@@ -234,16 +238,16 @@ class Copier:
             return Copied(cid=pin.cid, name=pin.name, how="upload", size=size, dropped=dropped)
         if not self._may_pin or not self._target.supports("pin"):
             raise self._no_method(pin)
-        return self._by_pin(pin)
+        return self._by_pin(pin, _not_sent(self._target, pin))
 
-    def _by_pin(self, pin: Pin) -> Copied:
-        """Let the target fetch the content of `pin` by its CID."""
+    def _by_pin(self, pin: Pin, why: str) -> Copied:
+        """Let the target fetch the content of `pin` by its CID; `why` it is not sent."""
         target = self._target
         info, dropped = self._info(pin)
         try:
             new = wait_for_pin(target, self._pin(pin.cid, info), self._wait)
         except ProviderError as error:
-            error.add_note(f"it was asked to fetch it: {_not_sent(target, pin)}")
+            error.add_note(f"it was asked to fetch it: {why}")
             raise
         return Copied(cid=pin.cid, name=pin.name, how="pin", dropped=dropped, state=new.state)
 
