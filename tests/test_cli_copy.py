@@ -225,6 +225,24 @@ def test_hidden_files_are_left_out_and_counted(commands, others):
     ]
 
 
+@pytest.mark.parametrize("others", [(), ("a",)], ids=["alone", "with another"])
+def test_excluded_files_are_left_out_and_counted(commands, others):
+    write(commands.folder, a="1")
+    photos = commands.folder / "photos"
+    write(photos, c="3", d="4", e="5", dot_ipfsignore="d\n")
+    note = "left out by patterns of --exclude and .ipfsignore: "
+    hidden = "left out hidden files and folders: 1; --include-hidden uploads them"
+    result = commands.run("upload", "photos", *others, "--exclude", "e", "--exclude", "x")
+    assert (result.returncode, lines(result.stderr)) == (0, [hidden, f"{note}2"])
+    assert compute_cid(photos, exclude=["e"]) in result.stdout.decode()
+    result = commands.run("upload", "photos", *others, "--json")
+    rows = {row["path"]: row for row in map(json.loads, lines(result.stdout))}
+    assert [row.get("excluded") for _, row in sorted(rows.items())] == [*(None for _ in others), 1]
+    result = commands.run("upload", "photos", *others, "--no-ignore")
+    assert lines(result.stderr) == [hidden]
+    assert compute_cid(photos, ignore_file=None) in result.stdout.decode()
+
+
 def test_one_failure_does_not_stop_the_others(commands):
     write(commands.folder, a="1", b="2")
     result = commands.run("upload", "a", "nothing", "b")

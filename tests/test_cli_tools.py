@@ -42,6 +42,18 @@ def test_cid_and_verify(commands):
     assert commands.text("cid", ".", "--include-hidden") == everything
     assert commands.text("verify", ".", everything, "--include-hidden") == f". is {everything}"
     assert commands.failure("verify", ".", everything)[0] == 13
+    (commands.folder / ".ipfsignore").write_text("hello")
+    rest = compute_cid(commands.folder)
+    note = "left out by patterns of --exclude and .ipfsignore: 1\n"
+    for arguments in (("cid", "."), ("verify", ".", rest), ("cid", ".", "--exclude", "hell*")):
+        result = commands.run(*arguments)
+        assert (result.returncode, result.stderr.decode()) == (0, note)
+        assert rest in result.stdout.decode()
+    assert commands.text("cid", ".", "--no-ignore") == compute_cid(
+        commands.folder, ignore_file=None
+    )
+    code, shown = commands.failure("cid", ".", "--exclude", "[")
+    assert (code, shown[0][:45]) == (2, "error: the pattern '[' can match nothing, bec")
     # Nothing is stored or asked for.
     assert not (commands.folder.parent / "data").exists()
 

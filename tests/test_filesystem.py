@@ -370,6 +370,12 @@ def test_an_empty_folder_is_dropped(fs, folder):
     assert fs.cid == compute_cid(folder, include_hidden=True)
 
 
+def test_a_file_of_patterns_is_a_file_like_any_other(fs):
+    with fs.transaction:
+        fs.pipe({".ipfsignore": b"*", "a.txt": b"one"})
+    assert fs.find(fs.cid) == [f"{fs.cid}/.ipfsignore", f"{fs.cid}/a.txt"]
+
+
 @pytest.mark.parametrize("is_async", [False, True])
 def test_the_files_of_a_failed_commit_stay(node, tmp_path, monkeypatch, is_async):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))

@@ -38,6 +38,8 @@ class ClientRecord(Generic[T]):
         size: Characters of the JSON text for `store` and `send`, bytes for `upload`.
         duplicate: Whether the content was pinned there before; None if the provider does not say.
             It is not compared, and not part of `to_dict`.
+        excluded: How many names in a folder were left out because of a pattern; a folder counts
+            once. It is not compared, and not part of `to_dict`.
 
     Example:
         >>> ClientRecord(cid="bafkqaaa", timestamp=1700000000000, data=[1], size=3).to_dict()
@@ -49,6 +51,7 @@ class ClientRecord(Generic[T]):
     size: int
     data: T | None = None
     duplicate: bool | None = field(default=None, compare=False)
+    excluded: int = field(default=0, compare=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the record as plain JSON data, without ``data`` if that is None."""

@@ -150,14 +150,16 @@ def test_a_folder_is_uploaded(source, service, tmp_path):
     folder = tmp_path / "folder"
     (folder / "sub").mkdir(parents=True)
     (folder / ".hidden").write_bytes(b"hidden")
+    (folder / ".ipfsignore").write_bytes(b"*")  # of whoever uploaded it: a copy has all of it
     (folder / "sub" / "large").write_bytes(LARGE)
-    record = source.upload(folder, include_hidden=True, keyvalues={"a": 1})
+    record = source.upload(folder, include_hidden=True, ignore_file=None, keyvalues={"a": 1})
     copied = source.copy(record.cid, to=service)
-    size = len(LARGE) + 6
+    size = len(LARGE) + 7
     assert copied == Copied(cid=record.cid, name="folder", how="upload", size=size)
     pin = pin_of(service, record.cid)
     assert (pin.name, pin.keyvalues) == ("folder", {"a": 1})
-    assert {entry.name for entry in service.entries(record.cid)} == {".hidden", "sub"}
+    names = {entry.name for entry in service.entries(record.cid)}
+    assert names == {".hidden", ".ipfsignore", "sub"}
 
 
 def test_what_would_get_another_cid_is_refused_and_leaves_nothing(source, service, node):

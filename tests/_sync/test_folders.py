@@ -135,6 +135,48 @@ def test_hidden_names_are_left_out_unless_they_are_asked_for(local, node, folder
         verify(folder, whole)
 
 
+def test_patterns_leave_names_out_and_the_record_counts_them(local, node, folder):
+    plain = compute_cid(folder)
+    unwanted = {"x.tmp": b"1", "2024/y.tmp": b"2", "node_modules/a": b"3", "node_modules/b": b"4"}
+    whole = compute_cid(make_folder(folder, unwanted))
+    patterns = ("*.tmp", "node_modules/")
+    with Client.init(node.config) as client:
+        for uploader in (local, client):
+            record = uploader.upload(folder, exclude=patterns)
+            assert (record.cid, record.size, record.excluded) == (plain, 9, 3)
+            assert record.to_dict().keys() == {"cid", "timestamp", "size"}
+            for outcome in uploader.upload_many([folder, ("x", folder)], exclude=patterns):
+                assert (outcome.result().cid, outcome.result().excluded) == (plain, 3)
+        (folder / ".ipfsignore").write_text("*.tmp\nnode_modules/\n")
+        for uploader in (local, client):
+            record = uploader.upload(folder)
+            assert (record.cid, record.excluded) == (plain, 3)
+            assert (uploader.upload(folder, ignore_file=None)).cid == whole
+            with pytest.raises(ValueError, match="can match nothing"):
+                uploader.upload(folder, exclude=["["])
+    for outcome in local.upload_many([folder], ignore_file=None):
+        assert (outcome.result().cid, outcome.result().excluded) == (whole, 0)
+    assert verify(folder, plain)
+    assert verify(folder, whole, ignore_file=None)
+    assert verify(folder, whole, exclude=["!*"])  # it comes after the patterns of the file
+    with pytest.raises(UnprovenError):
+        verify(folder, whole)
+
+
+def test_a_folder_of_which_patterns_leave_nothing_is_empty(local, node, folder):
+    record = local.upload(folder, exclude=["*"])
+    assert (record.cid, record.excluded) == (compute_cid(folder, exclude=["*"]), 2)
+    assert local.entries(record.cid) == []
+    with Client.init(node.config) as client:
+        with pytest.raises(UnsupportedError, match="'2024', an empty folder") as caught:
+            client.upload(folder, exclude=["2024/*"])
+        note = (
+            "names were left out by patterns: 2; a pattern for the folder itself leaves it out too"
+        )
+        assert caught.value.__notes__ == [note]
+        assert (client.upload(folder, exclude=["2024/"])).excluded == 1
+
+
 def test_names_that_are_not_utf_8_are_stored_as_bytes_and_fit_no_form(local, node, folder):
     (folder / os.fsdecode(b"caf\xe9")).write_bytes(b"x")
     record = local.upload(folder)
@@ -300,6 +342,7 @@ def test_what_cannot_be_read_is_refused_before_anything_is_sent(
     try:
         with pytest.raises(PermissionError, match=name):
             client.upload(root)
+        assert compute_cid(root, exclude=[name])
     finally:
         os.seteuid(0)
     assert server.requests == []

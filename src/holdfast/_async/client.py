@@ -1,7 +1,7 @@
 """The client that applications use: checks arguments, calls the provider, and returns records."""
 
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -36,7 +36,7 @@ from holdfast.records import (
 )
 from holdfast.registry import build_async_provider
 from holdfast.sources.blob import Blob
-from holdfast.sources.folder_source import FolderSource
+from holdfast.sources.folder_source import IGNORE_FILE, FolderSelection, FolderSource
 from holdfast.sources.sources import Progress, Source
 
 # Imported in the methods: most programs copy nothing, and should not wait for the modules.
@@ -254,6 +254,8 @@ class AsyncClient(AsyncCloses):
         name: str | None = None,
         keyvalues: Mapping[str, Any] | None = None,
         include_hidden: bool = False,
+        exclude: Sequence[str] = (),
+        ignore_file: str | None = IGNORE_FILE,
         progress: Progress | None = None,
     ) -> ClientRecord[None]:
         """Store a file: a path, bytes, an open binary file, a `Blob`, or an iterable of bytes.
@@ -269,6 +271,10 @@ class AsyncClient(AsyncCloses):
             name: The file name to send; by default the file's own, else ``client-file``.
             keyvalues: Metadata of your own for the pin, by which `pins` can find it.
             include_hidden: Whether names in a folder that begin with a dot are stored too.
+            exclude: Patterns of names in a folder to leave out, in the syntax of gitignore, such as
+                ``("*.tmp", "node_modules/")``. The record has the number of them.
+            ignore_file: The name of a file in the folder with more such patterns, which come before
+                `exclude`: the last pattern that matches decides. None reads no file.
             progress: Called with the bytes sent so far and the total, or None if not known.
 
         Example:
@@ -279,11 +285,13 @@ class AsyncClient(AsyncCloses):
         self._check_open()
         arguments.warn_if_encrypt(options)
         arguments.check_progress(progress)
-        source = await open_upload(file, include_hidden=include_hidden)
+        source = await open_upload(
+            file, include_hidden=include_hidden, exclude=exclude, ignore_file=ignore_file
+        )
         if isinstance(source, FolderSource):
             info = arguments.folder_info(name, source.name, keyvalues)
             added = await self._provider.put(source, info, progress)
-            return _record(added, source.size, None)
+            return replace(_record(added, source.size, None), excluded=source.excluded)
         try:
             info = arguments.file_info(name, source.name, keyvalues)
             added = await self._provider.put(source, info, progress)
@@ -385,7 +393,13 @@ class AsyncClient(AsyncCloses):
         return self._many(self.store, values, "store", concurrency)
 
     def upload_many(
-        self, files: AsyncItems[File], *, concurrency: int = 8
+        self,
+        files: AsyncItems[File],
+        *,
+        include_hidden: bool = False,
+        exclude: Sequence[str] = (),
+        ignore_file: str | None = IGNORE_FILE,
+        concurrency: int = 8,
     ) -> AsyncOutcomes[File, ClientRecord[None]]:
         """Upload many files, and yield an `Outcome` for each as soon as it is uploaded.
 
@@ -394,6 +408,9 @@ class AsyncClient(AsyncCloses):
         Args:
             files: The files, each as for `upload`, or pairs of a name and a file. They are taken as
                 they are needed, so there may be any number.
+            include_hidden: As for `upload`, in all folders.
+            exclude: As for `upload`, in all folders.
+            ignore_file: As for `upload`, in each folder.
             concurrency: How many are uploaded at the same time, from 1 to 100.
 
         Example:
@@ -403,7 +420,13 @@ class AsyncClient(AsyncCloses):
             ...         print(outcome.item.name, outcome.error or outcome.result().size)
             kelp.png 7
         """
-        return self._many(self._upload_item, files, "upload", concurrency)
+        upload = partial(
+            self._upload_item,
+            include_hidden=include_hidden,
+            exclude=exclude,
+            ignore_file=ignore_file,
+        )
+        return self._many(upload, files, "upload", concurrency)
 
     def revoke_many(
         self, cids: AsyncItems[str], *, concurrency: int = 8
@@ -422,9 +445,11 @@ class AsyncClient(AsyncCloses):
         """
         return self._many(self.revoke, cids, "revoke", concurrency)
 
-    async def _upload_item(self, item: Any) -> ClientRecord[None]:
+    async def _upload_item(
+        self, item: Any, **selection: Unpack[FolderSelection]
+    ) -> ClientRecord[None]:
         name, file = arguments.name_and_file(item)
-        return await self.upload(file, name=name)
+        return await self.upload(file, name=name, **selection)
 
     def _many(
         self,

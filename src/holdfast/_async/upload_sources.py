@@ -2,17 +2,17 @@
 
 import asyncio
 from collections.abc import AsyncIterable, Iterable
-from typing import BinaryIO, TypeAlias, cast
+from typing import BinaryIO, TypeAlias, Unpack, cast
 
 from holdfast._async.runtime import run_interruptible, wait_for_end
-from holdfast.sources.folder_source import FolderSource, open_file_or_folder
+from holdfast.sources.folder_source import FolderSelection, FolderSource, open_file_or_folder
 from holdfast.sources.sources import CHUNK_SIZE, Source, Uploadable, checked_piece
 
 AsyncUploadable: TypeAlias = "Uploadable | AsyncIterable[bytes]"
 
 
 async def open_upload(
-    upload: "AsyncUploadable", *, include_hidden: bool = False
+    upload: "AsyncUploadable", **selection: Unpack[FolderSelection]
 ) -> Source | FolderSource:
     """Return a source of `upload`; raise `TypeError`, or the `OSError` of ``open``."""
     if isinstance(upload, AsyncIterable) and not (
@@ -20,7 +20,7 @@ async def open_upload(
     ):
         return Source(cast("BinaryIO", _AsyncIterableFile(upload)), size=None)
     file = cast("Uploadable", upload)
-    return await run_interruptible(open_file_or_folder, file, include_hidden=include_hidden)
+    return await run_interruptible(open_file_or_folder, file, **selection)
 
 
 class _AsyncIterableFile:

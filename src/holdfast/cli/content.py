@@ -8,13 +8,14 @@ import shlex
 import shutil
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final
 
 from holdfast.cli import options, output
 from holdfast.cli.exit_codes import UsageError
-from holdfast.cli.reports import BatchReport, telling_resumes
+from holdfast.cli.reports import BatchReport, note_excluded, source_reader, telling_resumes
 from holdfast.cli.run import Run, command, group
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
@@ -131,22 +132,26 @@ def upload(
     keyvalue: options.KEYVALUES = None,
     *,
     include_hidden: options.INCLUDE_HIDDEN = False,
+    exclude: options.EXCLUDE = None,
+    no_ignore: options.NO_IGNORE = False,
 ) -> None:
     """Store files and folders; write their CIDs.
 
-    A folder gets one CID for all that is in it. With several FILEs, there is a line for each, with
+    A folder gets one CID for all that is in it, apart from what the patterns in its .ipfsignore and
+    those of --exclude leave out. With several FILEs, there is a line for each, with
     its CID and its path. With the provider pinata, an interrupted upload of a large file continues
     when the same command is run again; `holdfast uploads` lists such files.
     """
     keyvalues = options.parse_keyvalues(keyvalue)
+    read = source_reader(exclude, include_hidden=include_hidden, no_ignore=no_ignore)
     if len(files) == 1:
-        _upload_one(run, files[0], name, keyvalues, include_hidden=include_hidden)
+        _upload_one(run, files[0], name, keyvalues, read)
     elif name is not None:
         raise UsageError("--name is for one file: leave it out for several")
     elif "-" in files:
         raise UsageError('"-" cannot be one of several files: upload it alone')
     else:
-        report = _Uploads(run, files, include_hidden=include_hidden)
+        report = _Uploads(run, files, read)
         with run.client() as client, report.shown("upload"):
             report.upload(client, keyvalues)
 
@@ -156,18 +161,18 @@ def _upload_one(
     file: str,
     name: str | None,
     keyvalues: dict[str, str] | None,
-    *,
-    include_hidden: bool,
+    read: Callable[[str], Any],
 ) -> None:
-    source: Any = run.standard_input() if file == "-" else _source(file, include_hidden)
+    source = run.standard_input() if file == "-" else read(file)
     label = name or ("standard input" if file == "-" else Path(file).name)
     typed = file == "-" and source.isatty()  # a bar would overwrite the typed text
     with run.client() as client, run.progress_bar(label, hidden=typed) as progress:
         record = telling_resumes(run, client, label, progress).upload(
             source, name=name, keyvalues=keyvalues, progress=progress
         )
-    run.emit(record.to_dict() | ({} if file == "-" else {"path": file}), record.cid)
+    run.emit(_fields(record) | ({} if file == "-" else {"path": file}), record.cid)
     _note_hidden(run, getattr(source, "hidden", 0))
+    note_excluded(run, record.excluded)
 
 
 class _Uploads(BatchReport):
@@ -176,17 +181,17 @@ class _Uploads(BatchReport):
     The size of a folder is known when its upload begins; until then the bar has no total.
     """
 
-    def __init__(self, run: Run, files: list[str], *, include_hidden: bool) -> None:
+    def __init__(self, run: Run, files: list[str], read: Callable[[str], Any]) -> None:
         super().__init__(run, "path")
         self._files = files
-        self._include_hidden = include_hidden
+        self._read = read
         self._total = self._folders = 0
         for path in map(Path, files):
             with suppress(OSError):  # its upload raises the error
                 self._folders += path.is_dir()
                 self._total += path.stat().st_size if path.is_file() else 0
         self._lock = threading.Lock()
-        self._hidden = 0
+        self._hidden = self._excluded = 0
 
     def upload(self, client: "Client", keyvalues: dict[str, str] | None) -> None:
         """Upload the files. One that fails does not stop the others, unless all would fail."""
@@ -195,7 +200,7 @@ class _Uploads(BatchReport):
         tally = Tally(self.progress)
 
         def store(file: str) -> "tuple[ClientRecord[None], int]":
-            source = _source(file, self._include_hidden)
+            source = self._read(file)
             if not isinstance(source, str):
                 with self._lock:
                     self._folders -= 1
@@ -218,22 +223,21 @@ class _Uploads(BatchReport):
         """Write the CID and the path."""
         record, hidden = result
         self._hidden += hidden
-        self._run.emit({**record.to_dict(), "path": item}, f"{record.cid} {item}")
+        self._excluded += record.excluded
+        self._run.emit({**_fields(record), "path": item}, f"{record.cid} {item}")
 
     def summary(self) -> str:
         """Return how many are uploaded, unless all are."""
         _note_hidden(self._run, self._hidden)
+        note_excluded(self._run, self._excluded)
         done, all_files = self.counts["done"], len(self._files)
         words = f"uploaded {done:,} of {all_files:,} files; "
         return "" if done == all_files else f"{words}to upload the others, run the command again"
 
 
-def _source(file: str, include_hidden: bool) -> Any:  # noqa: FBT001
-    """Return what to upload: a folder is scanned, because its hidden files are counted."""
-    from holdfast.sources.folder_source import FolderSource
-
-    is_folder = Path(file).is_dir()
-    return FolderSource.of(file, include_hidden=include_hidden) if is_folder else file
+def _fields(record: "ClientRecord[None]") -> dict[str, Any]:
+    """Return the record for --json, with the number of excluded names if there are any."""
+    return record.to_dict() | ({"excluded": record.excluded} if record.excluded else {})
 
 
 def _note_hidden(run: Run, count: int) -> None:

@@ -1,7 +1,7 @@
 """Commands that look at content: `ls`, `info`; and, offline, `cid` and `verify`."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -12,6 +12,7 @@ from holdfast import registry
 from holdfast.cli import options, output
 from holdfast.cli.output import Column, write_table
 from holdfast.cli.pins import list_pins
+from holdfast.cli.reports import note_excluded, source_reader
 from holdfast.cli.run import Run, command, group
 from holdfast.config.locations import store_folder
 from holdfast.content.cid import CID
@@ -174,17 +175,24 @@ Source = Annotated[str, options.file_argument('A file, a directory, or "-".')]
 
 
 @command(commands, options.layout_options)
-def cid(run: Run, file: Source, *, include_hidden: options.INCLUDE_HIDDEN = False) -> None:
+def cid(
+    run: Run,
+    file: Source,
+    *,
+    include_hidden: options.INCLUDE_HIDDEN = False,
+    exclude: options.EXCLUDE = None,
+    no_ignore: options.NO_IGNORE = False,
+) -> None:
     """Compute the CID of a file or directory, offline."""
     from holdfast.content.profiles import profile_for
 
     config = run.config()
     profile = profile_for(config.profile, config.cid_version).name
-    with _source(run, file) as (source, progress):
-        computed = holdfast.compute_cid(
-            source, profile=profile, include_hidden=include_hidden, progress=progress
-        )
+    read = source_reader(exclude, include_hidden=include_hidden, no_ignore=no_ignore)
+    with _source(run, file, read) as (source, progress):
+        computed = holdfast.compute_cid(source, profile=profile, progress=progress)
     run.emit({"cid": computed, "profile": profile}, computed)
+    note_excluded(run, getattr(source, "excluded", 0))
 
 
 @command(commands)
@@ -194,26 +202,33 @@ def verify(
     cid: Annotated[str, options.argument("CID", "The CID that it should have.")],
     *,
     include_hidden: options.INCLUDE_HIDDEN = False,
+    exclude: options.EXCLUDE = None,
+    no_ignore: options.NO_IGNORE = False,
 ) -> None:
-    """Verify a file or directory against its CID, offline."""
+    """Verify a file or directory against its CID, offline.
+
+    What is left out of a directory is not verified.
+    """
     try:
         bare = Reference.parse_cid(cid)
     except InvalidCIDError as error:
         if Path(cid).exists():
             raise advise(error, "the file comes first: holdfast verify FILE CID") from None
         raise
-    with _source(run, file) as (source, progress):
+    read = source_reader(exclude, include_hidden=include_hidden, no_ignore=no_ignore)
+    with _source(run, file, read) as (source, progress):
         try:
-            holdfast.verify(source, cid, include_hidden=include_hidden, progress=progress)
+            holdfast.verify(source, cid, progress=progress)
         except VerificationError as error:
             raise advise(error, f"`holdfast download {bare}` gets what the CID names") from None
     run.emit({"cid": bare, "verified": True}, f"{file} is {bare}")
+    note_excluded(run, getattr(source, "excluded", 0))
 
 
 @contextmanager
-def _source(run: Run, file: str) -> Iterator[Any]:
+def _source(run: Run, file: str, read: Callable[[str], Any]) -> Iterator[Any]:
     """Yield the source to read, and the progress function of a bar for it."""
-    source: Any = run.standard_input() if file == "-" else file
+    source: Any = run.standard_input() if file == "-" else read(file)
     label = "standard input" if file == "-" else Path(file).name
     with run.progress_bar(label, hidden=file == "-" and source.isatty()) as progress:
         yield source, progress

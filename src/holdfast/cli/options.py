@@ -206,6 +206,13 @@ MAX_SIZE = Annotated[
 INCLUDE_HIDDEN = Annotated[
     bool, flag("In folders, take names too that begin with a dot.", "--include-hidden")
 ]
+EXCLUDE = Annotated[
+    list[str] | None,
+    option(
+        "PATTERN", "In folders, leave out what matches, as in .gitignore. Repeatable.", "--exclude"
+    ),
+]
+NO_IGNORE = Annotated[bool, flag("Do not read the patterns in .ipfsignore.", "--no-ignore")]
 TEST_TIMEOUT = Annotated[
     float, option("SECONDS", "How long the tests may take in all.", min=0.1, max=3600.0)
 ]

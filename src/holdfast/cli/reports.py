@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 import typer
@@ -141,6 +142,27 @@ class BatchReport:
         with suppress(ValueError):  # at the end: an interrupt may come at any time
             self._unreported.remove((item, result))
         self.counts[self.state_of(result)] += 1
+
+
+def source_reader(
+    exclude: list[str] | None, *, include_hidden: bool, no_ignore: bool
+) -> Callable[[str], Any]:
+    """Return a function that scans a folder, to count what is left out; other paths stay paths."""
+    from holdfast.sources.folder_source import IGNORE_FILE, FolderSource
+
+    read_folder = partial(
+        FolderSource.of,
+        include_hidden=include_hidden,
+        exclude=exclude or (),
+        ignore_file=None if no_ignore else IGNORE_FILE,
+    )
+    return lambda file: read_folder(file) if Path(file).is_dir() else file
+
+
+def note_excluded(run: Run, count: int) -> None:
+    """Say how many names in folders were left out because of a pattern."""
+    if count:
+        run.note(f"left out by patterns of --exclude and .ipfsignore: {count:,}")
 
 
 def telling_resumes(

@@ -121,6 +121,7 @@ OPTION_POINTERS: Final = {
             "leave it out: no command asks": "-f, --force, -y, --yes",
             "leave it out: only the result is written": "-q, --quiet",
             "write `> FILE` after the command": "-o, --output",
+            "write --exclude PATTERN": "--ignore",
         }
     ),
 }

@@ -492,7 +492,8 @@ class HoldfastFileSystem(AsyncFileSystem, metaclass=SecretOptions):
         """Upload what was written; `cid` is then the CID of the directory."""
         if await asyncio.to_thread(staging.finish):
             client = await self.client()
-            self.cid = (await client.upload(staging.folder, include_hidden=True)).cid
+            record = await client.upload(staging.folder, include_hidden=True, ignore_file=None)
+            self.cid = record.cid
 
     def open(self, path: Any, mode: str = "rb", *args: Any, **options: Any) -> Any:
         """Return a file. What is written to it is stored at the end of the transaction."""

@@ -17,12 +17,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypedDict, Unpack
 
-from holdfast.disk.folders import DIRECTORY, NO_FOLLOW, NO_WAIT, open_below
+from holdfast.disk.folders import DIRECTORY, NO_FOLLOW, NO_WAIT, open_below, open_file
 from holdfast.errors import UnsupportedError
 from holdfast.hints import advise
 from holdfast.records import EntryKind
+from holdfast.sources.ignore_rules import IgnoreRules, read_patterns
 from holdfast.sources.sources import (
     Progress,
     Source,
@@ -34,6 +35,8 @@ from holdfast.sources.sources import (
     open_source,
 )
 
+IGNORE_FILE: Final = ".ipfsignore"
+IGNORE_FILE_BYTES: Final = 256 * 1024  # of some 10,000 patterns; they take a second to compile
 LONGEST: Final = 4096  # characters of a path; Linux opens no longer one at once
 SPECIAL: Final = {
     stat.S_IFIFO: "a named pipe",
@@ -70,6 +73,14 @@ def open_source_folder(root: Path, path: str) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+class FolderSelection(TypedDict, total=False):
+    """Which names in a folder are left out; the defaults are those of `FolderSource.of`."""
+
+    include_hidden: bool
+    exclude: Sequence[str]
+    ignore_file: str | None
 
 
 class FolderEntry(NamedTuple):
@@ -114,6 +125,7 @@ class FolderSource:
         hidden: How many names that begin with a dot were left out. What is below a hidden
             directory is not counted.
         include_hidden: Whether such names are uploaded too.
+        excluded: How many other names were left out because of a pattern, counted in the same way.
         source_of: Makes the source to upload from that of a file; see `map`.
 
     Example:
@@ -133,14 +145,28 @@ class FolderSource:
     files: int
     hidden: int = 0
     include_hidden: bool = False
+    excluded: int = 0
     source_of: Callable[[Source], Source] | None = None
     _states: dict[str, tuple[int, list[bytes]]] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, path: str | os.PathLike[str], *, include_hidden: bool = False) -> "FolderSource":
-        """Return the folder at `path`, which may be a link to one; raise the first error in it."""
+    def of(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        include_hidden: bool = False,
+        exclude: Sequence[str] = (),
+        ignore_file: str | None = None,
+    ) -> "FolderSource":
+        """Return the folder at `path`, which may be a link to one; raise the first error in it.
+
+        `exclude` are patterns in the syntax of gitignore. They come after those in the file of the
+        folder that has the name `ignore_file`.
+        """
         root = existing_path(path)
-        scan = _Scan(root, include_hidden=include_hidden)
+        patterns = [] if ignore_file is None else _file_patterns(root, ignore_file)
+        rules = IgnoreRules(patterns + _checked_patterns(exclude))
+        scan = _Scan(root, rules, include_hidden=include_hidden)
         entries = list(scan.run())
         sizes = [entry.size for entry in entries if entry.kind == "file"]
         return cls(
@@ -151,6 +177,7 @@ class FolderSource:
             files=len(sizes),
             hidden=scan.hidden,
             include_hidden=include_hidden,
+            excluded=scan.excluded,
         )
 
     def map(
@@ -228,13 +255,13 @@ class _MappedFile(WrappingSource):
 
 
 def open_file_or_folder(
-    content: "Uploadable | FolderSource", *, include_hidden: bool = False
+    content: "Uploadable | FolderSource", **selection: Unpack[FolderSelection]
 ) -> Source | FolderSource:
     """Return the folder at the path `content`, or a source of anything else."""
     if isinstance(content, FolderSource):
         return content
     if isinstance(content, str | os.PathLike) and existing_path(content).is_dir():
-        return FolderSource.of(content, include_hidden=include_hidden)
+        return FolderSource.of(content, **selection)
     return open_source(content)
 
 
@@ -254,13 +281,15 @@ class _Scan:
     """One scan of a folder. Not recursive: folders may be nested more deeply than Python's stack.
 
     Attributes:
-        hidden: How many names were left out.
+        hidden: How many names that begin with a dot were left out.
+        excluded: How many other names were left out by the rules.
     """
 
-    def __init__(self, root: Path, *, include_hidden: bool) -> None:
+    def __init__(self, root: Path, rules: IgnoreRules, *, include_hidden: bool) -> None:
         self._root = root
+        self._rules = rules
         self._include_hidden = include_hidden
-        self.hidden = 0
+        self.hidden = self.excluded = 0
 
     def run(self) -> Iterator[FolderEntry]:
         """Yield everything in the folder; what is in a directory comes before it."""
@@ -287,17 +316,25 @@ class _Scan:
                 self.hidden += len(names) - len(shown)
                 names = shown
             names.sort(key=os.fsencode)
-            entries = [self._look(folder, path, name) for name in names]
-        return entry._replace(size=len(names)), iter(entries)
+            looks = (self._look(folder, path, name) for name in names)
+            entries = [entry for entry in looks if entry is not None]
+            self.excluded += len(names) - len(entries)
+        return entry._replace(size=len(entries)), iter(entries)
 
-    def _look(self, folder: int, parent: str, name: str) -> FolderEntry:
-        """Return the entry for a name; that of a directory has no size yet."""
+    def _look(self, folder: int, parent: str, name: str) -> FolderEntry | None:
+        """Return the entry for a name, None if it is excluded; a directory has no size yet."""
+        path = os.fsencode(f"{parent}/{name}" if parent else name)
         try:
             status = os.stat(name, dir_fd=folder, follow_symlinks=False)
         except OSError as error:
+            if self._rules.exclude(path):  # such as a temporary file that was just deleted
+                return None
             error.filename = str(self._root / parent / name)
             raise
-        if stat.S_ISDIR(status.st_mode):
+        is_folder = stat.S_ISDIR(status.st_mode)
+        if self._rules.exclude(path, is_folder=is_folder):
+            return None
+        if is_folder:
             return FolderEntry(parent, name, "directory", 0)
         if stat.S_ISLNK(status.st_mode):
             return FolderEntry(parent, name, "symlink", 0)
@@ -315,6 +352,43 @@ class _Scan:
         if not os.access(entry.name, os.R_OK, dir_fd=folder, effective_ids=effective):
             path = self._root / entry.path
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+
+def _checked_patterns(exclude: Sequence[str]) -> list[bytes]:
+    """Return patterns as bytes. A single text would exclude names by its letters."""
+    if isinstance(exclude, str | bytes) or not isinstance(exclude, Sequence):
+        kind = type(exclude).__name__
+        raise TypeError(f"exclude must be a list or tuple of patterns, not {kind}")
+    return [os.fsencode(pattern) for pattern in exclude]
+
+
+def _file_patterns(root: Path, name: str) -> list[bytes]:
+    """Return the patterns in a file of the folder; only the usual name may be missing."""
+    path = root / name
+    if path.parent != root:
+        raise ValueError(f"ignore_file must be the name of a file in the folder, not {name!r}")
+
+    def refuse(words: str) -> OSError:
+        note = "{} uploads the folder without its patterns"
+        error = OSError(f"{path}, which has patterns of files to leave out, {words}")
+        return advise(error, note.format("ignore_file=None"), note.format("--no-ignore"))
+
+    try:
+        with open_source_folder(root, "") as folder:
+            file = open_file(folder, name, refuse=lambda: refuse("is not a regular file"))
+    except OSError as error:
+        if error.errno == errno.ENOENT and name == IGNORE_FILE:
+            return []
+        if error.errno is not None:
+            error.filename = str(path)
+        raise
+    with os.fdopen(file, "rb") as opened:
+        data = opened.read(IGNORE_FILE_BYTES + 1)
+    if len(data) > IGNORE_FILE_BYTES:
+        raise refuse(f"has more than {IGNORE_FILE_BYTES // 1024} KiB")
+    if b"\0" in data:
+        raise refuse("is not UTF-8 text")
+    return read_patterns(data)
 
 
 def _open_unchanged(folder: int, entry: FolderEntry, path: str, flags: int) -> int:
@@ -339,11 +413,10 @@ def check_form(folder: FolderSource, provider: str) -> None:
     """Raise `UnsupportedError` for the first entry of `folder` that a form cannot carry."""
     for entry in folder.entries:
         if (words := _objection(entry)) is not None:
-            is_empty = entry.kind == "directory"
-            raise _not_carried(provider, words, folder.hidden if is_empty else 0)
+            raise _not_carried(provider, words, folder if entry.kind == "directory" else None)
     if not folder.entries:
         words = f"which cannot carry {folder.path}, an empty folder; add a file to it"
-        raise _not_carried(provider, words, folder.hidden)
+        raise _not_carried(provider, words, folder)
 
 
 def _objection(entry: FolderEntry) -> str | None:
@@ -361,10 +434,13 @@ def _objection(entry: FolderEntry) -> str | None:
     return None
 
 
-def _not_carried(provider: str, words: str, hidden: int) -> UnsupportedError:
-    """Return the error. If `hidden` names were left out, these may be all that a folder has."""
+def _not_carried(provider: str, words: str, folder: FolderSource | None) -> UnsupportedError:
+    """Return the error. Names of `folder` that were left out may be all that an empty one has."""
     error = UnsupportedError(f"{provider} sends a form, {words}")
-    if hidden:
-        note = f"hidden names were left out: {hidden:,}; {{}} uploads them"
+    if folder is not None and folder.hidden:
+        note = f"hidden names were left out: {folder.hidden:,}; {{}} uploads them"
         advise(error, note.format("include_hidden=True"), note.format("--include-hidden"))
+    elif folder is not None and folder.excluded:
+        note = f"names were left out by patterns: {folder.excluded:,}; a pattern for the folder "
+        advise(error, f"{note}itself leaves it out too")
     return error

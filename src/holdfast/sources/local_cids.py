@@ -1,9 +1,9 @@
 """`compute_cid` and `verify`: the CIDs of local content. Nothing is sent."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
-from typing import cast
+from typing import Unpack, cast
 
 from holdfast.content.blocks import check_provable, inline_block, missing_block
 from holdfast.content.cid import CID, raw_text
@@ -16,7 +16,12 @@ from holdfast.content.unixfs.files import Tree
 from holdfast.content.unixfs.layouts import Layouts, by_leaves, no_layout_fits
 from holdfast.errors import InvalidCIDError
 from holdfast.sources.blob import Blob
-from holdfast.sources.folder_source import FolderSource, open_file_or_folder
+from holdfast.sources.folder_source import (
+    IGNORE_FILE,
+    FolderSelection,
+    FolderSource,
+    open_file_or_folder,
+)
 from holdfast.sources.importing import import_content, leaves_on_disk
 from holdfast.sources.sources import Progress, Source, Uploadable, no_progress
 
@@ -26,6 +31,8 @@ def compute_cid(
     *,
     profile: str = "unixfs-v1-2025",
     include_hidden: bool = False,
+    exclude: Sequence[str] = (),
+    ignore_file: str | None = IGNORE_FILE,
     progress: Progress | None = None,
 ) -> str:
     """Return the CID that an IPFS node gives to `source`. Nothing is stored or sent.
@@ -35,6 +42,8 @@ def compute_cid(
         profile: How the content is cut into blocks: ``unixfs-v1-2025``, ``unixfs-v0-2015`` (CIDv0,
             Kubo's old default) or ``kubo-legacy-cidv1`` (Kubo's old ``--cid-version=1``).
         include_hidden: Whether names in a directory that begin with a dot are part of it.
+        exclude: Patterns of names in a directory to leave out, as for `Client.upload`.
+        ignore_file: The file in the directory with more such patterns; None for none.
         progress: Called as ``progress(done_bytes, total_bytes_or_None)`` during reading.
 
     Example:
@@ -51,19 +60,28 @@ def compute_cid(
             return raw_text(hashlib.sha256(source).digest())
         return str(import_content(source, layout).cid)
     report = _reported(source, progress)
-    with closing(_open(source, include_hidden=include_hidden)) as content:
+    with closing(
+        _open(source, include_hidden=include_hidden, exclude=exclude, ignore_file=ignore_file)
+    ) as content:
         return str(import_content(content, layout, progress=report).cid)
 
 
 def verify(
-    source: Uploadable, cid: str, *, include_hidden: bool = False, progress: Progress | None = None
+    source: Uploadable,
+    cid: str,
+    *,
+    include_hidden: bool = False,
+    exclude: Sequence[str] = (),
+    ignore_file: str | None = IGNORE_FILE,
+    progress: Progress | None = None,
 ) -> bool:
     """Return True if `source` is the content that `cid` names; raise an error if not.
 
     The CID of one raw block is its hash, so the answer is certain. Other CIDs name a tree of blocks
     whose shape depends on how the content was cut. All known layouts are tried. If none gives the
-    CID, the content may still be right. `include_hidden` is as for `compute_cid`. `progress` is
-    called as by `compute_cid`, from the start for each layout.
+    CID, the content may still be right. `include_hidden`, `exclude` and `ignore_file` are as for
+    `compute_cid`; what they leave out is not verified. `progress` is called as by `compute_cid`,
+    from the start for each layout.
 
     Raises:
         VerificationError: The content is not the one that the CID names.
@@ -78,7 +96,9 @@ def verify(
         raise InvalidCIDError(reason="a path inside a CID cannot be verified, only a CID")
     require_codec(reference.cid)
     report = _reported(source, progress)
-    with closing(_open(source, include_hidden=include_hidden)) as content:
+    with closing(
+        _open(source, include_hidden=include_hidden, exclude=exclude, ignore_file=ignore_file)
+    ) as content:
         if is_one_block(reference.cid):
             _verify_block(content, reference, report)
         elif inline_block(reference.cid) is not None:
@@ -91,10 +111,10 @@ def verify(
     return True
 
 
-def _open(source: Uploadable, *, include_hidden: bool) -> Source | FolderSource:
+def _open(source: Uploadable, **selection: Unpack[FolderSelection]) -> Source | FolderSource:
     if isinstance(source, bytes | bytearray | memoryview):
         source = cast("list[bytes]", [source])  # the source of a single buffer would copy it
-    return open_file_or_folder(source, include_hidden=include_hidden)
+    return open_file_or_folder(source, **selection)
 
 
 def _reported(source: Uploadable, progress: Progress | None) -> Progress:
