@@ -61,12 +61,13 @@ class AsyncLocalProvider(AsyncBaseProvider):
         repository: Repository | None = None,
         connections: "AsyncGatewayConnections | None" = None,
     ) -> None:
-        self._repository = repository or _open(config)
         self._connections = connections or AsyncGatewayConnections()
+        # First, because it may fail: then no repository is left open.
+        gateways = self._connections.reader(config) if config.reads_through else None
+        self._repository = repository or _open(config)
         total = config.timeouts.total
         reader: AsyncReader = AsyncRepositoryReader(self._repository, total=total)
-        if config.reads_through:
-            gateways = self._connections.reader(config)
+        if gateways is not None:
             reader = AsyncReadThroughReader(self._repository, gateways, total=total)
         super().__init__(config, reader=reader)
         self._owns_repository = repository is None

@@ -63,12 +63,13 @@ class LocalProvider(BaseProvider):
         repository: Repository | None = None,
         connections: "GatewayConnections | None" = None,
     ) -> None:
-        self._repository = repository or _open(config)
         self._connections = connections or GatewayConnections()
+        # First, because it may fail: then no repository is left open.
+        gateways = self._connections.reader(config) if config.reads_through else None
+        self._repository = repository or _open(config)
         total = config.timeouts.total
         reader: Reader = RepositoryReader(self._repository, total=total)
-        if config.reads_through:
-            gateways = self._connections.reader(config)
+        if gateways is not None:
             reader = ReadThroughReader(self._repository, gateways, total=total)
         super().__init__(config, reader=reader)
         self._owns_repository = repository is None
