@@ -24,6 +24,7 @@ from holdfast.errors import (
 )
 from holdfast.hints import hint_of
 from holdfast.repository import Repository
+from holdfast.sources.sources import Source
 from holdfast.testing import ProviderTests, Scripted
 from tests._sync.made_provider import Made
 from tests._sync.parallel import in_parallel
@@ -436,7 +437,13 @@ def test_the_rule_in_python(home, monkeypatch, node, tree, store):
 
 
 class StoringOnTheNode(LocalProvider):
-    """Stores on a node, through whose gateway the empty store reads."""
+    """Stores on a node, through whose gateway the empty store reads. It lists no pins."""
+
+    takes = (Source,)
+
+    def supports(self, operation):
+        is_of_pins = operation in {"find_pins", "list_pins", "update_pin", "pin"}
+        return not is_of_pins and super().supports(operation)
 
     def __init__(self, config, node, **options):
         super().__init__(config, **options)
