@@ -3,6 +3,7 @@
 import copy
 import hashlib
 import pickle
+import sys
 
 import pytest
 from blake3 import blake3
@@ -31,7 +32,7 @@ from tests.content import (
     kubo_names,
     make_directory,
 )
-from tests.support import EMPTY_FILE_V0, HELLO_CID
+from tests.support import EMPTY_FILE_V0, HELLO_CID, closed_port_url, script_output
 
 DIGEST = bytes(range(32))
 
@@ -332,6 +333,37 @@ def test_an_upload_that_is_stored_under_another_hash_is_checked(code, digest):
     check.update(large)
     with pytest.raises(VerificationError):
         check.profile_of(CID(1, RAW, code, digest(large)))
+
+
+WITHOUT_BLAKE3 = """
+import json, sys
+sys.modules["blake3"] = None  # as if it were not installed
+from holdfast import Client, errors, verify
+cid, url = sys.argv[1:]
+store = Client.init(path="store")
+reader = Client.init(provider="gateway", gateway_url=url)
+archive = open("x.car", "rb").read()
+words = []
+for call in (
+    lambda: verify(b"hello", cid),
+    lambda: reader.download(cid),
+    lambda: store.provider.repository.import_car([archive]),
+):
+    try:
+        call()
+    except errors.UnprovenError as error:
+        words.append(str(error))
+print(json.dumps(words))
+"""
+
+
+def test_without_the_package_the_error_names_the_extra_for_blake3(tmp_path):
+    cid = CID(1, RAW, 0x1E, blake3(CONTENT).digest())
+    (tmp_path / "x.car").write_bytes(b"".join(write_car([cid], [(cid, CONTENT)])))
+    command = (sys.executable, "-c", WITHOUT_BLAKE3, str(cid), f"{closed_port_url()}/ipfs")
+    words = script_output(*command, cwd=tmp_path)
+    assert len(words) == 3
+    assert all("extra blake3: pip install 'holdfast[blake3]'" in text for text in words)
 
 
 @pytest.mark.parametrize(("code", "size"), [(0x11, 20), (0xD5, 16)], ids=["sha1", "md5"])

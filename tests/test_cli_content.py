@@ -7,9 +7,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from holdfast import compute_cid
+from holdfast.content import dag_json
+from holdfast.content.cid import DAG_CBOR
 from tests.commands import Commands, node_variables, shell
 from tests.folder_dags import on_disk
 from tests.support import HELLO_CID
+from tests.value_dags import ValueDag
 
 DOCUMENT = '{"name":"Zoë","tags":["🌊",1.5,null]}'
 
@@ -35,6 +38,23 @@ def test_store_writes_the_cid_and_retrieve_the_value(everywhere):
     (pin,) = everywhere.json("list", "--keyvalue", "port=Brest")
     assert (pin["cid"], pin["name"]) == (record["cid"], "tide")
     assert pin["keyvalues"] == {"port": "Brest"}
+
+
+def test_values_are_written_as_dag_json(commands, tmp_path):
+    dag = ValueDag()
+    (tmp_path / "x.car").write_bytes(dag.archive(dag.json))
+    assert commands.text("car", "import", tmp_path / "x.car") == str(dag.json)
+    text = commands.text("retrieve", f"{dag.json}/token")
+    assert dag_json.decode(text.encode()) == dag.value
+    assert commands.json("retrieve", f"{dag.json}/token/raw") == {"/": {"bytes": "AP8"}}
+    assert commands.text("retrieve", f"{dag.json}/token/files/1/size") == "1.5"
+    code, lines = commands.failure("cat", f"{dag.json}/token/name")
+    assert (code, "`holdfast retrieve CID/PATH` prints it" in lines[-1]) == (10, True)
+    deep = dag.put(b"\x81" * 1000 + b"\x80", DAG_CBOR)
+    (tmp_path / "deep.car").write_bytes(dag.archive(deep))
+    commands.text("car", "import", tmp_path / "deep.car")
+    code, lines = commands.failure("retrieve", deep)
+    assert (code, "nested too deeply to be shown" in lines[0]) == (5, True)
 
 
 def test_a_download_has_a_largest_size(commands):

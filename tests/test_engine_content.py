@@ -8,9 +8,12 @@ import pytest
 
 from holdfast import Client, compute_cid
 from holdfast.content.car import CarReader
+from holdfast.content.cid import CID
+from holdfast.content.hashes import BLAKE3
 from holdfast.content.profiles import PROFILES
 from holdfast.sources.sources import open_source
 from tests.content import VECTORS, make_directory
+from tests.engines import ADD_OPTIONS
 from tests.wrapping import PREFIX, PrefixedSource, unwrapped
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -155,6 +158,7 @@ UNUSUAL = {
     "mtime": {"mtime": 1_700_000_000, "mode": 0o644},
     "sha2-512": {"hash": "sha2-512"},
     "blake2b": {"hash": "blake2b-256"},
+    "blake3": {"hash": "blake3"},
 }
 
 
@@ -171,6 +175,28 @@ def test_what_kubo_has_cut_in_unusual_ways_is_read(kubo, trustless_kubo, way, na
         with client.open(cid) as file:
             file.seek(len(data) // 2)
             assert file.read(1000) == data[len(data) // 2 :][:1000]
+
+
+def test_what_we_have_hashed_by_blake3_is_read_by_the_nodes(engine, tmp_path):
+    """A file and a folder, whose CIDs are those that `ipfs add --hash blake3` gives."""
+    data = data_of(700_000)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "file").write_bytes(data)
+    profile = PROFILES["unixfs-v1-2025"].with_hash(BLAKE3)
+    with (
+        Client.init(path=tmp_path / "store") as store,
+        Client.init(config_of(engine, "unixfs-v1-2025")) as client,
+    ):
+        for content, path in ((data, ""), (tmp_path / "folder", "/file")):
+            cid = store.provider.repository.add(content, profile)[0].cid
+            assert CID.parse(cid).hash_code == BLAKE3
+            assert store.copy(cid, to=client).state == "pinned"
+            (pin,) = client.pins(cid=cid)
+            for kubo in kubos_of(engine, pin):
+                assert kubo.call("cat", arg=f"/ipfs/{cid}{path}") == data
+                if not path:
+                    assert kubo.add(data, hash="blake3", **ADD_OPTIONS["unixfs-v1-2025"]) == cid
+            assert client.download(f"{cid}{path}").read() == data
 
 
 def test_thousands_of_pins_are_listed_as_they_come(kubo):

@@ -34,7 +34,9 @@ def needs(requirements):
 def test_the_page_names_the_versions_that_are_needed():
     page = (ROOT / "docs/platforms.md").read_text()
     extras = {f"[{name}]": PROJECT["optional-dependencies"][name] for name in ("async", "cli")}
-    extras |= {f"[{name}]": PROJECT["optional-dependencies"][name] for name in ("node", "fsspec")}
+    extras |= {
+        f"[{name}]": PROJECT["optional-dependencies"][name] for name in ("node", "fsspec", "blake3")
+    }
     for extra, requirements in {"": PROJECT["dependencies"], **extras}.items():
         assert f"| `holdfast{extra}` | {needs(requirements)} |" in page
 

@@ -62,11 +62,14 @@ def retrieve(run: Run, cid: options.PATH_ARGUMENT) -> None:
 
     with run.client() as client:
         value = client.retrieve(cid)
-    if run.as_json:
-        output.say_json(value, as_json)
-    else:
-        text = json.dumps(value, default=as_json, ensure_ascii=False, indent=2)
-        output.say_content(text)
+    try:
+        if run.as_json:
+            output.say_json(value, as_json)
+        else:
+            output.say_content(json.dumps(value, default=as_json, ensure_ascii=False, indent=2))
+    except RecursionError:
+        words = "the value is nested too deeply to be shown: `holdfast download` gets its bytes"
+        raise SerializationError(words) from None
 
 
 @command(commands, *options.CONNECTED)
