@@ -481,10 +481,10 @@ def test_kubo_reads_and_writes_the_same_values(kubo):
                 reply = json.loads(kubo.call("dag/put", ("value", source), **options))
                 cid = CID.parse(reply["Cid"]["/"])
                 stored[name, codec] = cid
-                kept = kubo.call("block/get", arg=str(cid))
-                assert CODECS[cid.codec].value(kept) == values
+                own_block = kubo.call("block/get", arg=str(cid))
+                assert CODECS[cid.codec].value(own_block) == values
                 if codec == "dag-cbor":
-                    assert kept == block
+                    assert own_block == block
                 shown = kubo.call("dag/get", arg=str(cid), **{"output-codec": "dag-json"})
                 assert dag_json.decode(shown) == values
         assert stored["dag-cbor", "dag-cbor"] == stored["dag-json", "dag-cbor"]
