@@ -1,6 +1,6 @@
 """Reads from the embedded store, and through gateways what it lacks."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Final
 
 from holdfast._async.content_file import AsyncRanges
@@ -55,7 +55,17 @@ class AsyncRepositoryBlocks(AsyncBlocks):
         """Return the CID that `reference` leads to; `NotFoundError` if it is not in the store."""
         return await run_blocking(self._find, reference)
 
+    async def follow(self, reference: Reference, call: Call) -> tuple[CID, Sequence[str]]:
+        """Return the CID that `reference` leads to, and the names of a value inside its block."""
+        await run_blocking(self._check_root, reference)
+        return await super().follow(reference, call)
+
     def _find(self, reference: Reference) -> CID:
+        self._check_root(reference)
+        return self._repository.resolve(reference.cid, reference.path)
+
+    def _check_root(self, reference: Reference) -> None:
+        """Raise NotFoundError if the root is not in the store."""
         if not self._repository.has(reference.cid):
             words = "is not in this store: it was stored elsewhere, or revoked and removed"
             raise advise(
@@ -63,7 +73,6 @@ class AsyncRepositoryBlocks(AsyncBlocks):
                 "`pins` lists what is here; with a gateway_url, the rest is read through gateways",
                 "`holdfast list` shows what is here; --gateway-url URL reads the rest through it",
             )
-        return self._repository.resolve(reference.cid, reference.path)
 
     async def media_type(self, cid: CID) -> str:
         """Return the media type that was stored with the pin of `cid`, "" if it has none."""
@@ -127,6 +136,9 @@ class AsyncReadThroughBlocks(AsyncRepositoryBlocks):
     async def find(self, reference: Reference, call: Call) -> CID:
         """Return the CID that `reference` leads to; `NotFoundError` if a name is not there."""
         return await AsyncBlocks.find(self, reference, call)
+
+    def _check_root(self, _: Reference) -> None:
+        """Do nothing: the gateways may have it."""
 
 
 class AsyncReadThroughReader(AsyncReader):

@@ -2,7 +2,7 @@
 # by scripts/generate_sync.py. Change the original instead.
 """Reads from the embedded store, and through gateways what it lacks."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Final
 
 from holdfast._sync.content_file import Ranges
@@ -57,7 +57,17 @@ class RepositoryBlocks(Blocks):
         """Return the CID that `reference` leads to; `NotFoundError` if it is not in the store."""
         return run_blocking(self._find, reference)
 
+    def follow(self, reference: Reference, call: Call) -> tuple[CID, Sequence[str]]:
+        """Return the CID that `reference` leads to, and the names of a value inside its block."""
+        run_blocking(self._check_root, reference)
+        return super().follow(reference, call)
+
     def _find(self, reference: Reference) -> CID:
+        self._check_root(reference)
+        return self._repository.resolve(reference.cid, reference.path)
+
+    def _check_root(self, reference: Reference) -> None:
+        """Raise NotFoundError if the root is not in the store."""
         if not self._repository.has(reference.cid):
             words = "is not in this store: it was stored elsewhere, or revoked and removed"
             raise advise(
@@ -65,7 +75,6 @@ class RepositoryBlocks(Blocks):
                 "`pins` lists what is here; with a gateway_url, the rest is read through gateways",
                 "`holdfast list` shows what is here; --gateway-url URL reads the rest through it",
             )
-        return self._repository.resolve(reference.cid, reference.path)
 
     def media_type(self, cid: CID) -> str:
         """Return the media type that was stored with the pin of `cid`, "" if it has none."""
@@ -129,6 +138,9 @@ class ReadThroughBlocks(RepositoryBlocks):
     def find(self, reference: Reference, call: Call) -> CID:
         """Return the CID that `reference` leads to; `NotFoundError` if a name is not there."""
         return Blocks.find(self, reference, call)
+
+    def _check_root(self, _: Reference) -> None:
+        """Do nothing: the gateways may have it."""
 
 
 class ReadThroughReader(Reader):
