@@ -9,12 +9,17 @@ from functools import partial
 
 import pytest
 
+from holdfast import Client
 from holdfast._sync import runtime
+from holdfast._sync.reads import read_through
 from holdfast._sync.runtime import together
+from holdfast._sync.session import open_session
+from holdfast.errors import ClientClosedError
+from holdfast.protocol.http import Request
 from holdfast.testing import Scripted, ScriptedServer
 from tests.folder_dags import FolderDag, serving
 from tests.programs import run_program, start_program
-from tests.support import wait_until
+from tests.support import HELLO_CID, wait_until
 
 value = contextvars.ContextVar("value", default=0)
 
@@ -142,3 +147,30 @@ with Client.init(provider="pinning", provider_token="x", gateway_url=sys.argv[1]
         _, errors = process.communicate(timeout=60)
     assert process.returncode == -signal.SIGINT
     assert errors.endswith("KeyboardInterrupt\n")
+
+
+def test_threads_that_need_gateways_at_the_same_moment_share_connections(tmp_path, monkeypatch):
+    """`with_options` may be called on several threads; all connections are closed at the end."""
+    both = threading.Barrier(2)
+    opened = []
+
+    def open_together(config):
+        session = open_session(config)
+        opened.append(session)
+        both.wait(60)
+        return session
+
+    monkeypatch.setattr(read_through, "open_session", open_together)
+    with ScriptedServer(lambda _: Scripted(body=b"hello")) as server:
+        with Client.init(path=tmp_path) as client:
+
+            def read(_):
+                return client.with_options(gateway_url=server.url).download(HELLO_CID).read()
+
+            with ThreadPoolExecutor(2) as pool:
+                assert list(pool.map(read, range(2))) == [b"hello"] * 2
+            assert read(None) == b"hello"
+        assert len(opened) == 2
+        for session in opened:
+            with pytest.raises(ClientClosedError):
+                session.transport.send(Request("GET", server.url), timeouts=client.config.timeouts)

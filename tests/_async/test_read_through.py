@@ -10,7 +10,9 @@ import pytest
 from holdfast import AsyncClient, AsyncLocalProvider, AsyncPinProvider, ClientConfig
 from holdfast.cli.run import config_of
 from holdfast.config.settings_files import gather
-from holdfast.content.cid import CID
+from holdfast.content import dag_cbor
+from holdfast.content.car import write_car
+from holdfast.content.cid import CID, DAG_CBOR
 from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.errors import (
     ClientError,
@@ -28,6 +30,7 @@ from tests._async.made_provider import AsyncMade
 from tests._async.parallel import in_parallel
 from tests.content import stream
 from tests.contract import OnTheNode
+from tests.dags import Dag
 from tests.disks import fill_up
 from tests.forwarders import Forwarder
 from tests.gateways import gateway, pin_tree
@@ -485,3 +488,21 @@ async def test_a_read_only_store_reads_through_and_pins_nothing(node, tree, stor
                 await client.pin(tree)
             assert len(server.requests) == before  # nothing is fetched for nothing
             assert [pin.size for pin in await client.pins()] == [4]
+
+
+async def test_a_path_goes_through_a_folder_into_a_value(node, client):
+    """A gateway knows only the block of the value, as a whole."""
+    dag = Dag()
+    inner = dag.put(DAG_CBOR, dag_cbor.encode({"list": [0, {"deep": "yes"}]}))
+    folder = dag.directory(value=inner)
+    node.repository.import_car(write_car([folder], dag.blocks.items()))
+    reader = AsyncClient.init(provider="gateway", gateway_url=node.gateway_url)
+    async with reader as gateways:
+        for reading_client in (client, gateways):
+            assert await reading_client.retrieve(f"{folder}/value/list/1/deep") == "yes"
+            for name in ("01", "2", "-1", "²", "9" * 5000, "deep"):
+                with pytest.raises(NotFoundError, match="there is no '"):
+                    await reading_client.retrieve(f"{folder}/value/list/{name}")
+    await client.pin(str(folder))
+    async with AsyncClient.init(path=client.config.path) as alone:
+        assert await alone.retrieve(f"{folder}/value/list/1/deep") == "yes"

@@ -12,7 +12,9 @@ import pytest
 from holdfast import Client, ClientConfig, LocalProvider, PinProvider
 from holdfast.cli.run import config_of
 from holdfast.config.settings_files import gather
-from holdfast.content.cid import CID
+from holdfast.content import dag_cbor
+from holdfast.content.car import write_car
+from holdfast.content.cid import CID, DAG_CBOR
 from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.errors import (
     ClientError,
@@ -30,6 +32,7 @@ from tests._sync.made_provider import Made
 from tests._sync.parallel import in_parallel
 from tests.content import stream
 from tests.contract import OnTheNode
+from tests.dags import Dag
 from tests.disks import fill_up
 from tests.forwarders import Forwarder
 from tests.gateways import gateway, pin_tree
@@ -485,3 +488,21 @@ def test_a_read_only_store_reads_through_and_pins_nothing(node, tree, store, rea
                 client.pin(tree)
             assert len(server.requests) == before  # nothing is fetched for nothing
             assert [pin.size for pin in client.pins()] == [4]
+
+
+def test_a_path_goes_through_a_folder_into_a_value(node, client):
+    """A gateway knows only the block of the value, as a whole."""
+    dag = Dag()
+    inner = dag.put(DAG_CBOR, dag_cbor.encode({"list": [0, {"deep": "yes"}]}))
+    folder = dag.directory(value=inner)
+    node.repository.import_car(write_car([folder], dag.blocks.items()))
+    reader = Client.init(provider="gateway", gateway_url=node.gateway_url)
+    with reader as gateways:
+        for reading_client in (client, gateways):
+            assert reading_client.retrieve(f"{folder}/value/list/1/deep") == "yes"
+            for name in ("01", "2", "-1", "²", "9" * 5000, "deep"):
+                with pytest.raises(NotFoundError, match="there is no '"):
+                    reading_client.retrieve(f"{folder}/value/list/{name}")
+    client.pin(str(folder))
+    with Client.init(path=client.config.path) as alone:
+        assert alone.retrieve(f"{folder}/value/list/1/deep") == "yes"

@@ -3,6 +3,7 @@
 No code outside `content` looks at the codec of a CID; it asks the functions below.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -15,6 +16,7 @@ from holdfast.content.unixfs.data import Kind
 from holdfast.content.unixfs.directory_nodes import Shard, find_name, not_a_directory
 from holdfast.errors import MalformedError, NotFoundError, UnprovenError
 
+NUMBER: Final = re.compile("0|[1-9][0-9]{0,9}")  # of an item in a list
 Names: TypeAlias = Sequence[bytes]
 """The names of a path that are still to be followed."""
 Step: TypeAlias = tuple[Shard | None, Names]
@@ -73,7 +75,7 @@ def _inner(cid: CID, value: Any, name: str) -> Any:
     """Return what `name` is in a map, or the item of a list with this number."""
     if isinstance(value, dict) and name in value:
         return value[name]
-    if isinstance(value, list) and name in map(str, range(len(value))):
+    if isinstance(value, list) and NUMBER.fullmatch(name) and int(name) < len(value):
         return value[int(name)]
     raise NotFoundError(f"there is no {name!r} in {cid}")
 

@@ -195,21 +195,21 @@ class GatewayConnections:
     """The connections to gateways that copies of a provider share, made when one needs them."""
 
     def __init__(self) -> None:
-        self._session: Session | None = None
-        self._config = ClientConfig()  # with which the connections were made
+        self._opened: list[tuple[Session, ClientConfig]] = []  # of which the first is used
 
     def reader(self, config: ClientConfig) -> GatewayReader:
         """Return a reader of the gateways of `config`; ConfigError for one with another proxy."""
-        if self._session is None:
-            self._session, self._config = open_session(config), config
-            self._session.provider = config.provider
+        if not self._opened:  # several threads may do this at the same time
+            self._opened.append((open_session(config), config))
+            self._opened[-1][0].provider = config.provider
+        session, opened_with = self._opened[0]
         for name in fields_bound_to("connections"):
-            if getattr(config, name) != getattr(self._config, name):
+            if getattr(config, name) != getattr(opened_with, name):
                 words = "belongs to the connections, which are shared: make a new client for it"
                 raise ConfigError(f"{name} {words}")
-        return read_gateways(self._session.with_config(config), config)
+        return read_gateways(session.with_config(config), config)
 
     def close(self) -> None:
         """Close the connections, if there are any."""
-        if self._session is not None:
-            self._session.transport.close()
+        for session, _ in self._opened:
+            session.transport.close()
