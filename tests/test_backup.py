@@ -29,6 +29,7 @@ from tests.dags import Dag
 from tests.gateways import ODD_LAYOUT
 from tests.stores import pins_in
 from tests.support import wait_until
+from tests.value_dags import ValueDag
 
 
 @pytest.fixture
@@ -117,6 +118,20 @@ def test_a_backup_goes_through_pipes(commands, store, tmp_path):
     result = commands.run("restore", "-", "--path", tmp_path / "target", stdin=written.stdout)
     assert result.returncode == 0
     assert pins(tmp_path / "target") == pins(store)
+
+
+def test_values_of_other_codecs_are_backed_up_with_all_below_them(commands, tmp_path):
+    dag = ValueDag()
+    with Repository(tmp_path / "source") as repository:
+        for root in dag.roots.values():
+            repository.import_car([dag.archive(root)])
+    for command, store in (("backup", "source"), ("restore", "target")):
+        words = (command, tmp_path / "file", "--path", tmp_path / store)
+        assert commands.run(*words).returncode == 0
+    assert pins(tmp_path / "target") == pins(tmp_path / "source")
+    assert_sound(tmp_path / "target")
+    with Repository(tmp_path / "target") as repository:
+        assert all(repository.has(cid) for cid in dag)
 
 
 def test_another_provider_can_be_backed_up_and_restored(commands, tmp_path, node):

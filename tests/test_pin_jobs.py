@@ -12,10 +12,13 @@ from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.content.unixfs.files import FileImporter
 from holdfast.node import pin_jobs
 from holdfast.repository import Repository
-from holdfast.testing import running_node
+from holdfast.testing import ScriptedServer, running_node
 from tests.attackers import Attacker
+from tests.folder_dags import serving
 from tests.node_caller import Caller
 from tests.support import wait_until
+from tests.v3_caller import V3Caller
+from tests.value_dags import ValueDag
 
 SMALL = b"ten bytes."
 SMALL_CID = CID.of_raw(SMALL)
@@ -149,3 +152,18 @@ def test_a_job_that_the_end_of_the_node_interrupts_leaves_nothing_that_stays(tmp
         assert stored(repository) > 0
         repository.collect_garbage()
         assert stored(repository) == 0
+
+
+def test_values_are_pinned_with_all_below_them():
+    """By their CIDs from a gateway, and as archives."""
+    dag = ValueDag()
+    with ScriptedServer(serving(dag)) as server, node_of(server) as node:
+        for root in dag.roots.values():
+            assert pin_by_hash(node, root) is None
+        assert stored(node.repository) == len(dag)
+        assert list(node.repository.check()) == []
+    with running_node() as node:
+        for root in dag.roots.values():
+            record = V3Caller(node).stored(dag.archive(root), "x.car", car="true")
+            assert record["cid"] == str(root)
+        assert stored(node.repository) == len(dag)
