@@ -14,6 +14,7 @@ from holdfast.node.gateway import directories
 from holdfast.node.gateway.addresses import Address, resolve_path
 from holdfast.node.gateway.cached_repository import CachedRepository
 from holdfast.node.gateway.values import _page
+from holdfast.node.http_server.refusals import Refusal
 from tests.gateway_node import running_gateway
 from tests.support import HELLO_CID
 
@@ -278,6 +279,23 @@ def test_a_page_has_an_end_whatever_the_value_is(node, monkeypatch):
     assert rows(page(deep(1024)))[1:] == [("/".join(["0"] * 1024), HELLO_CID)]
     monkeypatch.setattr(directories, "MAX_ROWS", 2000)
     assert rows(page(["y" * 900] * 9))[1:] == [(str(at), '"' + "y" * 900 + '"') for at in (0, 1)]
+
+
+def test_one_path_at_a_time_leads_through_a_large_value(node):
+    repository = CachedRepository(node.repository)
+    small, large = (put(node, {"file": HELLO, "rest": bytes(size)}) for size in (1 << 16, 1 << 18))
+
+    def resolved(cid):
+        return resolve_path(repository, Address.parse(f"/ipfs/{cid}/file".encode())).cid
+
+    with repository._decoding:
+        assert resolved(small) == HELLO
+        with pytest.raises(Refusal, match="large value") as caught:
+            resolved(large)
+    assert (caught.value.status, caught.value.headers) == (503, {"Retry-After": "5"})
+    with pytest.raises(NotFoundError):
+        resolve_path(repository, Address.parse(f"/ipfs/{large}/none".encode()))
+    assert resolved(large) == HELLO
 
 
 def test_a_block_that_is_no_value_or_is_too_large_has_a_page_that_says_so(node):

@@ -8,7 +8,7 @@ verified again.
 import threading
 from collections.abc import Callable, Generator, Hashable, Sequence, Sized
 from concurrent.futures import Executor, Future
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar
@@ -22,6 +22,7 @@ from holdfast.content.unixfs.file_nodes import FileNode, Segment, file_node, in_
 from holdfast.content.unixfs.walks import FileWalk, PathWalk
 from holdfast.errors import ClientError
 from holdfast.node.http_server.http_connection import BATCH, PIECE, Pieces
+from holdfast.node.http_server.refusals import Refusal
 from holdfast.node.memory import Cache
 from holdfast.repository import Repository
 
@@ -99,6 +100,7 @@ S = TypeVar("S", bound=Sized)
 
 LINK_WEIGHT: Final = 300  # approximate bytes of memory for a link
 SMALL: Final = 16 << 10  # bytes of a block up to which decoding it again is faster than the cache
+LARGE_VALUE: Final = 128 << 10  # bytes of a block of values that only one thread decodes
 QUICK: Final = 1 << 20  # bytes that a client has read without a wait before blocks are read ahead
 ENTRY_WEIGHT: Final = 500  # bytes of memory for an entry of the cache, besides its value
 
@@ -110,6 +112,7 @@ class CachedRepository:
         self.repository = repository
         self._cache = Cache() if cache is None else cache
         self._computing = threading.RLock()
+        self._decoding = threading.Lock()
 
     def _cached(self, key: Hashable, make: Callable[[], T], weigh: Callable[[T], int]) -> T:
         """Return the value of `key` in the cache, or make it."""
@@ -175,12 +178,20 @@ class CachedRepository:
     def follow(self, walk: PathWalk, cid: CID) -> None:
         """Feed `walk` the block of `cid`, which it needs.
 
-        A block of 2 MiB can hold a value that takes 150 MiB of memory. So only one thread at a time
-        decodes such a block.
+        A block of 2 MiB can hold a value that takes 150 MiB of memory and seconds to decode. So one
+        thread at a time decodes a large one, and no other waits for it: raise a `Refusal` (503).
         """
         block = self.block(cid)
-        with self._computing if has_value(cid) and len(block) > SMALL else nullcontext():
+        if not has_value(cid) or len(block) <= LARGE_VALUE:
             walk.feed(block, verified=True)
+        elif self._decoding.acquire(blocking=False):
+            try:
+                walk.feed(block, verified=True)
+            finally:
+                self._decoding.release()
+        else:
+            why = "a path through another large value is followed now; try again"
+            raise Refusal(503, why, {"Retry-After": "5"})
 
     def file_node(self, cid: CID) -> FileNode:
         """Return the node of a file at `cid`."""
