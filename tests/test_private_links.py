@@ -15,13 +15,16 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from holdfast.content.cid import CID
+from holdfast.content import dag_cbor
+from holdfast.content.car import write_car
+from holdfast.content.cid import CID, DAG_CBOR
 from holdfast.node.application import create_app
 from holdfast.node.gateway.addresses import Address
 from holdfast.node.settings import NodeSettings, NodeToken
 from holdfast.repository import Repository
 from holdfast.testing import running_node
 from tests.disks import in_memory
+from tests.gateway_node import cid_of
 from tests.v3_caller import V3Caller
 
 # {a} is the path that was signed, after /files/, and {q} its signature; {b} is the path of another
@@ -329,6 +332,25 @@ def test_a_link_to_a_subfolder_opens_nothing_above_it(private):
     archive = private.page(f"/files/{private.folder}/sub?{query}&format=car").body
     assert b"deep.txt" in archive
     assert b"other.txt" not in archive  # the block of the folder above is not in it
+
+
+def test_a_link_to_a_value_inside_a_block_does_not_open_the_block(private):
+    block = dag_cbor.encode({"a": {"b": "open"}, "c": "secret c.", "file": CID.parse(private.a)})
+    cid = cid_of(DAG_CBOR, block)
+    with Repository(private.node.repository.path / "private") as repository:
+        leaf = repository.block(CID.parse(private.a))
+        repository.import_car(write_car([cid], [(cid, block), (CID.parse(private.a), leaf)]))
+    whole, value = private.query(str(cid)), private.query(f"{cid}/a")
+    for form in ("", "raw", "car", "dag-cbor"):
+        reply = send(private.address, f"/files/{cid}/a?{value}&format={form}")
+        assert (reply.status, b"secret" in reply.body) == (501, False), form
+    assert send(private.address, f"/files/{cid}/a/b?{whole}&format=raw").body == block
+    page = send(private.address, f"/files/{cid}?{whole}", headers=["Accept: text/html"])
+    *_, raw, file = map(html.unescape, re.findall(r'href="([^"]*)"', page.body.decode()))
+    assert (send(private.address, raw).body, send(private.address, file).body) == (
+        block,
+        b"secret a.",
+    )
 
 
 def test_a_link_of_one_folder_opens_no_other_and_expires(private):
