@@ -911,7 +911,8 @@ class TestGet(abstract.AbstractGetTests, Fixtures):
 
 @pytest.fixture
 def ipfs_name():
-    """The name ipfs is free again after the test."""
+    """The name ipfs is free before and after the test; others in this process may have taken it."""
+    _registry.pop("ipfs", None)
     yield
     _registry.pop("ipfs", None)
     IPFSFileSystem.clear_instance_cache()
