@@ -53,7 +53,7 @@ def test_cid_and_verify(commands):
         commands.folder, ignore_file=None
     )
     code, shown = commands.failure("cid", ".", "--exclude", "[")
-    assert (code, shown[0][:45]) == (2, "error: the pattern '[' can match nothing, bec")
+    assert (code, shown[0][:44]) == (2, "error: the pattern '[' can match nothing: cl")
     # Nothing is stored or asked for.
     assert not (commands.folder.parent / "data").exists()
 

@@ -29,6 +29,11 @@ PIECES = [
 ]
 
 
+QUIRKS = (
+    b"a**/b a[/]b a[!x]b a?b /a** !/a** a** **/b **/ /**/b a/**/b a/** *b/ /b b a//b a// /".split()
+)
+
+
 def make_tree(rng, folder, depth=0):
     Path(os.fsdecode(folder)).mkdir()
     for name in rng.sample(NAMES, rng.randint(2, 6)):
@@ -91,8 +96,13 @@ def test_patterns_mean_what_they_mean_to_git(memory_folder, seed):
     cases, ours = {}, set()
     for number in range(60):
         folder = memory_folder / f"case-{number}"
-        make_tree(rng, os.fsencode(folder))
-        cases[number] = lines = [make_line(rng) for _ in range(rng.choice([1, 1, 2, 3, 6]))]
+        if number < len(QUIRKS):
+            lines = [QUIRKS[number]]
+            make_folder(folder, dict.fromkeys(("b", "ab", "ax/b", "x/ab", "a/b", "a/x/b"), b""))
+        else:
+            lines = [make_line(rng) for _ in range(rng.choice([1, 1, 2, 3, 6]))]
+            make_tree(rng, os.fsencode(folder))
+        cases[number] = lines
         own = listed_by_us(folder, lines, rng)
         ours |= {b"case-%d/%b" % (number, path) for path in own if path != b".rules"}
         (folder / ".rules").unlink()
@@ -232,8 +242,8 @@ def make_large(path):
         (make_link, "is not a regular file"),
         (os.mkfifo, "is not a regular file"),
         (os.mkdir, "is not a regular file"),
-        (make_large, "has more than 256 KiB"),
-        (lambda path: path.write_text("*.tmp", "utf-16"), "is not UTF-8 text"),
+        (make_large, "is not UTF-8 text of at most 256 KiB"),
+        (lambda path: path.write_text("*.tmp", "utf-16"), "is not UTF-8 text of at most 256 KiB"),
     ],
     ids=["link", "pipe", "folder", "large", "utf-16"],
 )

@@ -396,10 +396,8 @@ class AsyncClient(AsyncCloses):
         self,
         files: AsyncItems[File],
         *,
-        include_hidden: bool = False,
-        exclude: Sequence[str] = (),
-        ignore_file: str | None = IGNORE_FILE,
         concurrency: int = 8,
+        **selection: Unpack[FolderSelection],
     ) -> AsyncOutcomes[File, ClientRecord[None]]:
         """Upload many files, and yield an `Outcome` for each as soon as it is uploaded.
 
@@ -408,10 +406,8 @@ class AsyncClient(AsyncCloses):
         Args:
             files: The files, each as for `upload`, or pairs of a name and a file. They are taken as
                 they are needed, so there may be any number.
-            include_hidden: As for `upload`, in all folders.
-            exclude: As for `upload`, in all folders.
-            ignore_file: As for `upload`, in each folder.
             concurrency: How many are uploaded at the same time, from 1 to 100.
+            selection: `include_hidden`, `exclude` and `ignore_file`, as for `upload`.
 
         Example:
             >>> from pathlib import Path
@@ -420,12 +416,7 @@ class AsyncClient(AsyncCloses):
             ...         print(outcome.item.name, outcome.error or outcome.result().size)
             kelp.png 7
         """
-        upload = partial(
-            self._upload_item,
-            include_hidden=include_hidden,
-            exclude=exclude,
-            ignore_file=ignore_file,
-        )
+        upload = partial(self._upload_item, selection=selection)
         return self._many(upload, files, "upload", concurrency)
 
     def revoke_many(
@@ -445,9 +436,7 @@ class AsyncClient(AsyncCloses):
         """
         return self._many(self.revoke, cids, "revoke", concurrency)
 
-    async def _upload_item(
-        self, item: Any, **selection: Unpack[FolderSelection]
-    ) -> ClientRecord[None]:
+    async def _upload_item(self, item: Any, selection: FolderSelection) -> ClientRecord[None]:
         name, file = arguments.name_and_file(item)
         return await self.upload(file, name=name, **selection)
 

@@ -392,10 +392,8 @@ class Client(Closes):
         self,
         files: Items[File],
         *,
-        include_hidden: bool = False,
-        exclude: Sequence[str] = (),
-        ignore_file: str | None = IGNORE_FILE,
         concurrency: int = 8,
+        **selection: Unpack[FolderSelection],
     ) -> Outcomes[File, ClientRecord[None]]:
         """Upload many files, and yield an `Outcome` for each as soon as it is uploaded.
 
@@ -404,10 +402,8 @@ class Client(Closes):
         Args:
             files: The files, each as for `upload`, or pairs of a name and a file. They are taken as
                 they are needed, so there may be any number.
-            include_hidden: As for `upload`, in all folders.
-            exclude: As for `upload`, in all folders.
-            ignore_file: As for `upload`, in each folder.
             concurrency: How many are uploaded at the same time, from 1 to 100.
+            selection: `include_hidden`, `exclude` and `ignore_file`, as for `upload`.
 
         Example:
             >>> from pathlib import Path
@@ -416,12 +412,7 @@ class Client(Closes):
             ...         print(outcome.item.name, outcome.error or outcome.result().size)
             kelp.png 7
         """
-        upload = partial(
-            self._upload_item,
-            include_hidden=include_hidden,
-            exclude=exclude,
-            ignore_file=ignore_file,
-        )
+        upload = partial(self._upload_item, selection=selection)
         return self._many(upload, files, "upload", concurrency)
 
     def revoke_many(self, cids: Items[str], *, concurrency: int = 8) -> Outcomes[str, bool]:
@@ -439,7 +430,7 @@ class Client(Closes):
         """
         return self._many(self.revoke, cids, "revoke", concurrency)
 
-    def _upload_item(self, item: Any, **selection: Unpack[FolderSelection]) -> ClientRecord[None]:
+    def _upload_item(self, item: Any, selection: FolderSelection) -> ClientRecord[None]:
         name, file = arguments.name_and_file(item)
         return self.upload(file, name=name, **selection)
 

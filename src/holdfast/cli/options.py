@@ -208,9 +208,7 @@ INCLUDE_HIDDEN = Annotated[
 ]
 EXCLUDE = Annotated[
     list[str] | None,
-    option(
-        "PATTERN", "In folders, leave out what matches, as in .gitignore. Repeatable.", "--exclude"
-    ),
+    option("PATTERN", "In folders, leave out what matches. Repeatable.", "--exclude"),
 ]
 NO_IGNORE = Annotated[bool, flag("Do not read the patterns in .ipfsignore.", "--no-ignore")]
 TEST_TIMEOUT = Annotated[

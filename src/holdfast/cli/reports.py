@@ -148,15 +148,11 @@ def source_reader(
     exclude: list[str] | None, *, include_hidden: bool, no_ignore: bool
 ) -> Callable[[str], Any]:
     """Return a function that scans a folder, to count what is left out; other paths stay paths."""
-    from holdfast.sources.folder_source import IGNORE_FILE, FolderSource
+    from holdfast.sources.folder_source import IGNORE_FILE, FolderSelection, FolderSource
 
-    read_folder = partial(
-        FolderSource.of,
-        include_hidden=include_hidden,
-        exclude=exclude or (),
-        ignore_file=None if no_ignore else IGNORE_FILE,
-    )
-    return lambda file: read_folder(file) if Path(file).is_dir() else file
+    how: FolderSelection = {"include_hidden": include_hidden, "exclude": exclude or ()}
+    how["ignore_file"] = None if no_ignore else IGNORE_FILE
+    return lambda file: FolderSource.of(file, **how) if Path(file).is_dir() else file
 
 
 def note_excluded(run: Run, count: int) -> None:

@@ -384,10 +384,8 @@ def _file_patterns(root: Path, name: str) -> list[bytes]:
         raise
     with os.fdopen(file, "rb") as opened:
         data = opened.read(IGNORE_FILE_BYTES + 1)
-    if len(data) > IGNORE_FILE_BYTES:
-        raise refuse(f"has more than {IGNORE_FILE_BYTES // 1024} KiB")
-    if b"\0" in data:
-        raise refuse("is not UTF-8 text")
+    if len(data) > IGNORE_FILE_BYTES or b"\0" in data:
+        raise refuse(f"is not UTF-8 text of at most {IGNORE_FILE_BYTES // 1024} KiB")
     return read_patterns(data)
 
 

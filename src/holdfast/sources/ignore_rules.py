@@ -9,9 +9,10 @@ again after the text that follows it was found. So every pattern is fast, whoeve
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import groupby
-from typing import Final, NamedTuple
+from operator import itemgetter
+from typing import Final
 
 RANGE: Final = rb"(?:-(\\.|[^\]\\]))?+"
 MEMBER: Final = re.compile(rb"\[:([^\]]*):\]|(\\.|[^\\])" + RANGE, re.DOTALL)
@@ -21,51 +22,11 @@ TOKEN: Final = re.compile(
     rb"|\[(?P<negated>[!^]?+)(?P<members>%b)\]" % MEMBERS,
     re.DOTALL,
 )
-CLASSES: Final = {
-    b"alnum": rb"0-9A-Za-z",
-    b"alpha": rb"A-Za-z",
-    b"blank": rb" \t",
-    b"cntrl": rb"\x00-\x1f\x7f",
-    b"digit": rb"0-9",
-    b"graph": rb"!-~",
-    b"lower": rb"a-z",
-    b"print": rb" -~",
-    b"punct": rb"!-/:-@\[-`{-~",
-    b"space": rb" \t\n\r",  # without the other two of C, as git has it
-    b"upper": rb"A-Z",
-    b"xdigit": rb"0-9A-Fa-f",
-}
-
-
-class Rule(NamedTuple):
-    """One pattern.
-
-    Attributes:
-        negated: Whether names that match are not left out.
-        by_name: Whether it is compared with the name only, in every folder.
-        only_folders: Whether only folders match.
-        expression: The regular expression for all of the name or path.
-    """
-
-    negated: bool
-    by_name: bool
-    only_folders: bool
-    expression: bytes
-
-    @classmethod
-    def of(cls, pattern: bytes) -> "Rule":
-        """Return the rule of a pattern; raise ValueError if git would never match it."""
-        body = pattern.removeprefix(b"!")
-        path = body.removesuffix(b"/")
-        try:
-            expression = _expression(path.removeprefix(b"/"))
-        except ValueError:
-            raise ValueError(
-                f"the pattern {os.fsdecode(pattern[:200])!r} can match nothing, because of a [ "
-                "without ], an unknown [:class:] or a backslash at the end: write \\[ or \\\\ for "
-                "the character itself"
-            ) from None
-        return cls(body != pattern, b"/" not in path, path != body, expression)
+MEMBERS_OF_CLASSES: Final = rb"""
+    alnum=0-9A-Za-z alpha=A-Za-z blank=\x20\t cntrl=\x00-\x1f\x7f digit=0-9 graph=!-~ lower=a-z
+    print=\x20-~ punct=!-/:-@\[-`{-~ space=\x20\t\n\r upper=A-Z xdigit=0-9A-Fa-f
+"""  # "space" is without the other two of C, as git has it
+CLASSES: Final[dict[bytes, bytes]] = dict(re.findall(rb"(\w+)=(\S+)", MEMBERS_OF_CLASSES))
 
 
 class IgnoreRules:
@@ -80,9 +41,8 @@ class IgnoreRules:
     """
 
     def __init__(self, patterns: Iterable[bytes] = ()) -> None:
-        rules = [Rule.of(pattern) for pattern in patterns]
-        runs = groupby(reversed(rules), key=lambda rule: rule.negated)
-        self._runs = [(negated, *_compiled(list(run))) for negated, run in runs]
+        rules = groupby(map(_rule, reversed(list(patterns))), key=itemgetter(0))
+        self._runs = [(negated, *_compiled(list(run))) for negated, run in rules]
 
     def exclude(self, path: bytes, *, is_folder: bool = False) -> bool:
         """Return whether a path is left out, if no folder above it is."""
@@ -110,17 +70,27 @@ def _trimmed(line: bytes) -> bytes:
     return line[: len(bare) + backslashes % 2]
 
 
-def _compiled(rules: list[Rule]) -> list[re.Pattern[bytes]]:
-    """Return an expression for names and one for paths, after "/" for a folder, "." for others."""
-    compiled = []
+def _rule(pattern: bytes) -> tuple[bool, bool, bytes]:
+    """Return whether names that match stay, whether only the name is compared, and with what.
+
+    The regular expression begins with the kind: "/" for a folder, "." for all else.
+    """
+    body = pattern.removeprefix(b"!")
+    path = body.removesuffix(b"/")
+    kind = b"[./]" if path == body else b"/"
+    try:
+        return body != pattern, b"/" not in path, kind + _expression(path.removeprefix(b"/"))
+    except (ValueError, KeyError):
+        text = repr(os.fsdecode(pattern[:200]))
+        remedy = "close the [, name a known [:class:], or write \\[ or \\\\ for the character"
+        raise ValueError(f"the pattern {text} can match nothing: {remedy}") from None
+
+
+def _compiled(rules: list[tuple[bool, bool, bytes]]) -> Iterator[re.Pattern[bytes]]:
+    """Yield an expression for names, and one for paths."""
     for by_name in (True, False):
-        kinds: dict[bool, list[bytes]] = {False: [], True: []}
-        for rule in rules:
-            if rule.by_name == by_name:
-                kinds[rule.only_folders].append(rule.expression)
-        others, folders = (b"|".join(kind) or b"(?!)" for kind in kinds.values())
-        compiled.append(re.compile(rb"[./](?:%b)|/(?:%b)" % (others, folders), re.DOTALL))
-    return compiled
+        expressions = [rule[2] for rule in rules if rule[1] is by_name]
+        yield re.compile(b"|".join(expressions) or b"(?!)", re.DOTALL)
 
 
 def _expression(pattern: bytes) -> bytes:
@@ -171,8 +141,6 @@ def _member(member: re.Match[bytes]) -> bytes:
     """Return a class, a character or a range as it is written in a regular expression."""
     name, low, high = member.groups()
     if name is not None:
-        if name not in CLASSES:
-            raise ValueError
         return CLASSES[name]
     first = rb"\x%02x" % low[-1]
     return first + rb"%b-\x%02x" % (first, high[-1]) if high and low[-1] <= high[-1] else first
