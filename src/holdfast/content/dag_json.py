@@ -4,8 +4,8 @@ A link is ``{"/": "CID"}``, bytes are ``{"/": {"bytes": "base64"}}`` without pad
 spaces, and the keys of a map in the order of their bytes. We read any order, white space and
 padding, as Kubo does. Plain JSON, the codec ``json``, has neither links nor bytes.
 
-A value may be nested `MAX_DEPTH` deep, which `json` can read whatever calls it. Only who has almost
-used up Python's stack gets an error earlier.
+A value may be nested `MAX_DEPTH` deep. `json` is recursive, and Python's usual limit of 1000 calls
+leaves room for that.
 """
 
 import json
