@@ -5,19 +5,25 @@ import random
 import shutil
 import signal
 import subprocess
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 
 import pytest
 
 from holdfast import Client, ClientConfig
+from holdfast.content import dag_cbor
+from holdfast.content.car import write_car
 from holdfast.content.cid import CID
+from holdfast.content.codecs import DAG_CBOR
 from holdfast.content.profiles import KUBO_LEGACY_CIDV1, UNIXFS_V0_2015, UNIXFS_V1_2025
 from holdfast.repository import Repository
-from holdfast.testing import running_node
+from holdfast.testing import ScriptedServer, forward_to, running_node
 from tests.clusters import running_cluster
 from tests.commands import HOLDFAST, Commands
-from tests.content import stream
+from tests.content import read_archive, stream
 from tests.engines import running_kubo
+from tests.faulty import flipped
+from tests.folder_dags import FolderDag
 from tests.gateways import ODD_LAYOUT
 from tests.stores import pins_in
 from tests.support import wait_until
@@ -70,16 +76,21 @@ def start(kind, folder, stack):
             "gateway_url": node.config.gateway_url[0],
             "token_file": str(token),
         }
+    return start_engine(kind, folder, stack)[:2]
+
+
+def start_engine(kind, folder, stack):
+    """Start an engine; return the configuration, the fields of a connection, and its Kubo."""
     folder.mkdir()
     if kind == "cluster":
         cluster = stack.enter_context(running_cluster(folder, size=1))
         fields = {"pin_api_url": cluster.api_urls[0], "gateway_url": cluster.gateway_urls[0]}
-        return cluster.provider_config(), fields
+        return cluster.provider_config(), fields, cluster.peers[0].kubo
     kubo = stack.enter_context(running_kubo(folder / "kubo"))
     with Client.init(kubo.provider_config()) as client:
         for pin in client.pins():  # an empty directory
             client.revoke(pin.cid)
-    return kubo.provider_config(), {"pin_api_url": kubo.api_url}
+    return kubo.provider_config(), {"pin_api_url": kubo.api_url}, kubo
 
 
 def write_connections(commands, **places):
@@ -90,7 +101,7 @@ def write_connections(commands, **places):
     commands.write_user_file("\n".join(lines))
 
 
-def killed_when(is_time, commands, *arguments):
+def killed_when(is_time, commands, *arguments, seconds=60):
     """Run the command until `is_time` returns True, and kill it; return its results."""
     process = subprocess.Popen(  # noqa: S603
         [HOLDFAST, *arguments],
@@ -99,7 +110,7 @@ def killed_when(is_time, commands, *arguments):
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
     )
-    wait_until(lambda: is_time() or process.poll() is not None, 60)
+    wait_until(lambda: is_time() or process.poll() is not None, seconds)
     process.send_signal(signal.SIGKILL)
     output, _ = process.communicate()
     assert process.returncode == -signal.SIGKILL, "it had ended before"
@@ -262,3 +273,117 @@ def test_a_run_after_a_kill_reports_what_is_at_the_target(command, change, seed,
         assert list(repository.check()) == []
         for cid in map(CID.parse, pins_in(source)):
             assert b"".join(repository.read(cid)) == b"".join(origin.read(cid))
+
+
+# Content of gateways, of which one lies and one drips
+
+RESCUED = 200
+SHAPES = 5
+
+
+def public_content(kubo):
+    """Fill `kubo` with files, HAMT folders and dag-cbor roots over them; return their CIDs."""
+    dag, roots = FolderDag(), []
+    for number in range(RESCUED - RESCUED // 50):
+        data = b"".join(stream(f"rescue {number}", 500 + 4_000 * (number % 40)))
+        match number % SHAPES:
+            case 0 | 1:
+                root = dag.file(data, (UNIXFS_V1_2025, ODD_LAYOUT)[number % 2])
+            case 2:
+                root = dag.shard(*((f"{n}.txt", dag.file(data[n : n + 300])) for n in range(40)))
+            case 3:
+                large = dag.file(data * 3, ODD_LAYOUT)
+                root = dag.folder(("large", large), ("sub", dag.folder(("a", dag.file(data)))))
+            case _:
+                image = dag.file(data, ODD_LAYOUT)
+                token = {"name": f"token {number}", "image": image, "files": [dag.file(b"a")]}
+                root = dag.put(dag_cbor.encode(token), DAG_CBOR)
+        roots.append(root)
+    kubo.import_car(b"".join(write_car(roots[:1], dag.items())))
+    return [str(root) for root in roots]
+
+
+@contextmanager
+def gateways(kubo):
+    """Three gateways in front of `kubo`: one lies, one drips, one is honest."""
+    forward = forward_to(kubo.gateway_url)
+
+    def lie(request):
+        reply = forward(request)
+        is_content = reply.status == 200 and len(reply.body) > 100  # in the first block of archives
+        return replace(reply, body=flipped(reply.body, 100)) if is_content else reply
+
+    def drip(request):
+        return replace(forward(request), drip=0.05)
+
+    with ScriptedServer(lie) as liar, ScriptedServer(drip) as slow, ScriptedServer(forward) as good:
+        yield liar, slow, good
+
+
+def blocks_at(kubo, cid):
+    """The blocks below `cid` that Kubo itself exports."""
+    return dict(read_archive([kubo.call("dag/export", arg=cid)])[1])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("target", ["kubo", "cluster"])
+def test_a_rescue_that_is_killed_twice_brings_all_that_is_alive(target, tmp_path):
+    commands = Commands(tmp_path / "commands")
+    choose = random.Random(f"rescue {target}")  # noqa: S311
+    dead = {str(CID.of_raw(b"dead %d" % number)) for number in range(RESCUED // 50)}
+    with ExitStack() as stack:
+        public = stack.enter_context(running_kubo(tmp_path / "public"))
+        alive = public_content(public)
+        servers = stack.enter_context(gateways(public))
+        destination, fields, own_kubo = start_engine(target, tmp_path / "target", stack)
+        urls = [f"{server.url}/ipfs" for server in servers]
+        places = {"public": ("gateway", {"gateway_url": urls}), "there": (target, fields)}
+        write_connections(commands, **places)
+        with commands.user_file.open("a") as file:
+            file.write("\n[timeouts]\nread = 6\ntotal = 12\n")
+        lines = [*(f"{cid},pin {n}" for n, cid in enumerate(alive)), *dead]
+        choose.shuffle(lines)
+        (commands.folder / "cids.csv").write_text("\n".join(lines))
+
+        arguments = ["copy", "--from", "public", "--to", "there", "--cids", "cids.csv", "--json"]
+        for part in (3, 2):
+            count = RESCUED // part
+
+            def is_time(count=count):
+                return len(pins_of(destination)) >= count
+
+            killed_when(is_time, commands, *arguments, seconds=300)
+        before = set(pins_of(destination))
+        assert RESCUED // 2 <= len(before) < len(alive)
+        ended = commands.run(*arguments)
+
+        # What is alive has come from the honest gateway, and what is dead is named.
+        reports = [json.loads(line) for line in ended.stdout.splitlines()]
+        errors = [json.loads(line) for line in ended.stderr.splitlines()]
+        assert ended.returncode == 10
+        assert {line["error"]["cid"] for line in errors if "error" in line} == dead
+        assert {line["error"]["name"] for line in errors if "error" in line} == {"NotFoundError"}
+        assert {report["cid"] for report in reports} == set(alive)
+        assert {report["cid"] for report in reports if report["duplicate"]} == before
+        honest = servers[-1].url.removeprefix("http://")
+        new = [report for report in reports if not report["duplicate"]]
+        assert {tuple(report["gateways"]) for report in new} == {(honest,)}
+        failed = f"failed: {len(dead)} (not found: {len(dead)})"
+        note = f"copied to there: {len(new):,} pins; from {honest}: {len(new):,}; "
+        assert errors[-1]["warning"] == f"{note}there already: {len(before):,}; {failed}"
+
+        # The target has the names and the blocks, by its own tools.
+        names = {cid: name for cid, (name, _) in pins_of(destination).items()}
+        assert names == {cid: f"pin {n}" for n, cid in enumerate(alive)}
+        for cid in alive:
+            assert blocks_at(own_kubo, cid) == blocks_at(public, cid)
+
+        # Another run asks the target, and the gateways for nothing but the dead.
+        asked = [len(server.requests) for server in servers]
+        ended = commands.run(*arguments)
+        assert ended.returncode == 10
+        assert {json.loads(line)["duplicate"] for line in ended.stdout.splitlines()} == {True}
+        for server, count in zip(servers, asked, strict=True):
+            for request in server.requests[count:]:
+                assert any(cid in request.target for cid in dead)

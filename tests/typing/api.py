@@ -124,6 +124,7 @@ def pins(client: Client) -> None:
     assert_type(client.signed_url("cid", expires=timedelta(hours=1)), str)
     assert_type(client.signed_upload_url(expires=5, max_bytes=5, types=["image/*"]), str)
     assert_type(client.copy("cid", to=client), holdfast.Copied)
+    assert_type(client.copy_many(["cid"], to=client), holdfast.Outcomes[str, holdfast.Copied])
     assert_type(
         client.copy_pins(to=client, journal="x", name="a"), holdfast.Outcomes[Pin, holdfast.Copied]
     )

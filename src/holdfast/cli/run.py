@@ -77,12 +77,7 @@ class Run:
         return _client(self.settings, "name its folder with --path" if is_source else None)
 
     def connect(
-        self,
-        name: str,
-        flag: str,
-        *,
-        is_source: bool = False,
-        gateway_url: list[str] | None = None,
+        self, name: str, flag: str, *, is_source: bool = False, gateway_url: Any = None
     ) -> "holdfast.Client":
         """Return a client for the connection `name`, chosen with `flag`, as `client` does.
 

@@ -287,9 +287,9 @@ class AsyncGatewayBlocks(AsyncFetchedBlocks):
         gateway: Gateway,
         deadline: Deadline,
         *,
-        is_last: bool,
+        is_last: bool,  # noqa: ARG002 - no verified bytes are given up here
     ) -> None:
-        if not is_last:  # one that sends a byte now and then must not hold up the others
+        if len(self.gateways) > 1:  # one that sends a byte now and then must not hold up the others
             deadline.tighten(self.session.timeouts.read)
         self._last = None  # one that fails has no precedence any more
         peer = AsyncGatewayPeer(self.session, gateway, state, deadline, verify=True)
