@@ -13,6 +13,7 @@ import pytest
 from holdfast import Client, compute_cid
 from holdfast.content.cid import CID
 from holdfast.errors import AuthenticationError, NotFoundError, ProviderError, UnsupportedError
+from holdfast.repository import Repository
 from holdfast.testing import Scripted, ScriptedServer, forward_to
 from tests.hosted_kubo import (
     CALLS,
@@ -44,6 +45,12 @@ def service(request):
         yield SimpleNamespace(server=server, config=config, gateway=gateway)
     assert {command_of(request) for request in server.requests} <= {*CALLS, "version"}
     assert all("authorization" not in request.headers for request in gateway.requests)
+
+
+@pytest.fixture
+def repository(memory_folder):
+    with Repository(memory_folder / "store") as repository:
+        yield repository
 
 
 @pytest.fixture
@@ -132,9 +139,9 @@ def test_pins_are_copied_to_it_and_from_it(client, service, source, target, salt
     "missing",
     [MISSING, Scripted(status=405), Scripted(status=404, headers=HTML, body=b"<html>nginx</html>")],
 )
-def test_without_a_gateway_the_missing_call_is_named(empty_node, missing, tmp_path):
+def test_without_a_gateway_the_missing_call_is_named(repository, missing, tmp_path):
     """What stores content works all the same."""
-    with hosted(HostedKubo(empty_node.repository, missing), None) as (_, config):
+    with hosted(HostedKubo(repository, missing), None) as (_, config):
         with Client.init(config) as client:
             cid = (client.store([1])).cid
             for call in (
@@ -154,16 +161,16 @@ def test_without_a_gateway_the_missing_call_is_named(empty_node, missing, tmp_pa
                 )
 
 
-def test_a_server_with_blocks_is_read_without_a_gateway(empty_node):
+def test_a_server_with_blocks_is_read_without_a_gateway(repository):
     """As services have it: `block/get` and `version`, but not `cat` and `dag/export`."""
-    stand_in = HostedKubo(empty_node.repository)
+    stand_in = HostedKubo(repository)
 
     def script(request):
         match command_of(request):
             case "version":
                 return Scripted(body={"Version": "0.43.0"})
             case "block/get" if cid := query_of(request).get("arg"):
-                return Scripted(body=empty_node.repository.block(CID.parse(cid)))
+                return Scripted(body=repository.block(CID.parse(cid)))
             case command if not query_of(request) and command not in ("cat", "dag/export"):
                 return Scripted(status=422)  # the argument is missing
         return stand_in(request)
@@ -234,9 +241,9 @@ def test_a_wrong_token_is_an_authentication_error(service):
 
 
 @pytest.mark.parametrize("command", CALLS)
-def test_a_server_that_lacks_a_call_that_is_needed(empty_node, command, tmp_path):
+def test_a_server_that_lacks_a_call_that_is_needed(repository, command, tmp_path):
     (tmp_path / "a").write_bytes(b"a")
-    stand_in = HostedKubo(empty_node.repository)
+    stand_in = HostedKubo(repository)
     calls = {
         "add": lambda client: client.store([1]),
         "dag/import": lambda client: client.upload(tmp_path),
