@@ -12,33 +12,23 @@
 The list comes first, so that a file that is cut off still shows what it should have.
 """
 
-import io
 import json
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import islice
-from threading import Lock
 from typing import Any, BinaryIO, Final
 
 from holdfast import BaseProvider, ClientConfig, errors
 from holdfast._sync.content_file import ContentFile
 from holdfast.calls import Call
-from holdfast.content import varint
-from holdfast.content.blocks import MAX_BLOCK, check_block, missing_block
-from holdfast.content.car import (
-    MAX_CID,
-    MAX_HEADER,
-    MAX_SECTION,
-    CarReader,
-    car_head,
-    decode_header,
-    section_head,
-)
+from holdfast.content.blocks import missing_block
+from holdfast.content.car import CarReader, car_head, section_head
 from holdfast.content.cid import CID
 from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.content.unixfs.directories import build_directory
 from holdfast.content.unixfs.files import FileImporter, Part
+from holdfast.disk.archive_file import ArchiveFile
 from holdfast.disk.seen_cids import SpilledCIDs, TemporaryDatabase
 from holdfast.provider import BlockReader
 from holdfast.records import Pin, PinFilter, now_ms
@@ -171,16 +161,15 @@ class BackupProvider(BaseProvider):
     """
 
     def __init__(self, file: BinaryIO, name: str) -> None:
-        self._file = file
         self._name = name
-        self._lock = Lock()  # threads share the position in the file
-        self._index = TemporaryDatabase(
-            "blocks (key BLOB PRIMARY KEY, start INTEGER, size INTEGER) WITHOUT ROWID"
-        )
-        self.damage: str = ""
         super().__init__(ClientConfig(), reader=BlockReader(self._block, verified=True))
         try:
-            self._list = self._open_list(file.seek(0, io.SEEK_END))
+            self._archive = ArchiveFile(file, name)
+        except errors.MalformedError:
+            raise self._not_a_backup() from None
+        self.damage: str = self._archive.damage
+        try:
+            self._list = self._open_list()
         except BaseException:
             self.release()
             raise
@@ -205,19 +194,19 @@ class BackupProvider(BaseProvider):
         """Do nothing: a file needs none."""
 
     def release(self) -> None:
-        """Close the file, and remove the index."""
-        self._index.close()
-        self._file.close()
+        """Close the file."""
+        self._archive.close()
 
-    def _open_list(self, total: int) -> ContentFile:
+    def _open_list(self) -> ContentFile:
         try:
-            self._list = self.open_file(f"{self._find_blocks(total)}/pins.json")
+            (root,) = self._archive.roots
+            self._list = self.open_file(f"{root}/pins.json")
         except (errors.MalformedError, errors.NotFoundError, errors.NotAFileError, ValueError):
             raise self._not_a_backup() from None
         except errors.VerificationError as error:
             raise self._unreadable(error) from None
         # The same blocks many times would be a list without an end.
-        if self._list.size > total or not self._read_line().startswith(BEGINNING):
+        if self._list.size > self._archive.size or not self._read_line().startswith(BEGINNING):
             raise self._not_a_backup()
         return self._list
 
@@ -237,42 +226,9 @@ class BackupProvider(BaseProvider):
             f"{self._name} is not a backup, or was written by a newer version of Holdfast"
         )
 
-    def _find_blocks(self, total: int) -> CID:
-        """Note where each block is, up to the first damage; return the root."""
-        begin, size = self._length(0, MAX_HEADER)
-        (root,) = decode_header(self._file.read(size))
-        while (start := begin + size) < total:
-            how = "it is damaged there"
-            try:
-                begin, size = self._length(start, MAX_SECTION)
-                if begin + size > total:
-                    how = "it is cut off"
-                cid, end = CID.read(self._file.read(min(size, MAX_CID)))
-            except ValueError:
-                size = total
-            if begin + size > total:
-                self.damage = f"{self._name} cannot be read after byte {start}: {how}"
-            elif size - end <= MAX_BLOCK:
-                values = (cid.key, begin + end, size - end)
-                self._index.insert("INSERT OR IGNORE INTO blocks VALUES (?, ?, ?)", [values])
-        return root
-
-    def _length(self, start: int, limit: int) -> tuple[int, int]:
-        """Return where a section begins, and its length; raise ValueError if it is not valid."""
-        self._file.seek(start)
-        size, end = varint.decode(self._file.read(varint.MAX_BYTES))
-        if not 0 < size <= limit:
-            raise ValueError("a length is not possible")
-        self._file.seek(start + end)
-        return start + end, size
-
     def _block(self, cid: CID) -> bytes:
         """Return the block of `cid`; raise UnprovenError if the file does not have it."""
-        with self._lock:
-            row = self._index.find("SELECT start, size FROM blocks WHERE key = ?", (cid.key,))
-            if row is None:
-                raise missing_block(cid)
-            self._file.seek(row[0])
-            data = self._file.read(row[1])
-        check_block(cid, data)
-        return data
+        block = self._archive.find(cid)
+        if block is None:
+            raise missing_block(cid)
+        return block

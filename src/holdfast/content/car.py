@@ -130,9 +130,7 @@ class CarReader:
         left: int | None = None
         if header == V2_PRAGMA:
             fixed = yield from self._take(V2_FIXED_HEADER)
-            start, left = (int.from_bytes(fixed[at : at + 8], "little") for at in (16, 24))
-            if start < V2_DATA_START:
-                raise MalformedError("CAR: version 2 whose data starts inside its header")
+            start, left = v2_range(fixed)
             yield from self._skip(start - V2_DATA_START)
             size, header = yield from self._section(MAX_HEADER, left)
             left -= size
@@ -235,6 +233,14 @@ class CarReader:
                 return False
             yield None
         return True
+
+
+def v2_range(fixed: bytes) -> tuple[int, int]:
+    """Return where version 1 starts in an archive of version 2, and its size."""
+    start, size = (int.from_bytes(fixed[at : at + 8], "little") for at in (16, 24))
+    if start < V2_DATA_START:
+        raise MalformedError("CAR: version 2 whose data starts inside its header")
+    return start, size
 
 
 # The header: DAG-CBOR for ``{"roots": [CIDs], "version": 1}``, and nothing else
