@@ -3,7 +3,9 @@
 What sizes may be lies, and are found in every way of reading, is in `lying_dags.py`.
 """
 
+import io
 import tracemalloc
+from contextlib import closing
 from itertools import islice
 
 import pytest
@@ -16,6 +18,7 @@ from holdfast.content.dag_pb import Link
 from holdfast.content.unixfs import data, hamt
 from holdfast.content.unixfs.body import BodyProof
 from holdfast.content.unixfs.walks import FileWalk
+from holdfast.disk.archive_file import ArchiveFile
 from holdfast.errors import (
     MalformedError,
     NotAFileError,
@@ -374,6 +377,19 @@ def test_bad_archives(archive, step):
         step = 1000
     with pytest.raises(MalformedError):
         list(read_archive(archive, step))
+
+
+@pytest.mark.parametrize("archive", BAD_ARCHIVES.values(), ids=BAD_ARCHIVES)
+def test_bad_archives_in_files(archive):
+    """What is before the damage can be read, if the header is sound."""
+    try:
+        with closing(ArchiveFile(io.BytesIO(archive), "x.car")) as file:
+            if not file.damage:
+                file.find(LEAF)
+    except MalformedError as error:
+        assert len(str(error).splitlines()) == 1  # noqa: PT017
+    else:
+        assert file.damage.startswith("x.car cannot be read after byte ")
 
 
 def test_wrong_blocks_in_archives():

@@ -271,7 +271,10 @@ WITH_HINTS = {
     "store hello.txt": ("", "`holdfast store - < hello.txt` stores the JSON in a file"),
     "store '@my file'": ("", "`holdfast store - < 'my file'` stores the JSON in a file"),
     "car hello.txt": ("", "`holdfast car --help` lists the commands"),
-    "car": ("name a command: export or import", "`holdfast car --help` shows the usage"),
+    "car": (
+        "name a command: pack, ls, unpack, export or import",
+        "`holdfast car --help` shows the usage",
+    ),
     "zzzzzz": ("unknown command 'zzzzzz'", "`holdfast --help` lists the commands"),
     "list --zzzzzz": ("unknown option --zzzzzz", "`holdfast list --help` shows the usage"),
     "upload x --name": ("", "`holdfast upload --help` shows the usage"),

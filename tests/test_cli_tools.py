@@ -203,7 +203,7 @@ def test_every_command_has_help_and_json(commands, command):
     ("words", "expected"),
     [
         ("re", ["retrieve", "receive", "revoke", "restore", "repair"]),
-        ("car ", ["export", "import"]),
+        ("car ", ["pack", "ls", "unpack", "export", "import"]),
         ("store --prov", ["--provider"]),
         ("store --provider p", ["pinata", "pinning", "psa"]),
         ("cid --profile unixfs-v1", ["unixfs-v1-2025"]),

@@ -405,11 +405,12 @@ def test_the_usual_gateways_are_those_of_the_provider(name):
         "cluster": ("http://127.0.0.1:8080/ipfs",),
         "kubo": (),
         "local": (),
+        "car": (),
         "gateway": ("https://trustless-gateway.link/ipfs", "https://ipfs.io/ipfs"),
     }
     service = ("https://gateway.pinata.cloud/ipfs", "https://ipfs.io/ipfs")
-    address = {"pin_api_url": "https://psa.example"} if name == "psa" else {}
-    config = ClientConfig(provider=name, **address)
+    address = {"psa": {"pin_api_url": "https://psa.example"}, "car": {"path": "x.car"}}
+    config = ClientConfig(provider=name, **address.get(name, {}))
     assert config.gateway_urls == own.get(name, service)
     named = config.with_options(gateway_url="https://mine.example")
     assert named.gateway_urls == ("https://mine.example/ipfs",)
@@ -432,7 +433,7 @@ def test_everything_public_is_there_and_documented(name):
 
 def test_the_package_itself_has_few_names():
     """Those of the contract, of what methods return, and of what most programs need."""
-    assert len(holdfast.__all__) == 31
+    assert len(holdfast.__all__) == 32
 
 
 class AsyncFile:

@@ -14,6 +14,7 @@ from holdfast._version import __version__ as __version__
 from holdfast.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from holdfast import car as car
     from holdfast import errors as errors
     from holdfast._async.client import AsyncClient as AsyncClient
     from holdfast._async.content_file import AsyncContentFile as AsyncContentFile
@@ -56,6 +57,7 @@ if not TYPE_CHECKING:  # which knows the names from above
             "_async.providers.local": "AsyncLocalProvider",
             "_async.providers.pinning": "AsyncPinProvider",
             "_async.outcomes": "AsyncOutcomes",
+            "car": "car",
             "config": "ClientConfig Retries Timeouts",
             "config.settings_files": "connections",
             "errors": "errors",

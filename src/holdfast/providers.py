@@ -11,6 +11,7 @@ from holdfast.lazy import lazy_names
 from holdfast.registry import BUILT_IN
 
 if TYPE_CHECKING:
+    from holdfast._async.providers.car import AsyncCarProvider as AsyncCarProvider
     from holdfast._async.providers.cluster import AsyncClusterProvider as AsyncClusterProvider
     from holdfast._async.providers.gateway import AsyncGatewayProvider as AsyncGatewayProvider
     from holdfast._async.providers.kubo import AsyncKuboProvider as AsyncKuboProvider
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from holdfast._async.providers.pinata import AsyncPinataProvider as AsyncPinataProvider
     from holdfast._async.providers.pinning import AsyncPinProvider as AsyncPinProvider
     from holdfast._async.providers.psa import AsyncPSAProvider as AsyncPSAProvider
+    from holdfast._sync.providers.car import CarProvider as CarProvider
     from holdfast._sync.providers.cluster import ClusterProvider as ClusterProvider
     from holdfast._sync.providers.gateway import GatewayProvider as GatewayProvider
     from holdfast._sync.providers.kubo import KuboProvider as KuboProvider

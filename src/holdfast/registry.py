@@ -34,7 +34,8 @@ class BuiltIn:
         has_peers: Whether several addresses may lead to the same API, for fail-over.
         needs_token: Whether it can do nothing without `provider_token`.
         on_this_machine: Whether it writes to this machine's disk.
-        reads_only: Whether it only reads, through gateways. Then it has no API.
+        reads_only: Whether it only reads, through gateways or from a file. Then it has no API.
+        reads_path: Whether `path` is the file that it reads.
         stands_for: The provider that is used in its place, for a name without an implementation.
     """
 
@@ -47,6 +48,7 @@ class BuiltIn:
     needs_token: bool = False
     on_this_machine: bool = False
     reads_only: bool = False
+    reads_path: bool = False
     stands_for: str | None = None
 
     @property
@@ -81,6 +83,9 @@ BUILT_IN: Final[Mapping[str, BuiltIn]] = {
         gateways=("https://trustless-gateway.link/ipfs", "https://ipfs.io/ipfs"),
         reads_only=True,
     ),
+    "car": BuiltIn(
+        module="providers.car", class_name="CarProvider", reads_only=True, reads_path=True
+    ),
     "pinning": BuiltIn(**_PINNING),
     "pinata": BuiltIn(module="providers.pinata", class_name="PinataProvider", **_PINATA),
     "kubo": BuiltIn(
@@ -105,6 +110,7 @@ BUILT_IN: Final[Mapping[str, BuiltIn]] = {
 }
 _INSTALLED: Final = BuiltIn(module="", class_name="", gateways=_PINATA_GATEWAYS, has_peers=True)
 DEFAULT: Final = "local"
+ARCHIVE: Final = "car"  # for an archive that is named without a provider
 SERVICE: Final = "pinning"  # for people who give a token and name no provider
 _MEANT: Final[Mapping[str, tuple[str, ...]]] = {
     **dict.fromkeys(("ipfs", "goipfs", "node", "rpc"), ("kubo",)),

@@ -15,6 +15,7 @@ The list comes first, so that a file that is cut off still shows what it should 
 import json
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from functools import partial
 from itertools import islice
 from typing import Any, BinaryIO, Final
@@ -163,16 +164,16 @@ class BackupProvider(BaseProvider):
     def __init__(self, file: BinaryIO, name: str) -> None:
         self._name = name
         super().__init__(ClientConfig(), reader=BlockReader(self._block, verified=True))
-        try:
-            self._archive = ArchiveFile(file, name)
-        except errors.MalformedError:
-            raise self._not_a_backup() from None
-        self.damage: str = self._archive.damage
-        try:
+        with ExitStack() as opened:
+            opened.callback(file.close)
+            try:
+                self._archive = ArchiveFile(file, name)
+            except errors.MalformedError:
+                raise self._not_a_backup() from None
+            opened.callback(self._archive.close)
+            self.damage: str = self._archive.damage
             self._list = self._open_list()
-        except BaseException:
-            self.release()
-            raise
+            opened.pop_all()
 
     def find_pins(self, filters: PinFilter, *, limit: int | None = None) -> Iterator[Pin]:
         """Yield all pins as they were, the oldest first: a restore wants no others."""

@@ -101,7 +101,7 @@ def address_of(settings: Mapping[str, Setting]) -> str:
     usual = row.usual_api_url if provider in registry.BUILT_IN else "-"
     address = value_of(settings, "pin_api_url") or usual
     if row.reads_only:
-        address = value_of(settings, "gateway_url") or row.gateways
+        address = value_of(settings, "path" if row.reads_path else "gateway_url") or row.gateways
     return address if isinstance(address, str) else ", ".join(address)
 
 
@@ -120,7 +120,8 @@ def status(
     It tests the connection to the provider; if that fails, the exit code says how.
     """
     settings = {"provider": Setting(registry.DEFAULT, "default"), **run.settings}
-    folder = store_folder(value_of(settings, "path"))
+    reads_path = registry.row_of(settings["provider"].value).reads_path
+    folder = store_folder("" if reads_path else value_of(settings, "path"))
     connection: Probe[bool | None] = Probe(partial(_connect, settings, folder, timeout), timeout)
     store: Probe[dict[str, Any]] = Probe(partial(_look_at_store, folder), timeout)
     node: Probe[bool] = Probe(partial(_is_node_running, timeout), timeout)

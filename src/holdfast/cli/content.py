@@ -30,6 +30,12 @@ if TYPE_CHECKING:
 commands: Final = group()
 FOLDER_REMEDY: Final = "`holdfast download CID FOLDER` writes all of it to a new folder"
 
+TARGET = 'The new file or folder, a folder to put it in, or "-". Default: its name, or the CID.'
+SYMLINKS = Annotated[bool, options.flag("Write the symbolic links of a folder.", "--symlinks")]
+PORTABLE = Annotated[
+    bool, options.flag("Refuse names that other systems cannot have.", "--portable")
+]
+
 
 @command(commands, *options.CONNECTED)
 def store(
@@ -297,20 +303,11 @@ def _line(row: dict[str, Any]) -> str:
 def download(
     run: Run,
     cid: options.PATH_ARGUMENT,
-    to: Annotated[
-        str | None,
-        options.file_argument(
-            'The new file or folder, a folder to put it in, or "-". Default: the name in CID.', "TO"
-        ),
-    ] = None,
+    to: Annotated[str | None, options.file_argument(TARGET, "TO")] = None,
     *,
     output_file: options.OUTPUT = None,
-    symlinks: Annotated[
-        bool, options.flag("Write the symbolic links of a folder.", "--symlinks")
-    ] = False,
-    portable: Annotated[
-        bool, options.flag("Refuse names that other systems cannot have.", "--portable")
-    ] = False,
+    symlinks: SYMLINKS = False,
+    portable: PORTABLE = False,
     max_size: options.MAX_SIZE = None,
 ) -> None:
     """Download a file or folder, verified; write its path.
@@ -320,28 +317,40 @@ def download(
     """
     _check_is_no_cid(to)
     to = options.one_target(to, output_file)
-    out = run.standard_output() if to == "-" else None
+    how = {"symlinks": symlinks, "portable": portable}
     with run.client() as client:
-        reference = Reference.parse(cid)
-        if out is not None:
-            with run.progress_bar("download") as progress:
-                try:
-                    blob = client.download(cid, progress=progress, max_bytes=max_size)
-                except NotAFileError as error:
-                    raise advise(error, FOLDER_REMEDY) from None
-            _write_content(blob, out)
-            return
-        target = _target(reference, to)
-        with run.progress_bar(target.name) as progress:
+        save(run, client, Reference.parse(cid), to, max_size, **how)
+
+
+def save(
+    run: Run,
+    client: "Client",
+    reference: Reference,
+    to: str | None,
+    max_size: int | None,
+    **folder_options: Any,
+) -> None:
+    """Download a file or folder to `to`, and write where it is; "-" is standard output."""
+    out = run.standard_output() if to == "-" else None
+    if out is not None:
+        with run.progress_bar("download") as progress:
             try:
-                telling = telling_resumes(run, client, target.name, progress)
-                blob = telling.download(cid, to=target, progress=progress, max_bytes=max_size)
-            except NotAFileError:
-                folder_options = {"symlinks": symlinks, "portable": portable, "max_bytes": max_size}
-                telling = telling_resumes(run, client, target.name)
-                facts = _download_folder(telling, reference, target, folder_options, progress)
-            else:
-                facts = {"size": blob.size, "type": blob.type}
+                blob = client.download(reference, progress=progress, max_bytes=max_size)
+            except NotAFileError as error:
+                raise advise(error, FOLDER_REMEDY) from None
+        _write_content(blob, out)
+        return
+    target = _target(reference, to)
+    with run.progress_bar(target.name) as progress:
+        try:
+            telling = telling_resumes(run, client, target.name, progress)
+            blob = telling.download(reference, to=target, progress=progress, max_bytes=max_size)
+        except NotAFileError:
+            folder_options["max_bytes"] = max_size
+            telling = telling_resumes(run, client, target.name)
+            facts = _download_folder(telling, reference, target, folder_options, progress)
+        else:
+            facts = {"size": blob.size, "type": blob.type}
     run.emit({"cid": str(reference), "path": str(target), **facts}, str(target))
 
 

@@ -274,9 +274,7 @@ def _opened(run: Run, file: str) -> Iterator[tuple[Any, Callable[..., Any]]]:
     from holdfast.disk.atomic import PendingFile
 
     if file == "-":
-        out = run.standard_output()
-        if out.isatty():
-            raise UsageError("a backup cannot be shown on a terminal: name a file, or use > FILE")
+        out = run.standard_output("a backup")
         yield out, lambda **_: out.flush()
         return
     with PendingFile(file) as pending:

@@ -1,7 +1,7 @@
 """Commands that look at content: `ls`, `info`; and, offline, `cid` and `verify`."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 commands: Final = group()
 NAME: Final = Column("NAME", "name")
 DETAILS: Final = Column("KIND"), Column("SIZE", "number")
+LONG = Annotated[
+    bool, options.flag("Also write the kind, the size and the CID of each.", "-l", "--long")
+]
 LS_REMEDY = (
     "`ls` lists directories, and `holdfast info` tells what a CID or a path names; "
     "new pins may take a while to reach other gateways"
@@ -39,9 +42,7 @@ def list_directory(
     cid: Annotated[
         str | None, options.cid_argument("A directory; else the pins, as `list` shows them.")
     ] = None,
-    long: Annotated[  # noqa: FBT002 - an option
-        bool, options.flag("Also write the kind, the size and the CID of each.", "-l", "--long")
-    ] = False,
+    long: LONG = False,  # noqa: FBT002 - an option
 ) -> None:
     """List the names in a directory; without CID, the pins.
 
@@ -51,16 +52,20 @@ def list_directory(
         list_pins(run)
         return
     with run.client() as client:
-        entries = client.iter_entries(cid, details=long)
         try:
-            if sys.stdout.isatty() and not run.as_json:
-                columns = (NAME, *(DETAILS if long else ()), Column("CID", "cid"))
-                write_table(columns, (_cells(entry, long=long) for entry in entries))
-                return
-            for entry in entries:
-                run.emit(asdict(entry), _line(entry) if long else entry.name)
+            write_entries(run, client.iter_entries(cid, details=long), long=long)
         except NotFoundError as error:
             raise advise(error, LS_REMEDY) from None
+
+
+def write_entries(run: Run, entries: "Iterable[Entry]", *, long: bool) -> None:
+    """Write a line for each entry; on a terminal, a table."""
+    if sys.stdout.isatty() and not run.as_json:
+        columns = (NAME, *(DETAILS if long else ()), Column("CID", "cid"))
+        write_table(columns, (_cells(entry, long=long) for entry in entries))
+        return
+    for entry in entries:
+        run.emit(asdict(entry), _line(entry) if long else entry.name)
 
 
 def _cells(entry: "Entry", *, long: bool) -> tuple[str, ...]:
@@ -184,12 +189,9 @@ def cid(
     no_ignore: options.NO_IGNORE = False,
 ) -> None:
     """Compute the CID of a file or directory, offline."""
-    from holdfast.content.profiles import profile_for
-
-    config = run.config()
-    profile = profile_for(config.profile, config.cid_version).name
+    profile = run.profile()
     read = source_reader(exclude, include_hidden=include_hidden, no_ignore=no_ignore)
-    with _source(run, file, read) as (source, progress):
+    with open_source(run, file, read) as (source, progress):
         computed = holdfast.compute_cid(source, profile=profile, progress=progress)
     run.emit({"cid": computed, "profile": profile}, computed)
     note_excluded(run, getattr(source, "excluded", 0))
@@ -216,7 +218,7 @@ def verify(
             raise advise(error, "the file comes first: holdfast verify FILE CID") from None
         raise
     read = source_reader(exclude, include_hidden=include_hidden, no_ignore=no_ignore)
-    with _source(run, file, read) as (source, progress):
+    with open_source(run, file, read) as (source, progress):
         try:
             holdfast.verify(source, cid, progress=progress)
         except VerificationError as error:
@@ -226,7 +228,7 @@ def verify(
 
 
 @contextmanager
-def _source(run: Run, file: str, read: Callable[[str], Any]) -> Iterator[Any]:
+def open_source(run: Run, file: str, read: Callable[[str], Any]) -> Iterator[Any]:
     """Yield the source to read, and the progress function of a bar for it."""
     source: Any = run.standard_input() if file == "-" else read(file)
     label = "standard input" if file == "-" else Path(file).name

@@ -1,18 +1,24 @@
-"""Commands for the embedded store and the cache: archives, garbage, checks and repair."""
+"""Commands for archives, the embedded store and the cache: packing, garbage, checks, repair."""
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+import holdfast
+from holdfast import registry
 from holdfast.cli import options, output
+from holdfast.cli.content import PORTABLE, SYMLINKS, TARGET, save
 from holdfast.cli.exit_codes import UsageError
+from holdfast.cli.inspecting import LONG, open_source, write_entries
+from holdfast.cli.reports import note_excluded, source_reader
 from holdfast.cli.run import Run, command, group
 from holdfast.config.locations import cache_folder
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
-from holdfast.errors import ConfigError, VerificationError
+from holdfast.errors import ConfigError, InvalidCIDError, VerificationError
 from holdfast.hints import advise
 
 if TYPE_CHECKING:
@@ -22,14 +28,97 @@ if TYPE_CHECKING:
 
 commands: Final = group()
 SHOWN = 10
+ARCHIVE = Annotated[str, options.file_argument('The archive, or "-".', "ARCHIVE")]
+PATH = Annotated[str | None, options.argument("PATH", "A path below the root, or a CID.")]
 car_commands: Final = group()
 commands.add_typer(car_commands, name="car")
+OUTPUT = Annotated[
+    str | None, options.option("TO", TARGET, "-o", "--output", callback=options.not_empty)
+]
 
 
 @command(car_commands, is_group=True)
 def car(_: Run) -> None:
-    """Export and import CAR archives of the store."""
-    raise UsageError("name a command: export or import")
+    """Write and read CAR archives, with a store or without."""
+    raise UsageError("name a command: pack, ls, unpack, export or import")
+
+
+@command(car_commands, options.layout_options)
+def pack(
+    run: Run,
+    file: Annotated[str, options.file_argument('The file or folder to pack, or "-".')],
+    to: Annotated[str | None, options.file_argument('The archive to write, or "-".', "TO")] = None,
+    *,
+    output_file: options.OUTPUT = None,
+    include_hidden: options.INCLUDE_HIDDEN = False,
+    exclude: options.EXCLUDE = None,
+    no_ignore: options.NO_IGNORE = False,
+) -> None:
+    """Write a file or folder to an archive; write its CID.
+
+    No store is needed. The archive appears complete, or not at all. With TO "-", the CID is written
+    to standard error.
+    """
+    from holdfast import car
+
+    to = options.required_target(to, output_file)
+    profile = run.profile()
+    target: Any = run.standard_output("an archive") if to == "-" else to
+    read = source_reader(exclude, include_hidden=include_hidden, no_ignore=no_ignore)
+    with open_source(run, file, read) as (source, progress):
+        root = car.pack(source, target, profile=profile, progress=progress)
+    note_excluded(run, getattr(source, "excluded", 0))
+    if to == "-":
+        run.note(root)
+    else:
+        run.emit({"cid": root, "profile": profile, "path": to}, root)
+
+
+@command(car_commands, name="ls")
+def list_archive(run: Run, archive: ARCHIVE, path: PATH = None, long: LONG = False) -> None:  # noqa: FBT002 - an option
+    """List a directory in an archive.
+
+    Without PATH, that is the root; if it is not a directory, or there are several roots, their
+    CIDs are written.
+    """
+    with holdfast.Client.init(provider=registry.ARCHIVE, path=archive) as client:
+        roots = [pin.cid for pin in client.iter_pins()]
+        if path is None and (len(roots) != 1 or client.stat(roots[0]).kind != "directory"):
+            run.emit({"roots": roots}, *roots)
+            return
+        reference = _reference(archive, roots, path)
+        write_entries(run, client.iter_entries(reference, details=long), long=long)
+
+
+@command(car_commands)
+def unpack(
+    run: Run,
+    archive: ARCHIVE,
+    path: PATH = None,
+    *,
+    output_file: OUTPUT = None,
+    symlinks: SYMLINKS = False,
+    portable: PORTABLE = False,
+    max_size: options.MAX_SIZE = None,
+) -> None:
+    """Write a file or folder of an archive to disk, verified; write its path.
+
+    No store is needed. What is written appears complete, or not at all. What exists is replaced
+    only if it is a file, and TO names it.
+    """
+    with holdfast.Client.init(provider=registry.ARCHIVE, path=archive) as client:
+        reference = _reference(archive, [pin.cid for pin in client.iter_pins()], path)
+        save(run, client, reference, output_file, max_size, symlinks=symlinks, portable=portable)
+
+
+def _reference(archive: str, roots: list[str], path: str | None) -> Reference:
+    """Return what `path` names: it begins with a CID, or below the only root."""
+    names = tuple(name for name in (path or "").split("/") if name not in {"", "."})
+    with suppress(IndexError, InvalidCIDError):
+        return Reference(names[0], CID.parse(names[0]), names[1:])
+    if len(roots) != 1:
+        raise UsageError(f"{archive} has {len(roots)} roots: begin the path with a CID")
+    return Reference(roots[0], CID.parse(roots[0]), names)
 
 
 @command(car_commands, options.store_options, name="export")
@@ -44,9 +133,7 @@ def export_car(
     from holdfast.disk.atomic import PendingFile
 
     to = options.required_target(to, output_file)
-    out = run.standard_output() if to == "-" else None
-    if out is not None and out.isatty():
-        raise UsageError("an archive cannot be shown on a terminal: name a file, or use > FILE")
+    out = run.standard_output("an archive") if to == "-" else None
     text = Reference.parse_cid(cid)
     with run.repository() as repository:
         pieces = repository.export_car(CID.parse(text))

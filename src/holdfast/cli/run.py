@@ -69,6 +69,13 @@ class Run:
         """Return the configuration that the settings describe."""
         return config_of(self.settings)
 
+    def profile(self) -> str:
+        """Return the name of the profile that the settings choose."""
+        from holdfast.content.profiles import profile_for
+
+        config = self.config()
+        return profile_for(config.profile, config.cid_version).name
+
     def client(self, *, is_source: bool = False) -> "holdfast.Client":
         """Return a client for the configured provider; prompt for a missing token.
 
@@ -81,8 +88,11 @@ class Run:
     ) -> "holdfast.Client":
         """Return a client for the connection `name`, chosen with `flag`, as `client` does.
 
-        With `gateway_url`, it reads through these gateways.
+        With `gateway_url`, it reads through these gateways. With `is_source`, `name` may also be
+        the path of an archive.
         """
+        if is_source and name.endswith(".car"):
+            return holdfast.Client.init(provider=registry.ARCHIVE, path=name)
         remedy = f"change the path of {name!r}, or give another {flag}"
         flags: dict[str, tuple[Any, str]] = {USE: (name, flag)}
         if gateway_url:
@@ -118,8 +128,13 @@ class Run:
         self._input_taken = True
         return sys.stdin.buffer
 
-    def standard_output(self) -> BinaryIO:
-        """Return standard output for "-"; raise UsageError with --json, which writes there too."""
+    def standard_output(self, what: str = "") -> BinaryIO:
+        """Return standard output for "-"; raise UsageError with --json, which writes there too.
+
+        If it is for `what`, which is not text, a terminal is a UsageError as well.
+        """
+        if what and sys.stdout.isatty():
+            raise UsageError(f"{what} cannot be shown on a terminal: name a file, or use > FILE")
         if self.as_json:
             raise UsageError('--json and "-" both write to standard output: give one of them')
         return sys.stdout.buffer

@@ -233,6 +233,8 @@ def _check_together(config: ClientConfig) -> None:
             f"pin_api_url is missing: provider {config.provider!r} needs the address of the "
             "service, such as https://api.pinata.cloud/psa"
         )
+    if config.path is None and row.reads_path:
+        raise ConfigError(f"path is missing: provider {config.provider!r} reads a file")
     if len(config.api_urls) > 1 and not registry.row_of(config.provider).has_peers:
         raise ConfigError(f"pin_api_url: provider {config.provider!r} takes one address, not more")
     if config.provider_token is not None or not registry.row_of(config.provider).may_lack_token:

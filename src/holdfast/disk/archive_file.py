@@ -6,17 +6,8 @@ from contextlib import suppress
 from threading import Lock
 from typing import BinaryIO
 
-from holdfast.content import varint
+from holdfast.content import car, varint
 from holdfast.content.blocks import check_block, inline_block
-from holdfast.content.car import (
-    MAX_CID,
-    MAX_HEADER,
-    MAX_SECTION,
-    V2_FIXED_HEADER,
-    V2_PRAGMA,
-    decode_header,
-    v2_range,
-)
 from holdfast.content.cid import CID
 from holdfast.disk.seen_cids import TemporaryDatabase
 from holdfast.errors import MalformedError
@@ -62,17 +53,14 @@ class ArchiveFile:
             self._places.insert("INSERT INTO places VALUES (?, ?, ?)", self._scan())
             self._places.find("CREATE INDEX by_key ON places (key, start, size)")
         except BaseException:
-            self.close()
+            self._places.close()
             raise
-
-    def __contains__(self, cid: CID) -> bool:
-        with self._lock:
-            return self._place(cid) is not None
 
     def find(self, cid: CID) -> bytes | None:
         """Return the block of `cid`, verified; None if the archive does not have it."""
+        query = "SELECT start, size FROM places WHERE key = ? ORDER BY start"
         with self._lock:
-            place = self._place(cid)
+            place = self._places.find(query, (cid.key,))
             data = None if place is None else self._read(*place)
         if data is not None:
             check_block(cid, data)
@@ -83,28 +71,20 @@ class ArchiveFile:
         self._places.close()
         self._file.close()
 
-    def _place(self, cid: CID) -> tuple[int, int] | None:
-        """Return the start and the size of the first block of this CID."""
-        query = "SELECT start, size FROM places WHERE key = ? ORDER BY start"
-        place: tuple[int, int] | None = self._places.find(query, (cid.key,))
-        return place
-
     def _scan(self) -> Iterator[tuple[bytes, int, int]]:
         """Read the header, then yield the key, the start and the size of each block."""
         try:
             start, stop = self._read_header()
         except ValueError:
-            words = "is not an archive (CAR) of version 1 or 2"
-            raise MalformedError(f"{self._name} {words}") from None
+            raise MalformedError(f"{self._name} is not an archive (CAR)") from None
         while start < stop and not self.damage:
             begin, size, cid, end = start, 0, None, 0
             with suppress(ValueError):
-                begin, size = self._section(start, MAX_SECTION)
-                cid, end = CID.read(self._read(begin, min(size, MAX_CID)))
-            if begin + max(size, 1) > self.size:
-                self.damage = f"{self._name} cannot be read after byte {start}: it is cut off"
-            elif cid is None or begin + size > stop:
-                self.damage = f"{self._name} cannot be read after byte {start}: it is damaged there"
+                begin, size = self._section(start, car.MAX_SECTION)
+                cid, end = CID.read(self._read(begin, min(size, car.MAX_CID)))
+            if cid is None or begin + size > min(stop, self.size):
+                how = "cut off" if begin + max(size, 1) > self.size else "damaged there"
+                self.damage = f"{self._name} cannot be read after byte {start}: it is {how}"
             elif cid.is_provable and inline_block(cid) is None:
                 yield cid.key, begin + end, size - end
             start = begin + size
@@ -112,14 +92,14 @@ class ArchiveFile:
     def _read_header(self) -> tuple[int, int]:
         """Set the roots; return where the blocks start and end. Raise ValueError if it is wrong."""
         stop = self.size
-        begin, size = self._section(0, MAX_HEADER)
+        begin, size = self._section(0, car.MAX_HEADER)
         header = self._read(begin, size)
-        if header == V2_PRAGMA:
-            start, length = v2_range(self._read(begin + size, V2_FIXED_HEADER))
+        if header == car.V2_PRAGMA:
+            start, length = car.v2_range(self._read(begin + size, car.V2_FIXED_HEADER))
             stop = start + length
-            begin, size = self._section(min(start, self.size), MAX_HEADER)
+            begin, size = self._section(min(start, self.size), car.MAX_HEADER)
             header = self._read(begin, size)
-        self.roots = decode_header(header)
+        self.roots = car.decode_header(header)
         return begin + size, stop
 
     def _section(self, start: int, limit: int) -> tuple[int, int]:

@@ -7,13 +7,14 @@ from holdfast.content.car import Block, CarReader, check_only_root, write_car
 from holdfast.content.cid import CID
 from holdfast.content.profiles import Profile
 from holdfast.content.proof import joined
+from holdfast.disk.seen_cids import SpilledCIDs
 from holdfast.sources.folder_source import FolderSource
 from holdfast.sources.importing import ContentImporter
 from holdfast.sources.sources import Source, WrappingSource, changed_while_read
 
 
 class BuiltArchive:
-    """The archive of content whose CID is known: all its blocks, each as soon as it is made.
+    """The archive of content whose CID is known: each of its blocks once, as soon as it is made.
 
     Args:
         content: A file, which can be read as often as it is needed, or a folder.
@@ -44,10 +45,15 @@ class BuiltArchive:
         blocks: list[Block] = []
 
         def emit(cid: CID, block: bytes) -> None:
-            blocks.append((cid, block))
+            if cid not in seen:
+                seen.add(cid)
+                blocks.append((cid, block))
 
         self.done = 0
-        with closing(ContentImporter(self._content, self._profile, emit)) as importer:
+        with (
+            closing(SpilledCIDs()) as seen,
+            closing(ContentImporter(self._content, self._profile, emit)) as importer,
+        ):
             is_more = True
             while is_more:
                 is_more = importer.advance()

@@ -3,13 +3,12 @@
 """The provider for public content: it reads through gateways, without an account."""
 
 from holdfast._sync.providers.http import HTTPProvider
+from holdfast._sync.providers.reading import ReadingProvider
 from holdfast._sync.reads.gateway_reader import GatewayReader
 from holdfast.calls import Call
-from holdfast.errors import UnsupportedError
-from holdfast.registry import writing_providers
 
 
-class GatewayProvider(HTTPProvider):
+class GatewayProvider(ReadingProvider, HTTPProvider):
     """Reads what is public on IPFS through the gateways of `gateway_url`, and verifies all of it.
 
     It needs no account, and takes no `provider_token`. It cannot store, pin or list: that is an
@@ -23,18 +22,8 @@ class GatewayProvider(HTTPProvider):
         ('https://trustless-gateway.link/ipfs/bafkqaaa', False)
     """
 
-    takes = ()
     _reader: GatewayReader
-
-    def unpin(self, _cid: str, _call: Call, /) -> None:
-        """Raise UnsupportedError: nothing is pinned at a gateway."""
-        raise self.refusal("unpin")
 
     def check_credentials(self, call: Call, /) -> None:
         """Return if one of the gateways answers; raise the most serious failure otherwise."""
         self._reader.check(call)
-
-    def refusal(self, operation: str) -> UnsupportedError:  # noqa: ARG002 - one error for all
-        """Return the error for everything that writes, or asks for what is pinned."""
-        names = ", ".join(writing_providers())
-        return UnsupportedError(f"{self.title} only reads; to store or pin, use one of {names}")
