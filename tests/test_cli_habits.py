@@ -300,11 +300,12 @@ def test_what_is_typed_gets_one_line_that_points_to_ours(run_here, typed):
     assert lines[1].startswith(f"hint: {hint}")
 
 
-def test_hints_of_the_store_on_disk_speak_of_no_gateway(filled):
+def test_hints_of_the_store_on_disk(filled):
     folder = filled.text("upload", "folder")
     for arguments, hint in {
-        ("retrieve", OTHER_CID): "`holdfast list` shows what is here",
-        ("pin", OTHER_CID): "see `holdfast car import`",
+        ("retrieve", OTHER_CID): "`holdfast list` shows what is here; --gateway-url URL reads the "
+        "rest through it",
+        ("pin", OTHER_CID): "give --gateway-url URL, or see `holdfast car import`",
         ("download", f"{folder}/a.txt"): "`holdfast ls CID` lists its names",
     }.items():
         code, lines = filled.failure(*arguments)

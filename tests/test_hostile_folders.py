@@ -97,7 +97,7 @@ NEVER = {
     "one name twice": doubled(("b", a_file), ("b", a_file)),
     "a file and a folder": doubled(("b", a_file), ("b", a_folder)),
     "a link and a folder": doubled(("b", a_link("..")), ("b", a_folder)),
-    "a codec that is no UnixFS": lambda dag: dag.folder(("b", dag.put(b"{}", codec=0x0200))),
+    "a codec that is no UnixFS": lambda dag: dag.folder(("b", dag.put(b"{}", codec=0x78))),
     "no UnixFS in it": lambda dag: dag.folder(("b", dag.put(dag_pb.encode([], b"")))),
     "metadata": lambda dag: dag.folder(("b", dag.put(dag_pb.encode([], b"\x08\x03")))),
     "an unknown kind": lambda dag: dag.folder(("b", dag.put(dag_pb.encode([], b"\x08\x09")))),

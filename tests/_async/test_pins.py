@@ -382,8 +382,8 @@ async def test_what_the_store_does_not_have_is_told_with_the_way_to_get_it(tmp_p
         with pytest.raises(NotFoundError) as caught:
             await client.pin(HELLO_CID)
         assert str(caught.value) == (
-            f"the embedded store does not have all of {HELLO_CID}: import it as an archive (CAR), "
-            "or download it with another provider and upload it here"
+            f"the embedded store does not have all of {HELLO_CID}, and fetches nothing without a "
+            "gateway_url"
         )
         block = CID.of_raw(b"hello")
         archive = b"".join(write_car([block], [(block, b"hello")]))
