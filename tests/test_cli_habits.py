@@ -1,6 +1,7 @@
 """What people type out of habit: it works, or one line says what to type."""
 
 import json
+import logging
 import re
 import shlex
 import sqlite3
@@ -43,7 +44,11 @@ def filled(commands):
 @pytest.fixture
 def run_here(home, capsys, monkeypatch):
     """A function that runs a command in this process, for its exit code and its error lines."""
-    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # the command sets it
+    # What the command sets stays in its test.
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
+    logger = logging.getLogger("holdfast")
+    monkeypatch.setattr(logger, "handlers", [*logger.handlers])
+    monkeypatch.setattr(logger, "level", logger.level)
     for name in ("hello.txt", "my file", "value.json"):
         Path(name).write_bytes(HELLO)
 
