@@ -191,6 +191,7 @@ def test_a_fault_of_encoding_is_no_wrong_usage(commands, tmp_path):
     assert (code, lines[0][:26]) == (1, "error: UnicodeEncodeError:")
 
 
+@pytest.mark.slow  # eleven commands
 def test_closed_streams(commands):
     (commands.folder / "big").write_bytes(os.urandom(3_000_000))
     cid = commands.text("cid", "big")

@@ -272,6 +272,7 @@ def test_a_directory_on_disk_leaves_out_hidden_files_and_takes_any_name(tmp_path
     assert os.fsdecode(b"not\xffutf-8") in {entry.name for entry in blocks.list(part.cid)}
 
 
+@pytest.mark.slow
 def test_directories_may_be_nested_deeper_than_pythons_stack(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for _ in range(1100):  # more than the limit of recursion
