@@ -38,7 +38,7 @@ if has_room(8 << 30):
 # between tasks and threads. The others test the same logic a second time, and are slow tests.
 BOTH_COLOURS = {
     *("transport", "connection_loss", "wrong_replies", "limits_of_replies"),
-    *("lifecycle", "many", "open", "upload", "resilience", "provider_contract"),
+    *("lifecycle", "many", "provider_contract"),
 }
 
 

@@ -131,6 +131,7 @@ for number in itertools.count(int(sys.argv[2])):
 """
 
 
+@pytest.mark.slow
 def test_processes_that_are_killed_leave_whole_blocks(tmp_path):
     for turn in range(4):
         writers = [start_program(WRITER, tmp_path, 1000 * turn + 500 * place) for place in range(2)]

@@ -63,6 +63,7 @@ def test_archives_go_through_pipes(commands, folder, root):
     }
 
 
+@pytest.mark.slow
 def test_roots_that_are_no_directory_or_several_are_listed(commands):
     dag = Dag()
     one, two = dag.raw(b"one"), dag.directory(two=dag.raw(b"two"))

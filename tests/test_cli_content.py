@@ -290,6 +290,7 @@ def test_a_pin_is_changed(everywhere):
     assert lines[0] == f"error: The current user has not pinned the cid: {HELLO_CID}"
 
 
+@pytest.mark.slow
 def test_pins_are_listed_by_all_filters(everywhere):
     one = everywhere.text("upload", "-", "--name", "one", "--keyvalue", "kind=a", stdin=b"1")
     two = everywhere.text("upload", "-", "--name", "two", "--keyvalue", "kind=a", stdin=b"2")

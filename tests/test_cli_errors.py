@@ -261,6 +261,7 @@ def test_a_reader_that_goes_away_is_no_error_message(commands):
         ("uvicorn", ["node"], "node"),
     ],
 )
+@pytest.mark.slow
 def test_without_its_extra_a_command_says_what_to_install(tmp_path, missing, arguments, extra):
     code = (
         f"import sys; sys.modules['{missing}'] = None; from holdfast.cli.main import main; main()"

@@ -168,6 +168,7 @@ ASCII = [
 
 
 @pytest.mark.parametrize("variables", ASCII, ids=["encoding", "locale"])
+@pytest.mark.slow
 def test_what_the_output_cannot_encode_is_escaped(commands, variables):
     cid = commands.text("store", '{"name":"Zoë","wave":"🌊"}', **variables)
     assert commands.text("retrieve", cid, **variables) == (
@@ -231,6 +232,7 @@ def test_no_file_of_ours_gets_the_number_of_a_closed_stream(commands, tmp_path):
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["store", "1"], ["demo"]])
+@pytest.mark.slow
 def test_a_full_disk_behind_the_output_is_an_error(commands, arguments):
     commands.command = shell(">/dev/full")
     code, lines = commands.failure(*arguments)
@@ -264,6 +266,7 @@ def test_an_early_interrupt_shows_no_traceback(commands, tmp_path):
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)]
 )
+@pytest.mark.slow
 def test_a_demo_that_is_ended_leaves_nothing_behind(commands, tmp_path, number, code):
     folder = tmp_path / "temporary"
     folder.mkdir()
@@ -277,6 +280,7 @@ def test_a_demo_that_is_ended_leaves_nothing_behind(commands, tmp_path, number, 
     assert list(folder.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_command_that_is_terminated_gives_the_cursor_back(commands):
     with ScriptedServer(lambda _: Scripted(delay=30)) as silent:
         code, shown = commands.on_terminal(

@@ -140,6 +140,7 @@ def test_the_node_runs_until_it_is_interrupted(commands):
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+@pytest.mark.slow
 def test_the_node_ends_in_order_when_it_is_told_to(commands, number, code):
     process = commands.start("node", "--port", "0", "--path", "store")
     labels = [process.stdout.readline().split()[0] for _ in range(5)]

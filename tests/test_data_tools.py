@@ -77,6 +77,7 @@ def test_one_column_of_parquet_fetches_what_it_needs(node, options, tmp_path, ta
 
 
 @pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.slow
 def test_xarray_opens_a_zarr(fs, options, tmp_path, version):
     data = xarray.Dataset(
         {"heat": (("x", "y"), np.random.default_rng(1).random((200, 300)))},

@@ -307,6 +307,7 @@ def test_a_small_dag_of_very_many_bytes_has_its_size_in_the_header(node):
 # How much is held
 
 
+@pytest.mark.slow
 def test_an_archive_is_never_held_as_a_whole(node):
     with node.repository.adding() as adding:
         large = import_content(stream("large in a tar", 16 * MIB), UNIXFS_V1_2025, adding.put)

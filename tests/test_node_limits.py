@@ -231,6 +231,7 @@ FORM = b'--b\r\nContent-Disposition: form-data; name="file"; filename="f"\r\n\r\
 
 
 @ON_LINUX
+@pytest.mark.slow
 def test_large_json_is_parsed_one_document_at_a_time(process):
     idle = process.memory()
     document = b"[" + b'{"":0},' * 150_000 + b"0]"

@@ -65,6 +65,7 @@ def without_asyncio(pytester, monkeypatch, tmp_path_factory):
     return lambda *arguments: pytester.run(*command, *arguments)
 
 
+@pytest.mark.slow
 def test_the_fixtures_are_there_and_each_test_has_a_node_of_its_own(pytester, run):
     pytester.makepyfile(test_first=FIRST, test_awaited=AWAITED, test_own=OWN)
     run().assert_outcomes(passed=4)

@@ -409,6 +409,7 @@ def serving(repository, root, *, is_mounted):
 
 @pytest.mark.parametrize("root", ["/files", "/a b/ipfs"])
 @pytest.mark.parametrize("is_mounted", [True, False])
+@pytest.mark.slow
 def test_links_work_below_a_root_path(tmp_path, root, is_mounted):
     with (
         Repository(tmp_path / "store") as repository,

@@ -31,6 +31,7 @@ def test_the_reference_is_what_the_code_says(copy):
     assert generate(copy, "--check") == (0, [])
 
 
+@pytest.mark.slow
 def test_a_command_without_a_task_is_on_the_page_and_fails_the_check(copy):
     tasks = copy / "scripts/cli_reference.md"
     tasks.write_text(tasks.read_text().replace("::: upload\n", "::: uplaod\n::: ls\n"))

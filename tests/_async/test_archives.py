@@ -277,6 +277,7 @@ def with_unrelated(archive, size, pause=0.0):
 
 
 @pytest.mark.parametrize("size", [4, MIB])
+@pytest.mark.slow
 async def test_an_archive_of_endless_unrelated_blocks_is_given_up(size):
     _, root, archive = small_file()
     async with client_of(with_unrelated(archive, size)) as (client, attacker):

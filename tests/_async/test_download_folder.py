@@ -82,6 +82,7 @@ async def test_a_directory_is_written_as_it_is(dag, tmp_path, missing):
     assert list(tmp_path.iterdir()) == [tmp_path / "photos"]
 
 
+@pytest.mark.slow
 async def test_a_directory_of_the_embedded_store(dag, tmp_path):
     root = everything(dag)
     config = ClientConfig(path=tmp_path / "store")
@@ -104,6 +105,7 @@ async def test_equal_folders_and_links_that_come_at_the_same_time(dag, tmp_path)
     assert on_disk(tmp_path / "photos") == dag.tree(root)
 
 
+@pytest.mark.slow
 async def test_a_gateway_that_serves_only_what_is_below_a_root(dag, tmp_path):
     """A restricted one: all of it by paths, and verified all the same."""
     names = (f"{n}.txt" for n in range(600))

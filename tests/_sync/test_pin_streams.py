@@ -73,6 +73,7 @@ def all_of(pins):
 
 
 @each_stream
+@pytest.mark.slow
 def test_an_endless_stream_of_pins_ends_with_the_total(provider):
     """No pin has the name, so a lazy list waits for the first pin all the time."""
     name = "nobody has this name"

@@ -152,6 +152,7 @@ def test_a_wait_that_is_too_long_is_the_error_at_once(server, call, good):
 
 
 @a_write_and_a_read
+@pytest.mark.slow
 def test_a_wait_that_was_asked_for_is_no_part_of_the_total(server, call, good):
     server.reply(**later(1))
     server.reply(200, good, delay=30)
