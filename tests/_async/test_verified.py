@@ -264,6 +264,18 @@ def trustless(node, refuse=(), status=406, change=lambda kind, request, reply: r
     return gateway(node, answer, refuse=refuse)
 
 
+async def test_a_small_file_in_a_folder_is_read_with_archives_alone(node, tmp_path):
+    (tmp_path / "a.json").write_bytes(b"[1,2]")
+    root = node.repository.add(tmp_path, UNIXFS_V1_2025)[0].cid
+    async with client_of(trustless(node, refuse=("raw",))) as (client, _):
+        async with await client.open(f"{root}/a.json") as file:
+            assert await file.read() == b"[1,2]"
+        assert await client.retrieve(f"{root}/a.json") == [1, 2]
+        for call in (client.retrieve, client.open):
+            with pytest.raises(errors.NotFoundError):
+                await call(f"{root}/b.json")
+
+
 @KINDS
 @layouts([UNIXFS_V1_2025, UNIXFS_V0_2015])
 @pytest.mark.parametrize("size", [0, 5, 3_000_000])

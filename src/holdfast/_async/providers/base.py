@@ -46,7 +46,13 @@ from holdfast.content.profiles import Profile, profile_for
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.files import FileImporter, Part
 from holdfast.disk.copy_journal import Place
-from holdfast.errors import ClientClosedError, ConfigError, NotFoundError, UnsupportedError
+from holdfast.errors import (
+    ClientClosedError,
+    ConfigError,
+    NotFoundError,
+    ProviderError,
+    UnsupportedError,
+)
 from holdfast.protocol import json_text
 from holdfast.protocol.gateway import Gateway
 from holdfast.records import Added, Entry, Pin, PinFilter, PinInfo
@@ -487,14 +493,21 @@ class AsyncBaseProvider(AsyncStorageProvider, ABC):
         """Return the JSON value at `cid`; of another codec, with links as CID and bytes."""
         reference = Reference.parse(cid)
         async with self.call("retrieve", cid) as call:
+            missing: NotFoundError | None = None
             if not reference.path or not has_value(reference.cid):
                 try:
                     return await self._read_value(reference, call)
-                except NotFoundError:
+                except NotFoundError as error:
                     if not reference.path:
                         raise
+                    missing = error
             # The path may end inside a value, which no reader of files finds.
-            end, inside = await self.reader.blocks(reference, call).follow(reference, call)
+            try:
+                end, inside = await self.reader.blocks(reference, call).follow(reference, call)
+            except ProviderError:  # a gateway may refuse single blocks
+                if missing is None:
+                    raise
+                raise missing from None
             return await self._read_value(Reference(str(end), end), call, inside)
 
     async def _read_value(

@@ -315,7 +315,8 @@ class AsyncArchiveStream(AsyncStream[ArchiveProof]):
 
     async def aclose(self) -> None:
         """Close the reply, and release the blocks."""
-        if self.proof.is_complete:
+        # A part of a file goes on as it began: for a raw block that may be by an archive only.
+        if self.proof.is_complete and self.peer.state.stop is None:
             self.peer.state.file.cid = self.proof.cid
         self.proof.close()
         await super().aclose()
