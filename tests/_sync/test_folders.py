@@ -6,6 +6,7 @@ import logging
 import os
 import re
 import socket
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -47,7 +48,10 @@ def open_files():
 
 
 def open_below(folder):
-    paths = [str(link.resolve()) for link in Path("/proc/self/fd").iterdir()]
+    paths = []
+    for link in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):  # another thread has just closed it
+            paths.append(str(link.readlink()))
     return [path for path in paths if path.startswith(str(folder))]
 
 
