@@ -9,7 +9,7 @@ from holdfast.registry import writing_providers
 class AsyncReadingProvider(AsyncBaseProvider):
     """A provider that cannot store or pin. A subclass defines `check_credentials`."""
 
-    takes = ()
+    takes: tuple[type, ...] = ()
 
     async def unpin(self, _cid: str, _call: Call, /) -> None:
         """Raise UnsupportedError."""

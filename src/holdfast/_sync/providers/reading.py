@@ -11,7 +11,7 @@ from holdfast.registry import writing_providers
 class ReadingProvider(BaseProvider):
     """A provider that cannot store or pin. A subclass defines `check_credentials`."""
 
-    takes = ()
+    takes: tuple[type, ...] = ()
 
     def unpin(self, _cid: str, _call: Call, /) -> None:
         """Raise UnsupportedError."""

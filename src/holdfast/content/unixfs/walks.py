@@ -220,7 +220,7 @@ class PathWalk(Walk[Shard, CID]):
 
     def _go_on(self, shard: Shard, names: Sequence[bytes]) -> None:
         self._names = names
-        self.names_left = len(names)
+        self.names_left: int = len(names)
         self._pending = [shard] if names else []
         self.target = None if names else shard.cid
 
