@@ -576,9 +576,12 @@ class AsyncGatewayPeer(AsyncPeer):
             self._worst = latest
 
     def raise_refusal(self) -> None:
-        """Raise the most useful error for the user, if any strategy has failed."""
-        if self._worst is not None:
-            raise self.as_told(self._worst)
+        """Raise the most useful error for the user, after the last strategy."""
+        if self._worst is None:  # no strategy could work
+            raise UnprovenError(
+                f"{self.host} cannot send what is missing of {self.state.reference}"
+            )
+        raise self.as_told(self._worst)
 
     def _tells_less(self, first: UnprovenError, later: UnprovenError) -> bool:
         """Return whether the `first` error is less useful to the user than the `later` one."""
