@@ -42,11 +42,23 @@ BOTH_COLOURS = {
 }
 
 
+def only_in_the_slow_run(path):
+    """Whether a module has generated tests of logic that is the same in both colours."""
+    return path.parent.name == "_sync" and path.stem.removeprefix("test_") not in BOTH_COLOURS
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Spare the quick run the reading of modules of which it runs nothing."""
+    return (
+        True
+        if config.option.markexpr == "not slow" and only_in_the_slow_run(collection_path)
+        else None
+    )
+
+
 def pytest_collection_modifyitems(items):
-    """Leave the generated tests of logic that is the same in both colours to the slow run."""
     for item in items:
-        name = item.path.stem.removeprefix("test_")
-        if item.path.parent.name == "_sync" and name not in BOTH_COLOURS:
+        if only_in_the_slow_run(item.path):
             item.add_marker(pytest.mark.slow)
 
 
@@ -74,6 +86,7 @@ def share_compiling(config):
     names = [
         ".".join(path.relative_to(folder.parent).with_suffix("").parts)
         for path in sorted(folder.rglob("test_*.py"))
+        if not pytest_ignore_collect(path, config)
     ]
     first = len(names) * int(worker["workerid"].removeprefix("gw")) // worker["workercount"]
     for name in names[first:] + names[:first]:

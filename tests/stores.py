@@ -263,13 +263,13 @@ SCENARIOS = {
 }
 
 
-def killed_at_all_points(what, folder, stride):
+def killed_at_all_points(what, folder):
     """Run this file as a program; how often it killed its child."""
-    command = [sys.executable, "-m", "tests.stores", what, str(folder), str(stride)]
+    command = [sys.executable, "-m", "tests.stores", what, str(folder)]
     return script_output(*command, cwd=Path(__file__).parent.parent)
 
 
-def main(what, base, stride):
+def main(what, base):
     """Do `what` until it is done without being killed."""
     prepare, action, verify = SCENARIOS[what]
     pins = []
@@ -281,7 +281,7 @@ def main(what, base, stride):
         folder = base / str(killed)
         if prepare is not None:
             shutil.copytree(start, folder)
-        was_killed = _killed_before(1 + killed * stride, action, folder)
+        was_killed = _killed_before(1 + killed, action, folder)
         verify(folder, pins)
         shutil.rmtree(folder)
         if not was_killed:
@@ -290,4 +290,4 @@ def main(what, base, stride):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]))
+    main(sys.argv[1], Path(sys.argv[2]))

@@ -146,6 +146,7 @@ async def test_what_a_slow_iterable_has_given_is_sent_at_once(tmp_path):
     assert record.size == 9
 
 
+@pytest.mark.slow
 async def test_the_memory_is_bounded(tmp_path):
     async def source():
         for _ in range(64):

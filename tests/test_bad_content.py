@@ -186,12 +186,14 @@ def test_a_block_above_two_mib_is_refused_whatever_it_holds(dag):
     assert_refused(MalformedError, dag.blocks, dag.inner((dag.raw(large), len(large))))
 
 
+@pytest.mark.slow
 def test_a_depth_bomb(dag):
     assert dag.blocks.read(dag.repeated(LEAF, 5, *[1] * 20)[0]) == b"hello"
     cid, _ = dag.repeated(LEAF, 5, *[1] * 5000)
     assert_refused(MalformedError, dag.blocks, cid, "deeper than")
 
 
+@pytest.mark.slow
 def test_a_width_bomb_by_shared_links_is_seen_at_its_root(dag):
     cid, size = dag.repeated(dag.raw(b"x"), 1, *[1024] * 4)
     assert (size, len(dag.blocks)) == (1 << 40, 6)
@@ -203,6 +205,7 @@ def test_a_width_bomb_by_shared_links_is_seen_at_its_root(dag):
     assert dag.blocks.read(cid, (1 << 40) - 3) == b"xxx"
 
 
+@pytest.mark.slow
 def test_a_bomb_of_empty_children_is_not_visited(dag):
     cid, _ = dag.repeated(dag.raw(b""), 0, *[1000] * 20)
     assert_refused(MalformedError, dag.blocks, cid, "to be empty")

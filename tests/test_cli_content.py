@@ -195,6 +195,7 @@ def test_machines_get_the_cid_however_it_was_given(commands):
     assert commands.json("revoke", link) == {"cid": HELLO_CID, "revoked": True}
 
 
+@pytest.mark.slow
 def test_store_and_send_take_no_more_than_can_be_read_back(commands):
     """There is no end to what comes in."""
     commands.command = shell("</dev/zero")

@@ -272,6 +272,7 @@ def test_a_token_that_is_refused_ends_everything(commands):
     assert len(server.requests) < 50
 
 
+@pytest.mark.slow
 def test_ctrl_c_says_what_was_done(commands):
     names = [f"{number}" for number in range(2000)]
     write(commands.folder, **dict.fromkeys(names, "hello"))

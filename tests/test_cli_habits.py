@@ -239,6 +239,7 @@ def test_a_typing_error_is_answered_with_what_may_be_meant(run_here, typed, mean
 # Commands and options of other tools.
 
 
+@pytest.mark.slow
 def test_pointers_name_commands_and_options_that_exist():
     root = typer.main.get_command(app)
     tables = POINTERS, OPTION_POINTERS, EXTRA_ARGUMENT_POINTERS

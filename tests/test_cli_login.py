@@ -31,6 +31,7 @@ def login_to(server):
     return ("login", "--provider", "pinning", "--pin-api-url", server.url)
 
 
+@pytest.mark.slow
 def test_the_provider_and_the_token_are_asked_for_and_all_else_stays(commands, server):
     commands.write_user_file(OTHERS)
     commands.user_file.chmod(0o644)
@@ -298,6 +299,7 @@ def test_a_token_is_not_saved_for_an_address_that_changed_during_its_test(comman
     assert TOKEN not in commands.user_file.read_text()
 
 
+@pytest.mark.slow
 def test_changes_at_the_same_time_are_all_kept(commands):
     keys = ("connect", "read", "write", "total")
     started = [commands.start("config", "set", f"timeouts.{key}", "9") for key in keys]

@@ -683,6 +683,7 @@ def test_without_connections_there_is_nothing_to_test(commands):
     assert commands.complete("list --use l") == ["local"]
 
 
+@pytest.mark.slow
 def test_a_connection_that_does_not_answer_does_not_hold_up_the_others(archive, server, tmp_path):
     installed = install_provider(tmp_path / "site", "sleeper", SLEEPER)
     sleeper = '[connections.asleep]\nprovider = "sleeper"\n'

@@ -214,6 +214,7 @@ def test_closed_streams(commands):
     assert commands.text("check").startswith("sound: 3 pins")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="shows who has which descriptor")  # noqa: PTH112
 def test_no_file_of_ours_gets_the_number_of_a_closed_stream(commands, tmp_path):
     """Else whatever is written to the stream would end up in it: the store's database, say."""
@@ -239,6 +240,7 @@ def test_a_full_disk_behind_the_output_is_an_error(commands, arguments):
     assert (code, lines[0]) == (1, "error: No space left on device")
 
 
+@pytest.mark.slow
 def test_the_exit_code_is_the_same_when_nobody_hears_about_it(commands):
     reader, writer = os.pipe()
     os.close(reader)

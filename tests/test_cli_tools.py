@@ -126,6 +126,7 @@ def ended(process, number):
     return process.returncode, words
 
 
+@pytest.mark.slow
 def test_the_node_runs_until_it_is_interrupted(commands):
     process = commands.start("node", "--port", "0", "--path", "store", "--json")
     node = json.loads(process.stdout.readline())

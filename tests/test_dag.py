@@ -129,6 +129,7 @@ def test_a_wrong_body_is_caught_and_lets_out_only_what_is_right(data, profile, p
     assert data.startswith(bytes(verified))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("profile", "asked"),
     [(UNIXFS_V1_2025, 1), (UNIXFS_V0_2015, 3), (KUBO_LEGACY_CIDV1, 3)],

@@ -185,6 +185,7 @@ def outcome(way, *args, **options):
         return error.name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 def test_all_ways_agree_on_random_dags(seed):
     chance = random.Random(f"sizes {seed}")  # noqa: S311

@@ -30,7 +30,8 @@ SLOW_PAGES = {
     *("browser-uploads", "cli", "connections", "copying", "examples", "files", "folders"),
     *("from-javascript", "getting-a-key", "many-files", "messages", "node", "resuming"),
     *("outgrowing-one-machine", "testing", "verification", "writing-a-provider"),
-    *("archives", "data-tools", "leaving-a-service", "public-content", "quick-start"),
+    *("archives", "data-tools", "json", "leaving-a-service", "public-content", "quick-start"),
+    "README",
 }
 NEEDS = {"data-tools": ("pandas", "pyarrow", "xarray", "zarr")}  # `make data` installs them
 

@@ -709,6 +709,7 @@ def unpickle(data, path, **variables):
     return run_python(code, path, stdin=data, **variables)
 
 
+@pytest.mark.slow
 def test_a_pickle_has_no_secret_and_needs_the_environment(node):
     fs = HoldfastFileSystem(**options_for(node, provider_token=TOKEN))
     cid = pin(node, b"hello", UNIXFS_V1_2025)
@@ -853,6 +854,14 @@ class Fixtures(abstract.AbstractFixtures):
     @pytest.fixture
     def supports_empty_directories(self):
         return True
+
+
+for long in (
+    abstract.AbstractCopyTests.test_copy_glob_edge_cases,
+    abstract.AbstractPutTests.test_put_glob_edge_cases,
+    abstract.AbstractGetTests.test_get_glob_edge_cases,
+):
+    pytest.mark.slow(long)
 
 
 class TestWrites(

@@ -571,6 +571,7 @@ def test_blocks_that_are_in_their_links_are_left_out(node):
     assert cids(node.get(f"/ipfs/{root.cid}/a?format=car")) == [str(root.cid)]
 
 
+@pytest.mark.slow
 def test_a_small_dag_with_endless_paths_through_it_is_no_endless_work(node):
     cid, size = cid_of(RAW, b"x"), 1
     blocks = {cid: b"x"}

@@ -363,6 +363,7 @@ def test_a_store_at_the_node_that_fails_or_is_cancelled_leaves_the_others_alone(
     assert (later.cid, existed) == (str(CID.of_raw(document(5))), False)
 
 
+@pytest.mark.slow
 def test_a_killed_node_has_every_store_that_it_acknowledged(tmp_path):
     acknowledged = []
 

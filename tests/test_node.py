@@ -118,7 +118,8 @@ def test_vectors(call, version, options_first):
             assert (reply["IpfsHash"], reply["PinSize"]) == expected, vector["name"]
 
 
-@pytest.mark.parametrize("version", [pytest.param(0, marks=pytest.mark.slow), 1])
+@pytest.mark.slow
+@pytest.mark.parametrize("version", [0, 1])
 def test_directory_vectors(call, tmp_path, version):
     profile = ["unixfs-v0-2015", "unixfs-v1-2025"][version]
     for vector in VECTORS["directories"]:

@@ -170,15 +170,13 @@ def process(tmp_path):
 
 
 @ON_LINUX
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "limit", "query"),
     [
-        (100, 80, ""),
-        *(
-            pytest.param(number, limit, query, marks=pytest.mark.slow)
-            for number, limit in ((100, 80), (1000, 256))
-            for query in ("", "?format=car", "?format=raw")
-        ),
+        (number, limit, query)
+        for number, limit in ((100, 80), (1000, 256))
+        for query in ("", "?format=car", "?format=raw")
     ],
 )
 def test_peers_that_read_nothing_hold_little_memory(process, number, limit, query):

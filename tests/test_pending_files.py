@@ -96,14 +96,9 @@ def terminate_when_it_has(process, size, folder, *, named_in=None):
 
 
 @linux
+@pytest.mark.slow
 @pytest.mark.parametrize("by", ["script", "command"])
-@pytest.mark.parametrize(
-    "cid",
-    [
-        pytest.param(str(ROOT), id="tree"),
-        pytest.param(raw_cid(DATA), id="block", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize("cid", [str(ROOT), raw_cid(DATA)], ids=["tree", "block"])
 def test_sigterm_leaves_no_file(tmp_path, by, cid):
     """The script has a temporary file, the command one beside its target."""
     for name in ("temporary", "target"):

@@ -172,6 +172,7 @@ def test_a_pin_that_moves_to_the_next_page_is_given_once():
     assert read_numbers(page)[0] == list(range(1500))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("total", [900, 1000, 1500, 2000, 3500])
 @pytest.mark.parametrize("stays", ["none", "one", "every third"])
 @pytest.mark.parametrize("limit", [None, 1200])

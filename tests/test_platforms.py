@@ -41,6 +41,7 @@ def test_the_page_names_the_versions_that_are_needed():
         assert f"| `holdfast{extra}` | {needs(requirements)} |" in page
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", MADE)
 @pytest.mark.parametrize("provider", ["pinning", "pinata"])
 def test_clients_of_services_need_no_posix(kind, provider):

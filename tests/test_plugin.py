@@ -93,6 +93,7 @@ def test_nothing_is_left_behind(pytester, run, monkeypatch):
     assert [path.name for path in home.iterdir()] == ["base"]
 
 
+@pytest.mark.slow
 def test_loading_the_plugin_imports_next_to_nothing(pytester, run):
     pytester.makepyfile(
         """

@@ -58,6 +58,7 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.slow
 @in_each_colour(INTERRUPTED)
 def test_an_interrupted_download_leaves_no_file_and_goes_on_next_time(tmp_path, code):
     def answer(request):
@@ -199,6 +200,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 @in_each_colour(EXHAUSTED)
 def test_no_descriptor_left_is_the_systems_error_and_passes(tmp_path, code):
     (tmp_path / "file").write_bytes(b"hello")
@@ -234,6 +236,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc")  # noqa: PTH112
 @in_each_colour(FORGOTTEN)
 def test_clients_that_nobody_closes_go_with_their_last_reference(tmp_path, code):

@@ -108,6 +108,7 @@ def cases():
         yield pytest.param(*key, id="-".join(key), marks=marks)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("name", "operation", "colour"), list(cases()))
 def test_a_read_stays_within_its_memory(name, operation, colour, tmp_path):

@@ -46,6 +46,7 @@ def installed(tmp_path):
     return run
 
 
+@pytest.mark.slow
 def test_an_installed_provider_is_found_by_its_name(installed):
     output, errors = installed(
         "with Client.init(provider='memory', provider_options={'a': 1}) as client:\n"

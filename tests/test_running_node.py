@@ -220,6 +220,7 @@ def test_wrong_bytes_are_caught_and_a_cut_is_got_over(holdfast_node, tmp_path, a
         client.download(cid, progress=lambda *_: holdfast_node.heal())  # it bites nobody
 
 
+@pytest.mark.slow
 def test_large_bodies_pass_through_in_pieces(holdfast_node, holdfast_client, tmp_path):
     large = tmp_path / "large"
     with large.open("wb") as file:

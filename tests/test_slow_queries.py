@@ -110,6 +110,7 @@ def test_a_longer_value_of_an_old_store_matches_no_pattern_and_can_still_be_repl
 # How long it may take
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "fields",
     [
@@ -157,6 +158,7 @@ def test_a_query_ends_when_its_client_leaves(slow_node, monkeypatch):
     assert time.monotonic() - start < 20
 
 
+@pytest.mark.slow
 def test_queries_leave_workers_to_everything_else(slow_node, monkeypatch):
     monkeypatch.setattr(api_calls, "QUERY_SECONDS", 60.0)
     with searching(slow_node, 60):

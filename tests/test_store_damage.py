@@ -391,12 +391,11 @@ def test_a_repair_says_which_pins_lack_blocks_and_which_files_are_damaged(folder
     assert damaged.exists()
 
 
-@pytest.mark.parametrize(
-    "stride", [23, pytest.param(1, marks=[pytest.mark.slow, pytest.mark.timeout(600)])]
-)
+@pytest.mark.slow
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("what", stores.SCENARIOS)
-def test_what_is_killed_at_any_statement_loses_nothing(tmp_path, what, stride):
-    assert stores.killed_at_all_points(what, tmp_path, stride) > (1 if stride > 1 else 30)
+def test_what_is_killed_at_any_statement_loses_nothing(tmp_path, what):
+    assert stores.killed_at_all_points(what, tmp_path) > 30
 
 
 KILL = """

@@ -76,6 +76,7 @@ def test_revoke_and_gc_free_a_disk_that_another_program_filled(disk, how):
         assert repository.totals().pins == 2
 
 
+@pytest.mark.slow
 def test_revoke_and_gc_free_a_disk_that_small_documents_filled(disk):
     """All of it lies in the databases: they must give their space back to the disk."""
     store = disk / "store"
@@ -243,6 +244,7 @@ with Client.init(path=sys.argv[1]) as client:
 """
 
 
+@pytest.mark.slow
 def test_another_may_write_what_is_read_only_here(tmp_path):
     """Through another mount, say. What is read is the old or the new, and never a mixture."""
     store = tmp_path / "store"
@@ -285,6 +287,7 @@ print("read")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs another user")
 @pytest.mark.parametrize("whose", ["own", "root"])
 def test_a_store_without_write_permission_can_be_read(public_folder, whose):

@@ -170,6 +170,7 @@ with Repository(sys.argv[1]) as repository:
 """
 
 
+@pytest.mark.slow
 def test_a_new_folder_may_be_opened_by_several_at_once_and_one_be_killed(tmp_path):
     folder = tmp_path / "store"
     processes = [start_program(OPEN, folder, number) for number in range(5)]

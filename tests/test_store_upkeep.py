@@ -464,6 +464,7 @@ for thread in threads: thread.join()
 """
 
 
+@pytest.mark.slow
 def test_a_check_beside_collections_finds_no_damage(tmp_path):
     store, end = tmp_path / "store", tmp_path / "end"
     with Repository(store) as repository:

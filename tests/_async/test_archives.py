@@ -286,6 +286,7 @@ async def test_an_archive_of_endless_unrelated_blocks_is_given_up(size):
     assert attacker.sent < MAX_UNRELATED + 16 * MIB  # buffers of the sockets, too
 
 
+@pytest.mark.slow
 async def test_a_drip_of_unrelated_blocks_ends_after_the_time_for_a_read():
     _, root, archive = small_file()
     read = 1.2  # a machine that stalls must not look like an attacker that says nothing

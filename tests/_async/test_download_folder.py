@@ -71,7 +71,10 @@ async def download(server, cid, target, *, on_event=None, **options):
         return await client.download_folder(str(cid), target, **options)
 
 
-@pytest.mark.parametrize("missing", ["", "car", "raw", "plain"])
+@pytest.mark.parametrize(
+    "missing",
+    ["", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("car", "raw", "plain"))],
+)
 async def test_a_directory_is_written_as_it_is(dag, tmp_path, missing):
     root = everything(dag)
     served = {"raw", "car", "plain"} - {missing}
@@ -121,6 +124,7 @@ async def test_a_gateway_that_serves_only_what_is_below_a_root(dag, tmp_path):
     assert on_disk(tmp_path / "photos") == dag.tree(root)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("repeats", [True, False], ids=["with repeats", "each block once"])
 async def test_many_small_files_come_with_one_archive(dag, tmp_path, repeats):
     files = {f"{n:03}.txt": dag.file(b"%d" % n) for n in range(200)}

@@ -139,6 +139,7 @@ def v1_row(number):
     return {"id": number, "ipfs_pin_hash": HELLO_CID, "size": 1, "date_pinned": "2024-07-11"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("provider", "since"), [("pinning", None), ("pinata", 0), ("psa", 0)])
 async def test_the_total_is_for_all_pages_of_a_list_and_for_each_pin_of_a_lazy_one(
     provider, since, monkeypatch

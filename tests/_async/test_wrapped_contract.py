@@ -49,11 +49,13 @@ class TestXORLocal(OverAnother, AsyncProviderTests):
         return AsyncXORProvider(local(folder), KEY)
 
 
+@pytest.mark.slow
 class TestXORPinning(OverAnother, AsyncProviderTests):
     def make(self, node):
         return AsyncXORProvider(AsyncPinProvider(node.config), KEY)
 
 
+@pytest.mark.slow
 class TestMirror(OverAnother, AsyncProviderTests):
     needs = "memory_folder"
 

@@ -433,7 +433,13 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize(("refuse", "length"), WAYS.values(), ids=WAYS)
+@pytest.mark.parametrize(
+    ("refuse", "length"),
+    [
+        pytest.param(*way, id=name, marks=() if name == "blocks" else pytest.mark.slow)
+        for name, way in WAYS.items()
+    ],
+)
 async def test_lies_are_malformed_and_truths_are_read(refuse, length, tmp_path):
     """The content of a lie has several lengths, of which a gateway chooses one for its body."""
     for case in LIES.values():

@@ -198,6 +198,7 @@ def deep_and_wide():
     return dag, deep, wide
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("over", READERS)
 def test_the_budgets_of_depth_and_width(tmp_path, over):
     dag, deep, wide = deep_and_wide()

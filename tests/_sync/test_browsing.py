@@ -308,6 +308,7 @@ def test_a_gateway_without_the_blocks_is_told_clearly(dag, reply, error):
 # Between two pages
 
 
+@pytest.mark.slow
 def test_nothing_is_held_while_the_caller_works(node):
     cid = put_sharded(node, {f"{number}": b"%d" % number for number in range(300)})
     events = []

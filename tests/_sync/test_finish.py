@@ -45,6 +45,7 @@ FAILING = Finish(fail_in_the_middle, unmasked_size)
 # Wherever it goes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("content", [b"", b"hello", LARGE[:3_000_000], LARGE])
 @pytest.mark.parametrize("has_target", [True, False])
 def test_a_file_is_finished_wherever_it_goes(store_client, tmp_path, content, has_target):

@@ -204,6 +204,7 @@ def test_every_public_method_has_a_docstring_with_an_example():
 # Many calls at once, and a client that closes under them
 
 
+@pytest.mark.slow
 def test_sixty_four_tasks_share_a_client_while_every_fifth_exchange_fails(node):
     forward = forward_to(node.api_url)
     counter = itertools.count(1)

@@ -51,11 +51,13 @@ class TestXORLocal(OverAnother, ProviderTests):
         return XORProvider(local(folder), KEY)
 
 
+@pytest.mark.slow
 class TestXORPinning(OverAnother, ProviderTests):
     def make(self, node):
         return XORProvider(PinProvider(node.config), KEY)
 
 
+@pytest.mark.slow
 class TestMirror(OverAnother, ProviderTests):
     needs = "memory_folder"
 
