@@ -2,8 +2,8 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-# Tests often wait: four for two cores keep them busy.
-WORKERS ?= $(shell $(PYTHON) -c 'import os; print(2 * (os.cpu_count() or 1))')
+# Tests often wait: three for each core keep it busy.
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print(3 * (os.cpu_count() or 1))')
 STAMP := .venv/.installed
 DATA_STAMP := .venv/.data-tools
 LOWEST := .venv-lowest

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable
+from functools import cache
 from importlib import import_module
 from typing import Annotated, Any, Final
 
@@ -105,8 +106,7 @@ class Commands(CommandGroup):
         """Return the command of this name, or None."""
         if cmd_name not in COMMANDS:
             return None
-        module = import_module(f"holdfast.cli.{COMMANDS[cmd_name]}")
-        return typer.main.get_group(module.commands).commands[cmd_name]
+        return _commands_of(COMMANDS[cmd_name])[cmd_name]
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command of the first of `args`, which may be an alias, or ``help COMMAND``."""
@@ -116,6 +116,12 @@ class Commands(CommandGroup):
         if not ctx.resilient_parsing:  # as it is for completion
             check_habits(args, is_ours=self.get_command(ctx, args[0]) is not None)
         return super().resolve_command(ctx, args)
+
+
+@cache
+def _commands_of(module: str) -> dict[str, Any]:
+    """Return the commands of a module, which take Typer milliseconds to build."""
+    return typer.main.get_group(import_module(f"holdfast.cli.{module}").commands).commands
 
 
 app: Final = typer.Typer(
