@@ -227,8 +227,8 @@ def end_with(main):
     try:
         main()
     except SystemExit as end:
-        threading._shutdown()  # noqa: SLF001 - as below, what Python does first when it ends
-        atexit._run_exitfuncs()  # noqa: SLF001
+        threading._shutdown()  # this and the next: what Python does when it ends
+        atexit._run_exitfuncs()
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError, ValueError, AttributeError):
                 stream.flush()
