@@ -1,7 +1,7 @@
 """The Typer application: all commands by name, each imported when it is called."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import import_module
 from typing import Annotated, Any, Final
@@ -119,7 +119,7 @@ class Commands(CommandGroup):
 
 
 @cache
-def _commands_of(module: str) -> dict[str, Any]:
+def _commands_of(module: str) -> Mapping[str, Any]:
     """Return the commands of a module, which take Typer milliseconds to build."""
     return typer.main.get_group(import_module(f"holdfast.cli.{module}").commands).commands
 
