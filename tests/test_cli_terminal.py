@@ -238,6 +238,7 @@ def test_a_full_disk_behind_the_output_is_an_error(commands, arguments):
     commands.command = shell(">/dev/full")
     code, lines = commands.failure(*arguments)
     assert (code, lines[0]) == (1, "error: No space left on device")
+    assert lines[1] == "hint: free some space on that disk and try again"
 
 
 @pytest.mark.slow
