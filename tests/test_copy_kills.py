@@ -102,20 +102,23 @@ def write_connections(commands, **places):
 
 
 def killed_when(is_time, commands, *arguments, seconds=60):
-    """Run the command until `is_time` returns True, and kill it; return its results."""
-    process = subprocess.Popen(  # noqa: S603
-        [HOLDFAST, *arguments],
-        env=commands.environment,
-        cwd=commands.folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    )
-    wait_until(lambda: is_time() or process.poll() is not None, seconds)
-    process.send_signal(signal.SIGKILL)
-    output, _ = process.communicate()
-    assert process.returncode == -signal.SIGKILL, "it had ended before"
-    lines = output.decode().splitlines(keepends=True)
-    return [json.loads(line) for line in lines if line.endswith("\n")]
+    """Run the command until `is_time` returns True, and kill it; return its results.
+
+    They go to a file: a pipe that nobody reads is full after some hundred lines, and stops it.
+    """
+    with (commands.folder / "results").open("w+") as results:
+        process = subprocess.Popen(  # noqa: S603
+            [HOLDFAST, *arguments],
+            env=commands.environment,
+            cwd=commands.folder,
+            stdout=results,
+            stderr=subprocess.DEVNULL,
+        )
+        wait_until(lambda: is_time() or process.poll() is not None, seconds)
+        process.send_signal(signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL, "it had ended before"
+        results.seek(0)
+        return [json.loads(line) for line in results if line.endswith("\n")]
 
 
 def pins_of(config):
