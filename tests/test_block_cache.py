@@ -104,6 +104,7 @@ def test_files_that_are_not_ours_stay(tmp_path):
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["notes.txt"]
 
 
+@pytest.mark.slow
 def test_threads_share_a_cache(tmp_path):
     cache = DiskBlockCache(tmp_path, 10 * ON_DISK)
 

@@ -124,6 +124,7 @@ print(os.waitstatus_to_exitcode(status), together([os.getpid] * 8) == [os.getpid
     assert run_program(code) == "0 True\n"
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_calls_that_wait_for_a_gateway():
     dag = FolderDag()
     root = dag.shard(*((f"{number}", dag.file(b"x")) for number in range(2000)))

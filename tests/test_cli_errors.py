@@ -230,6 +230,7 @@ def test_a_fault_of_ours_is_a_sentence_too(commands, tmp_path):
     assert (code, "Traceback" in shown) == (1, True)
 
 
+@pytest.mark.slow
 def test_an_interrupt_ends_it_with_130_and_leaves_no_file(scripted):
     with ScriptedServer(lambda _: Scripted(delay=30)) as silent:
         process = scripted.start("download", HELLO_CID, "copy", "--gateway-url", silent.url)
@@ -241,6 +242,7 @@ def test_an_interrupt_ends_it_with_130_and_leaves_no_file(scripted):
     assert not (scripted.folder / "copy").exists()
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_is_no_error_message(commands):
     (commands.folder / "big").write_bytes(os.urandom(5_000_000))
     cid = commands.text("upload", "big")

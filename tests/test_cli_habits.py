@@ -328,6 +328,7 @@ def test_json_that_lost_its_quotes(run_here, value):
 # TAB.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     ["get bafk", "cat ", "--json get ", f"rm {OTHER_CID} ", "ls ", "retrieve b", "car export ",
@@ -344,6 +345,7 @@ def test_tab_completes_names_and_shows_what_is_what(filled):
     assert set(filled.complete("help ")) == {*COMMANDS, *TOPICS}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     ["get --provider pinning ", "get --use service ", "copy --from kubo ", "get --path nowhere "],
@@ -360,6 +362,7 @@ def test_tab_shows_only_what_the_command_would_find(filled, server, words):
     assert filled.complete(words) == filled.complete("get --use nothing --provider local ") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_tab_gives_no_shell_anything_to_evaluate(commands, shell):
     names = ["$(touch x)", "`touch x`", "a b", "a;b", "a'b", 'a"b', "x\ny", "*", "-x", "~", "a:b"]

@@ -258,6 +258,7 @@ def test_a_folder_that_was_removed_holds_no_settings(home):
     assert gather({}) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     os.geteuid() == 0 and not shutil.which("setpriv"), reason="root may search any folder"
 )
@@ -325,6 +326,7 @@ def test_a_missing_or_bad_token_is_explained(commands):
     assert "two words" not in lines[0]
 
 
+@pytest.mark.slow
 def test_content_in_a_pipe_is_never_taken_for_the_token(commands, server):
     """Somebody may look at the error stream, but there is no terminal to ask at."""
     main, side = pty.openpty()

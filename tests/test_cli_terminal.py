@@ -23,6 +23,7 @@ from tests.support import HELLO_CID, TOKEN
 PROMPT = "Token for "
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["local", "pinning"])
 def test_transfers_show_bars_with_rate_and_time_left(commands, node, where):
     if where == "pinning":
@@ -178,6 +179,7 @@ def test_what_the_output_cannot_encode_is_escaped(commands, variables):
     assert "\\U0001f30a" in commands.text("demo", **variables)
 
 
+@pytest.mark.slow
 def test_a_name_that_is_no_text_is_written_and_told(commands):
     cid = commands.text("upload", "-", stdin=b"hello")
     name = os.fsdecode(b"out\xff")

@@ -49,6 +49,7 @@ def put(fs, folder):
     return f"holdfast://{fs.cid}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cache_bytes", [0, 64 << 20])
 def test_one_column_of_parquet_fetches_what_it_needs(node, options, tmp_path, table, cache_bytes):
     (tmp_path / "data").mkdir()

@@ -94,6 +94,7 @@ def commands_of(variables):
     return [line.split()[0] for line in Path(variables["LOG"]).read_text().splitlines()]
 
 
+@pytest.mark.slow
 def test_an_engine_is_built_alone_and_once(fake_go, tmp_path):
     """By two at once, and by the second clone."""
     binary = tmp_path / "cache/holdfast-engines/cluster-v1.1.6/ipfs-cluster-service"

@@ -431,6 +431,7 @@ def test_one_transaction_at_a_time(fs):
     assert fs.cat_file(f"{fs.cid}/a.txt") == b"three"
 
 
+@pytest.mark.slow
 def test_many_threads_write_in_one_transaction(fs):
     def write(number):
         with fs.open(f"{number % 7}/{number}.txt", "w") as file:

@@ -38,6 +38,7 @@ def temporary_files(repository):
     return list((repository.path / "blocks" / "tmp").iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
 @pytest.mark.parametrize("leaves", [0, 0.01, 0.5, 1, 1.5, 2, 9.25])
 @pytest.mark.parametrize("size", [50_000, 3 * MIB + 1])

@@ -129,6 +129,7 @@ def renamed(*, shortcuts, quick):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", renamed(shortcuts=True, quick={"_get_conn", "_parser"}))
 def test_without_a_shortcut_content_is_right_and_one_warning_says_so(part, tmp_path):
     process, version, _ = run_without(part, tmp_path)
@@ -138,6 +139,7 @@ def test_without_a_shortcut_content_is_right_and_one_warning_says_so(part, tmp_p
     assert f"RuntimeWarning: {version} has no {part}: requests work, and take longer" in line
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", renamed(shortcuts=False, quick={"_new_conn", "_payload"}))
 def test_without_a_part_that_keeps_a_limit_no_client_starts(part, tmp_path):
     process, version, requests = run_without(part, tmp_path)

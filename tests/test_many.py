@@ -121,6 +121,7 @@ with Client.init(provider="pinning", provider_token="x", pin_api_url=sys.argv[1]
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wait", ["next(outcomes)", "with outcomes: next(outcomes)"])
 def test_ctrl_c_ends_a_script_at_once(gate, wait):
     process = subprocess.Popen(  # noqa: S603 - our own script

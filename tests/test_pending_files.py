@@ -127,6 +127,7 @@ def without_blocks(request):
     return Scripted(status=406) if "format=raw" in request.target else answer(request)
 
 
+@pytest.mark.slow
 @linux
 @pytest.mark.parametrize(
     ("cid", "reply", "may_stay"),

@@ -120,6 +120,7 @@ with Client.init(settings) as client:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["in turn", "at once"])
 def test_a_client_in_a_forked_child_does_not_use_the_parents_connection(order):
     documents = {}

@@ -27,6 +27,7 @@ def generate(folder, *options):
     return result.returncode, result.stderr.splitlines()
 
 
+@pytest.mark.slow
 def test_the_reference_is_what_the_code_says(copy):
     assert generate(copy, "--check") == (0, [])
 
@@ -48,6 +49,7 @@ def test_a_command_without_a_task_is_on_the_page_and_fails_the_check(copy):
     assert generate(copy, "--check") == (1, messages)
 
 
+@pytest.mark.slow
 def test_a_page_that_was_changed_by_hand_fails_the_check(copy):
     page = copy / "docs/reference/cli.md"
     page.write_text(page.read_text() + "Written by hand.\n")

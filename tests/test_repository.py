@@ -96,6 +96,7 @@ def test_an_add_under_way_keeps_its_blocks(repository):
     assert b"".join(repository.read(cid)) == data
 
 
+@pytest.mark.slow
 def test_adds_and_collections_at_once(tmp_path):
     """Two writers store and unpin the same few files while a collector runs all the time."""
     contents = [os.urandom(300_000) for _ in range(4)]

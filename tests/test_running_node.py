@@ -247,6 +247,7 @@ HALF = "POST /pinning/pinJSONToIPFS HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer
 HALF += "Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n{{"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["none", "refused", "late", "unread", "unread and cut"])
 def test_a_node_ends_at_once_in_the_midst_of_requests(monkeypatch, fault):
     make = uvicorn.Config

@@ -148,6 +148,7 @@ def searching(node, number):
         yield
 
 
+@pytest.mark.slow
 def test_a_query_ends_when_its_client_leaves(slow_node, monkeypatch):
     monkeypatch.setattr(api_calls, "QUERY_SECONDS", 60.0)
     with searching(slow_node, 3 * api_calls.AT_ONCE):
@@ -168,6 +169,7 @@ def test_queries_leave_workers_to_everything_else(slow_node, monkeypatch):
     Caller(slow_node)("DELETE", f"/pinning/unpin/{cid}")
 
 
+@pytest.mark.slow
 def test_a_node_stops_in_the_midst_of_queries(monkeypatch):
     monkeypatch.setattr(api_calls, "QUERY_SECONDS", 60.0)
     with ExitStack() as clients:

@@ -112,6 +112,7 @@ def test_the_commands_free_a_full_disk(commands, disk):
     commands.text("store", "1", **variables)
 
 
+@pytest.mark.slow
 def test_uploads_that_fill_the_disk_leave_room_to_clean_up(disk):
     with Client.init(path=disk / "store") as client:
         pinned = client.store({"pinned": 1}).cid
@@ -217,6 +218,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+@pytest.mark.slow
 def test_what_is_only_in_the_log_is_read_as_well(tmp_path, read_only_disk):
     """A process was killed, and its disk is now read-only."""
     store = tmp_path / "store"

@@ -61,6 +61,7 @@ def begin(repository):
     return adding, importer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("days", [2, -2])
 def test_a_collection_with_another_clock_takes_nothing_from_a_running_upload(tmp_path, days):
     with Repository(tmp_path) as repository:
@@ -78,6 +79,7 @@ def test_a_collection_with_another_clock_takes_nothing_from_a_running_upload(tmp
         assert sum(map(len, repository.read(part.cid))) == 10 * MIB
 
 
+@pytest.mark.slow
 def test_an_upload_of_another_process_goes_on_after_a_collection(tmp_path, uploader):
     with Repository(tmp_path) as repository:
         assert repository.collect_garbage().blocks == 0
@@ -126,6 +128,7 @@ def test_repositories_of_one_process_leave_each_others_uploads_alone(
         assert list(other.check()) == []
 
 
+@pytest.mark.slow
 def test_a_forked_child_ends_no_upload_of_its_parent(tmp_path):
     code = """
 import os, sys

@@ -81,6 +81,7 @@ async def test_without_details_only_raw_blocks_have_a_size(client, stored):
     assert plain == [detailed[0] if stored.startswith("b") else first, *others]
 
 
+@pytest.mark.slow
 async def test_a_sharded_directory_streams_and_is_searched(client, node):
     files = {f"{number}.json": b'{"number": %d}' % number for number in range(1000)}
     cid = put_sharded(node, files | {"large": LARGE})

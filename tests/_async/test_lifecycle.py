@@ -236,6 +236,7 @@ async def test_sixty_four_tasks_share_a_client_while_every_fifth_exchange_fails(
     assert requests == 4 * 64 + requests // 5
 
 
+@pytest.mark.slow
 async def test_hundreds_of_calls_at_once_keep_to_the_rate_limit():
     count, interval = 300, 0.006
     arrivals = []

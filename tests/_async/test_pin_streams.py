@@ -87,6 +87,7 @@ async def test_an_endless_stream_of_pins_ends_with_the_total(provider):
                     await call()
 
 
+@pytest.mark.slow
 @each_stream
 @pytest.mark.parametrize(
     ("setting", "most", "words"),
@@ -209,6 +210,7 @@ async def test_an_error_in_the_trailer_is_an_error(provider, through_proxy):
             await listed(attacker, provider, proxy=attacker.url if through_proxy else None)
 
 
+@pytest.mark.slow
 @each_stream
 async def test_a_trailer_may_come_in_pieces_and_after_much_content(provider):
     end = TRAILER % b"out of memory"

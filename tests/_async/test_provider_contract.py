@@ -34,6 +34,7 @@ class TestPinningVersion0(TestPinning):
         return AsyncPinProvider(node.config.with_options(cid_version=0))
 
 
+@pytest.mark.slow  # an example for those who write providers
 class TestFolder(SmallerFiles, AsyncMade, AsyncProviderTests):
     """The provider of the guide: `BaseProvider` over a folder of blocks."""
 

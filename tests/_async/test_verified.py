@@ -186,6 +186,7 @@ async def test_one_gateway_that_breaks_off_again_and_again_is_enough(node):
     assert kinds(server).count("plain") == 12
 
 
+@pytest.mark.slow
 async def test_bytes_that_are_proven_again_are_no_progress(node):
     """Else a gateway that always breaks off at the same place would be asked for ever."""
     cid = pin(node, os.urandom(TWO_LEVELS), SMALL_CHUNKS)
@@ -412,6 +413,7 @@ async def test_an_identity_cid_of_a_tree_is_not_proven_by_a_hash():
 # Limits hold in every strategy, for DAGs and bodies that are larger than they look
 
 
+@pytest.mark.slow
 async def test_an_endless_body_for_one_block_is_cut_off():
     liar = ScriptedServer(lambda _: Scripted(body=bytes(70 << 20), chunked=True))
     async with client_of(liar) as (client, server):
@@ -456,6 +458,7 @@ async def test_a_document_that_is_too_large_is_refused_by_its_root(make, asked, 
     assert kinds(server) == asked
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["raw", "dag-pb"])
 @pytest.mark.parametrize("name", ["archive", "blocks"])
 async def test_a_bomb_ends_with_the_total(kind, name):

@@ -13,6 +13,7 @@ from holdfast.testing import AsyncProviderTests
 from tests._async.made_provider import AsyncMade
 from tests.contract import DIRECTORY_ARCHIVE, DIRECTORY_CID, SmallerFiles
 
+pytestmark = pytest.mark.slow  # the quick tests are in test_wrapped_providers.py, test_kubo.py, …
 KEY = b"a secret that is no secret"
 
 
@@ -49,13 +50,11 @@ class TestXORLocal(OverAnother, AsyncProviderTests):
         return AsyncXORProvider(local(folder), KEY)
 
 
-@pytest.mark.slow
 class TestXORPinning(OverAnother, AsyncProviderTests):
     def make(self, node):
         return AsyncXORProvider(AsyncPinProvider(node.config), KEY)
 
 
-@pytest.mark.slow
 class TestMirror(OverAnother, AsyncProviderTests):
     needs = "memory_folder"
 
@@ -63,7 +62,6 @@ class TestMirror(OverAnother, AsyncProviderTests):
         return AsyncMirror(local(folder / "one"), local(folder / "two"))
 
 
-@pytest.mark.slow  # the quick tests are in test_kubo.py
 class TestKubo(SmallerFiles, AsyncMade, AsyncProviderTests):
     """Reads block by block through the RPC API."""
 
@@ -78,7 +76,6 @@ class TestKubo(SmallerFiles, AsyncMade, AsyncProviderTests):
         return DIRECTORY_CID
 
 
-@pytest.mark.slow
 class TestKuboByGateway(TestKubo):
     """Reads through the node's gateway; the older layout of blocks."""
 
@@ -87,7 +84,6 @@ class TestKuboByGateway(TestKubo):
         return AsyncKuboProvider(kubo.provider_config(**settings))
 
 
-@pytest.mark.slow
 class TestCluster(SmallerFiles, AsyncMade, AsyncProviderTests):
     needs = "cluster"
 

@@ -210,6 +210,7 @@ def test_the_budgets_of_depth_and_width(tmp_path, over):
             read(reader, wide)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("over", READERS)
 def test_a_small_dag_that_declares_very_much_ends_with_the_time(tmp_path, over):
     dag = dags.Dag()

@@ -223,6 +223,7 @@ def test_a_named_pipe_is_read_once(server, tmp_path, fault):
 # Descriptors
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc")  # noqa: PTH112
 def test_many_uploads_and_downloads_leave_no_descriptor_open(tmp_path):
     path = tmp_path / "file"

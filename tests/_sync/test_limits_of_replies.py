@@ -226,6 +226,7 @@ def test_a_body_after_almost_too_much_that_is_not_content_is_read(server):
         assert (client.download(str(root))).read() == content
 
 
+@pytest.mark.slow
 def test_a_large_body_in_chunks_of_one_byte_is_read(server):
     content = b"x" * 300_000
     root, _ = Blocks.of_file(content, KUBO_LEGACY_CIDV1)

@@ -89,6 +89,7 @@ def test_an_endless_stream_of_pins_ends_with_the_total(provider):
                     call()
 
 
+@pytest.mark.slow
 @each_stream
 @pytest.mark.parametrize(
     ("setting", "most", "words"),
@@ -211,6 +212,7 @@ def test_an_error_in_the_trailer_is_an_error(provider, through_proxy):
             listed(attacker, provider, proxy=attacker.url if through_proxy else None)
 
 
+@pytest.mark.slow
 @each_stream
 def test_a_trailer_may_come_in_pieces_and_after_much_content(provider):
     end = TRAILER % b"out of memory"

@@ -36,6 +36,7 @@ class TestPinningVersion0(TestPinning):
         return PinProvider(node.config.with_options(cid_version=0))
 
 
+@pytest.mark.slow  # an example for those who write providers
 class TestFolder(SmallerFiles, Made, ProviderTests):
     """The provider of the guide: `BaseProvider` over a folder of blocks."""
 

@@ -185,6 +185,7 @@ def test_a_senseless_content_length_does_no_harm(server, client, length):
         assert (client.download(HELLO_CID)).read() == b"hello"
 
 
+@pytest.mark.slow
 def test_a_gateway_that_hangs_leaves_time_for_the_next(server, other_server):
     cid, text = document([1])
     config = config_for(

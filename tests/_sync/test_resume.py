@@ -106,6 +106,7 @@ def test_what_is_not_proven_is_not_kept(server, tmp_path):
     assert partials(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_many_downloads_of_the_same_content_at_once_do_not_meet(node, cid, tmp_path):
     targets = [tmp_path / f"copy-{number}" for number in range(8)]
     with client_of(gateway(node), cache_path=tmp_path / "cache") as (client, _):

@@ -291,6 +291,7 @@ def test_a_slow_file_is_read_by_one_reader_at_a_time(server):
     assert data in server.requests[-1].body
 
 
+@pytest.mark.slow
 def test_an_upload_may_read_from_an_open_file_of_the_same_client(node):
     """More of them than there is room for calls: none may wait for itself."""
     with Client.init(node.config) as client:

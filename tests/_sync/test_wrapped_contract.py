@@ -15,6 +15,7 @@ from holdfast.testing import ProviderTests
 from tests._sync.made_provider import Made
 from tests.contract import DIRECTORY_ARCHIVE, DIRECTORY_CID, SmallerFiles
 
+pytestmark = pytest.mark.slow  # the quick tests are in test_wrapped_providers.py, test_kubo.py, …
 KEY = b"a secret that is no secret"
 
 
@@ -51,13 +52,11 @@ class TestXORLocal(OverAnother, ProviderTests):
         return XORProvider(local(folder), KEY)
 
 
-@pytest.mark.slow
 class TestXORPinning(OverAnother, ProviderTests):
     def make(self, node):
         return XORProvider(PinProvider(node.config), KEY)
 
 
-@pytest.mark.slow
 class TestMirror(OverAnother, ProviderTests):
     needs = "memory_folder"
 
@@ -65,7 +64,6 @@ class TestMirror(OverAnother, ProviderTests):
         return Mirror(local(folder / "one"), local(folder / "two"))
 
 
-@pytest.mark.slow  # the quick tests are in test_kubo.py
 class TestKubo(SmallerFiles, Made, ProviderTests):
     """Reads block by block through the RPC API."""
 
@@ -80,7 +78,6 @@ class TestKubo(SmallerFiles, Made, ProviderTests):
         return DIRECTORY_CID
 
 
-@pytest.mark.slow
 class TestKuboByGateway(TestKubo):
     """Reads through the node's gateway; the older layout of blocks."""
 
@@ -89,7 +86,6 @@ class TestKuboByGateway(TestKubo):
         return KuboProvider(kubo.provider_config(**settings))
 
 
-@pytest.mark.slow
 class TestCluster(SmallerFiles, Made, ProviderTests):
     needs = "cluster"
 

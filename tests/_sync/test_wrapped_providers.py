@@ -373,6 +373,7 @@ def test_content_is_changed_back_without_verification_too(client, folder, tmp_pa
 # Copies, which move what is stored
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inner", ["local", "pinning"], indirect=True)
 @pytest.mark.parametrize("kind", ["local", "pinning"])
 def test_copies_between_two_that_change_content(inner, empty_node, tmp_path, folder, kind):

@@ -15,6 +15,7 @@ def ask(node, path, fields=None, **headers):
     return urllib3.request("GET", url, fields=fields, headers=headers, timeout=60)
 
 
+@pytest.mark.slow
 def test_a_file_is_pinned_looked_at_and_unpinned(visit, node, tmp_path):
     (tmp_path / "note.txt").write_text("from the page")
     tab = visit.open()
