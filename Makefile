@@ -2,8 +2,9 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-# Tests often wait: three for each core keep it busy.
+# Tests often wait: three for each core keep it busy. Slow ones start engines, so two are enough.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(3 * (os.cpu_count() or 1))')
+SLOW_WORKERS ?= $(shell $(PYTHON) -c 'import os; print(2 * (os.cpu_count() or 1))')
 STAMP := .venv/.installed
 DATA_STAMP := .venv/.data-tools
 LOWEST := .venv-lowest
@@ -58,7 +59,7 @@ unit: $(DATA_STAMP)
 	$(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal -m "not slow"
 
 test-slow: $(DATA_STAMP) test-lowest
-	$(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal -m slow --durations 40
+	$(BIN)/pytest --numprocesses $(SLOW_WORKERS) --dist worksteal -m slow --durations 40
 
 # The dependencies at the lowest versions that pyproject.toml allows; the tools of the tests as usual.
 $(LOWEST)/.installed: pyproject.toml $(STAMP)
