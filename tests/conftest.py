@@ -48,12 +48,10 @@ def only_in_the_slow_run(path):
 
 
 def pytest_ignore_collect(collection_path, config):
-    """Spare the quick run the reading of modules of which it runs nothing."""
-    return (
-        True
-        if config.option.markexpr == "not slow" and only_in_the_slow_run(collection_path)
-        else None
-    )
+    """Do not import modules that have no test for the quick run."""
+    if config.option.markexpr == "not slow" and only_in_the_slow_run(collection_path):
+        return True
+    return None  # another plugin may decide
 
 
 def pytest_collection_modifyitems(items):

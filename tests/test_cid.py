@@ -377,7 +377,7 @@ def test_broken_and_unknown_hashes_stay_unproven(code, size):
             verify(CONTENT, str(cid))
 
 
-LARGE = 40_000_000  # bytes: the edges of two layouts are above it
+LARGE = 40_000_000  # bytes: a file that needs two levels of nodes is larger
 
 
 def list_cases(kind):

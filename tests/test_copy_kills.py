@@ -104,7 +104,8 @@ def write_connections(commands, **places):
 def killed_when(is_time, commands, *arguments, seconds=60):
     """Run the command until `is_time` returns True, and kill it; return its results.
 
-    They go to a file: a pipe that nobody reads is full after some hundred lines, and stops it.
+    The results go to a file. Nobody reads them before the end, so a pipe would fill up, and the
+    command would wait.
     """
     with (commands.folder / "results").open("w+") as results:
         process = subprocess.Popen(  # noqa: S603

@@ -1,10 +1,10 @@
 """The exit code and the remedy of each family of errors."""
 
-import errno
 import math
 from typing import Any, Final, NamedTuple
 
 from holdfast import errors
+from holdfast.disk.disk_space import FULL
 from holdfast.hints import hint_of
 
 FAILED: Final = 1
@@ -12,7 +12,6 @@ USAGE: Final = 2
 CONFIGURATION: Final = 3
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
-FULL_DISK: Final = (errno.ENOSPC, errno.EDQUOT)
 EXTRAS: Final = {"typer": "cli", "tomlkit": "cli", "aiohttp": "async"} | dict.fromkeys(
     ("starlette", "uvicorn", "httptools", "multipart"), "node"
 )
@@ -150,7 +149,7 @@ def describe(error: BaseException) -> dict[str, Any]:
         isinstance(error, OSError) and error.strerror and not isinstance(error, errors.ClientError)
     ):
         message = f"{error.strerror}: {error.filename}" if error.filename else error.strerror
-        if error.errno in FULL_DISK:
+        if error.errno in FULL:
             remedy = "free some space on that disk and try again"
     details = getattr(error, "reason", "") or getattr(error, "details", None)
     said = (remedy, details, None if hint is None else hint.note)

@@ -14,6 +14,7 @@ from holdfast.disk.readable_size import readable_size
 RESERVE: Final = 64 << 20  # bytes that a download leaves free for others; less on a small disk
 CHECKED_EVERY: Final = 64 << 20  # bytes that are written between two checks
 UNKNOWN: Final = 1 << 62  # where a file system does not report its free space
+FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})  # error numbers of a full disk
 FREE_SOME: Final = "free some space, or choose another disk"
 
 

@@ -32,6 +32,7 @@ from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
 from holdfast.disk import folders
 from holdfast.disk.atomic import WORTH_KEEPING, WorkFile, sync_file_system, sync_name
+from holdfast.disk.disk_space import FULL
 from holdfast.disk.locks import try_lock
 from holdfast.errors import ClientClosedError, VerificationError
 from holdfast.sinks.entries import Usage
@@ -558,7 +559,7 @@ class PartFile(WorkFile, Sink):
 
     def explained(self, error: OSError) -> OSError:
         """Return the error of a full disk with advice; any other error as it is."""
-        if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
+        if error.errno not in FULL:
             return error
         words = "the disk is full: free some space and call again; what is verified is kept"
         return OSError(errno.ENOSPC, words, "/".join(self._path))

@@ -578,9 +578,7 @@ class GatewayPeer(Peer):
     def raise_refusal(self) -> None:
         """Raise the most useful error for the user, after the last strategy."""
         if self._worst is None:  # no strategy could work
-            raise UnprovenError(
-                f"{self.host} cannot send what is missing of {self.state.reference}"
-            )
+            raise UnprovenError(f"{self.host} cannot send the rest of {self.state.reference}")
         raise self.as_told(self._worst)
 
     def _tells_less(self, first: UnprovenError, later: UnprovenError) -> bool:

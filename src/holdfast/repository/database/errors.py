@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from holdfast.disk.disk_space import FULL
 from holdfast.errors import ClientClosedError, ProviderError
 from holdfast.repository.database.identity import UnsoundError, damaged
 
 PROBE_SIZE: Final = 64 << 10
-FULL: Final = {errno.ENOSPC, errno.EDQUOT}
 IN_USE: Final = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}
 UNREADABLE: Final = {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}
 DAMAGED: Final = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
