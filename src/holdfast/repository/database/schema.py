@@ -12,19 +12,7 @@ VERSION: Final = 4
 
 PIN_COLUMNS: Final = "id, uuid, cid, key, name, keyvalues, size, files, type, created, removed"
 
-TABLES: Final = """
-CREATE TABLE blocks (
-    id     INTEGER PRIMARY KEY,
-    key    BLOB NOT NULL UNIQUE,     -- the CID in its version 1 bytes
-    size   INTEGER NOT NULL,
-    data   BLOB,                     -- a small block; a larger one is a file of its own
-    dying  INTEGER NOT NULL DEFAULT 0
-);
-CREATE TABLE links (
-    parent INTEGER NOT NULL,         -- blocks.id
-    child  BLOB NOT NULL,            -- blocks.key; the block may be missing
-    PRIMARY KEY (parent, child)
-) WITHOUT ROWID;
+PIN_TABLES: Final = """
 CREATE TABLE pins (
     id        INTEGER PRIMARY KEY,
     uuid      TEXT NOT NULL,
@@ -42,6 +30,20 @@ CREATE INDEX pins_by_date ON pins (created DESC, id DESC);
 CREATE INDEX pins_by_key ON pins (key, removed);
 CREATE INDEX pins_pinned ON pins (created DESC, id DESC) WHERE removed IS NULL;
 CREATE INDEX pins_unpinned ON pins (created DESC, id DESC) WHERE removed IS NOT NULL;
+"""
+
+TABLES: Final = f"""{PIN_TABLES}CREATE TABLE blocks (
+    id     INTEGER PRIMARY KEY,
+    key    BLOB NOT NULL UNIQUE,     -- the CID in its version 1 bytes
+    size   INTEGER NOT NULL,
+    data   BLOB,                     -- a small block; a larger one is a file of its own
+    dying  INTEGER NOT NULL DEFAULT 0
+);
+CREATE TABLE links (
+    parent INTEGER NOT NULL,         -- blocks.id
+    child  BLOB NOT NULL,            -- blocks.key; the block may be missing
+    PRIMARY KEY (parent, child)
+) WITHOUT ROWID;
 CREATE TABLE leases (
     adding INTEGER NOT NULL,         -- adds.id
     block  INTEGER NOT NULL,         -- blocks.id
@@ -84,10 +86,15 @@ def version_of(connection: sqlite3.Connection) -> int:
     return int(version)
 
 
+def create_tables(connection: sqlite3.Connection, tables: str) -> None:
+    """Execute the statements in `tables`. The caller has begun a transaction."""
+    for statement in tables.split(";\n"):  # `executescript` would end the transaction
+        connection.execute(statement)
+
+
 def create(connection: sqlite3.Connection, store_id: str | None = None) -> None:
     """Make the tables of a new database. The caller has begun a transaction."""
-    for statement in TABLES.split(";\n"):  # `executescript` would end the transaction
-        connection.execute(statement)
+    create_tables(connection, TABLES)
     sql = "INSERT INTO store VALUES (?, randomblob(16), 0, 0, 0, 0)"
     connection.execute(sql, (store_id or secrets.token_hex(16),))
     connection.execute(f"PRAGMA user_version = {VERSION}")

@@ -10,6 +10,7 @@ import os
 import re
 import sqlite3
 import stat
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Final
@@ -25,6 +26,7 @@ MAX_VALUE: Final = 16 << 20  # bytes in a row; a block in the database has less 
 SUPER_JOURNAL: Final = bytes.fromhex("d9d505f920a163d7")
 
 Schema = dict[tuple[str, str], str]
+Create = Callable[[sqlite3.Connection], object]
 
 
 def check_files(database: Path) -> None:
@@ -81,16 +83,16 @@ def check_kinds(connection: sqlite3.Connection) -> None:
             raise sqlite3.DatabaseError(f"the {kind} {name!r:.80} in it was not made by Holdfast")
 
 
-def check_tables(connection: sqlite3.Connection) -> None:
-    """Raise `sqlite3.DatabaseError` unless the database has exactly our tables."""
-    actual, expected = _schema(connection), _expected_schema()
+def check_tables(connection: sqlite3.Connection, create: Create = schema.create) -> None:
+    """Raise `sqlite3.DatabaseError` unless the database has exactly the tables of `create`."""
+    actual, expected = _schema(connection), _expected_schema(create)
     for key in (*actual, *expected):
         _compare(actual, expected, key)
 
 
 def check_table(connection: sqlite3.Connection, table: str) -> None:
     """Raise `sqlite3.DatabaseError` unless `table` is as we make it."""
-    _compare(_schema(connection), _expected_schema(), ("table", table))
+    _compare(_schema(connection), _expected_schema(schema.create), ("table", table))
 
 
 def _compare(actual: Schema, expected: Schema, key: tuple[str, str]) -> None:
@@ -106,9 +108,9 @@ def _schema(connection: sqlite3.Connection) -> Schema:
 
 
 @functools.cache
-def _expected_schema() -> Schema:
+def _expected_schema(create: Create) -> Schema:
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-        schema.create(connection)
+        create(connection)
         return _schema(connection)
 
 

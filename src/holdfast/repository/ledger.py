@@ -1,0 +1,369 @@
+"""The ledger of copies: which content is cared for, and what each member is known to have of it.
+
+It is one SQLite file in a folder, beside files for locks. Its pins are in the same table as those
+of a store, so that the same queries find them; a pin that was removed is a tombstone. No secret is
+ever written to it.
+"""
+
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from holdfast.content.cid import CID
+from holdfast.disk.folders import Folder
+from holdfast.disk.locks import try_lock
+from holdfast.errors import ClientClosedError, ConfigError
+from holdfast.forks import ForkAware
+from holdfast.records import Pin, now_ms
+from holdfast.repository import pins as pin_table
+from holdfast.repository.database import errors, opening, schema
+from holdfast.repository.database.identity import UnsoundError
+from holdfast.repository.database.trust import check_tables
+from holdfast.repository.pins import ALL_PINS, PinQuery
+from holdfast.repository.rows import BadRowError, natural, rows_of_keys, text
+
+DATABASE: Final = "ledger.sqlite3"
+VERSION: Final = 1
+LOCKS: Final = 4096  # lock files; two CIDs seldom share one
+STATES: Final = frozenset({"sent", "claimed", "proven", "missing"})
+TABLES: Final = f"""{schema.PIN_TABLES}
+CREATE TABLE copies (
+    key          BLOB PRIMARY KEY,   -- pins.key
+    want         INTEGER NOT NULL,   -- how many sites should have it
+    acknowledged INTEGER NOT NULL    -- whether the write was confirmed to its caller
+) WITHOUT ROWID;
+CREATE TABLE places (
+    key     BLOB NOT NULL,           -- pins.key
+    member  TEXT NOT NULL,
+    state   TEXT NOT NULL,           -- sent, claimed, proven or missing
+    proven  INTEGER NOT NULL,        -- milliseconds, when blocks of it were last verified; or 0
+    blocks  INTEGER NOT NULL,        -- how many blocks that were
+    named   INTEGER NOT NULL,        -- whether it has the name and the key-values of the pin
+    PRIMARY KEY (key, member)
+) WITHOUT ROWID;
+CREATE INDEX places_by_member ON places (member, key);
+CREATE TABLE verdicts (
+    member TEXT NOT NULL,
+    kind   TEXT NOT NULL,            -- witness, layout or down
+    good   INTEGER NOT NULL,
+    reason TEXT NOT NULL,
+    since  INTEGER NOT NULL,         -- milliseconds
+    PRIMARY KEY (member, kind)
+) WITHOUT ROWID;
+"""
+
+Change: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+
+
+class CopyState(NamedTuple):
+    """What is known of one CID at one member.
+
+    Attributes:
+        state: ``sent`` if it may have some of it, ``claimed`` if it says that it has it,
+            ``proven`` if blocks of it were verified, ``missing`` if a block of it was not there.
+        proven: When blocks of it were last verified, in milliseconds; 0 for never.
+        blocks: How many blocks that were.
+        named: Whether its pin has the name and the key-values of the ledger.
+    """
+
+    state: str = "sent"
+    proven: int = 0
+    blocks: int = 0
+    named: bool = False
+
+
+class LedgerRow(NamedTuple):
+    """Content that is cared for, or was until `pin.removed`.
+
+    Attributes:
+        pin: Its CID, name, key-values and times.
+        want: How many sites should have it.
+        acknowledged: Whether the write was confirmed to its caller.
+        states: What is known of it at each member that may have it.
+    """
+
+    pin: Pin
+    want: int
+    acknowledged: bool
+    states: Mapping[str, CopyState]
+
+
+class Verdict(NamedTuple):
+    """What was found out about a member, and when, in milliseconds."""
+
+    good: bool
+    reason: str
+    since: int
+
+
+class Ledger(ForkAware):
+    """The ledger in `folder`, which is made if it is missing.
+
+    Any number of threads and processes may use it. What a method has written when it returns
+    survives a power failure.
+
+    Example:
+        >>> import tempfile
+        >>> ledger = Ledger(Path(tempfile.mkdtemp()))
+        >>> cid = CID.of_raw(b"hello")
+        >>> pin, existed = ledger.intend(cid, ["disk"], 2, name="greeting")
+        >>> ledger.note(cid, {"disk": CopyState("proven", 1700000000000, 1, True)})
+        >>> ledger.find(cid).states["disk"].state
+        'proven'
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder: Path = folder.absolute()  # the current folder may change
+        self._locks = Folder(self.folder, "locks")
+        self._locks.make(0o700)
+        self._lock = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+        self._inherited: list[sqlite3.Connection] = []
+        self._closed = False
+        with self._typed_errors():
+            self._connection = _open(self.folder)
+        self.watch_forks()
+
+    # Content
+
+    def intend(
+        self, cid: CID, members: Iterable[str], want: int, **fields: Any
+    ) -> tuple[Pin, bool]:
+        """Note that `cid` is about to be sent to `members`; return its pin, and whether it existed.
+
+        A tombstone of it has no effect from then on. What is known of a member stays. `fields` are
+        those of the pin, if it is new.
+        """
+        with self._writing() as connection:
+            pin, existed = pin_table.add_pin(connection, cid, **fields)
+            sql = "INSERT INTO copies VALUES (?, ?, 0) ON CONFLICT DO UPDATE SET want = ?2"
+            connection.execute(sql, (cid.key, want))
+            if not existed:
+                connection.execute("UPDATE copies SET acknowledged = 0 WHERE key = ?", (cid.key,))
+            rows = [(cid.key, member) for member in members]
+            sql = "INSERT INTO places VALUES (?, ?, 'sent', 0, 0, 0) ON CONFLICT DO NOTHING"
+            connection.executemany(sql, rows)
+            return pin, existed
+
+    def note(
+        self, cid: CID, states: Mapping[str, CopyState | None], *, acknowledged: bool = False
+    ) -> None:
+        """Note what is known of `cid` at members; None where it is not any more.
+
+        `acknowledged` says that the write is about to be confirmed to its caller.
+        """
+        with self._writing() as connection:
+            for member, state in states.items():
+                key = cid.key, member
+                if state is None:
+                    connection.execute("DELETE FROM places WHERE key = ? AND member = ?", key)
+                else:
+                    sql = "INSERT OR REPLACE INTO places VALUES (?, ?, ?, ?, ?, ?)"
+                    connection.execute(sql, (*key, *state))
+            if acknowledged:
+                connection.execute("UPDATE copies SET acknowledged = 1 WHERE key = ?", (cid.key,))
+
+    def update(self, cid: CID, name: str | None, change: Change | None) -> LedgerRow | None:
+        """Change the name or the key-values of a pin; return None if `cid` is not cared for.
+
+        No member has the new ones until that is noted.
+        """
+        with self._writing() as connection:
+            if pin_table.update_pin(connection, cid, name=name, change=change) is None:
+                return None
+            connection.execute("UPDATE places SET named = 0 WHERE key = ?", (cid.key,))
+            return self._rows(connection, PinQuery(cid=str(cid)))[0]
+
+    def bury(self, cid: CID) -> LedgerRow | None:
+        """Make a tombstone of `cid`; return what was known, or None if it is not cared for."""
+        with self._writing() as connection:
+            rows = self._rows(connection, PinQuery(cid=str(cid), limit=1))
+            pin_table.remove_pin(connection, cid)
+            # A member may unpin it, and the reply be lost: from now on, nothing is known of it.
+            sql = "UPDATE places SET state = 'sent', named = 0 WHERE key = ?"
+            connection.execute(sql, (cid.key,))
+            return rows[0] if rows else None
+
+    def find(self, cid: CID) -> LedgerRow | None:
+        """Return what is known of `cid`; None if it is not cared for."""
+        rows = self.rows(PinQuery(cid=str(cid), limit=1))
+        return rows[0] if rows else None
+
+    def is_buried(self, cid: CID) -> bool:
+        """Return whether `cid` has a tombstone, and is not cared for again."""
+        removed = self.rows(PinQuery(cid=str(cid), pinned=False, limit=1))
+        return bool(removed) and self.find(cid) is None
+
+    def rows(self, query: PinQuery = ALL_PINS) -> list[LedgerRow]:
+        """Return what `query` selects, in its order; without one, all that is cared for."""
+        with self._reading() as connection:
+            return self._rows(connection, query)
+
+    def unfinished_tombstones(self, limit: int) -> list[LedgerRow]:
+        """Return content that was revoked, and that a member may still have."""
+        with self._reading() as connection:
+            sql = (
+                "SELECT DISTINCT cid FROM pins JOIN places USING (key) WHERE removed IS NOT NULL "
+                "AND key NOT IN (SELECT key FROM pins WHERE removed IS NULL) LIMIT ?"
+            )
+            cids = tuple(text(cid) for (cid,) in connection.execute(sql, (limit,)))
+            rows = self._rows(connection, PinQuery(cids=cids, pinned=False)) if cids else []
+        return [*{row.pin.cid: row for row in rows}.values()]
+
+    def pins(self, query: PinQuery = ALL_PINS) -> list[Pin]:
+        """Return the pins that `query` selects, each with what is known of it at its members."""
+        return [
+            replace(row.pin, peers={member: row.states[member].state for member in row.states})
+            for row in self.rows(query)
+        ]
+
+    def _rows(self, connection: sqlite3.Connection, query: PinQuery) -> list[LedgerRow]:
+        pins = pin_table.list_pins(connection, query)
+        keys = [CID.parse(pin.cid).key for pin in pins]
+        sql = "SELECT key, want, acknowledged FROM copies WHERE key IN"
+        wants = {row[0]: row[1:] for row in rows_of_keys(connection, sql, keys)}
+        states: dict[bytes, dict[str, CopyState]] = {}
+        sql = "SELECT key, member, state, proven, blocks, named FROM places WHERE key IN"
+        for key, member, *state in rows_of_keys(connection, sql, keys):
+            states.setdefault(key, {})[text(member)] = _state_of(state)
+        return [
+            LedgerRow(pin, natural(want), bool(acknowledged), states.get(key, {}))
+            for pin, key in zip(pins, keys, strict=True)
+            for want, acknowledged in [wants.get(key, (0, 0))]
+        ]
+
+    # Members
+
+    def find_verdict(self, member: str, kind: str, age: float | None = None) -> Verdict | None:
+        """Return what was found out about a member, at most `age` seconds ago; else None."""
+        with self._reading() as connection:
+            sql = "SELECT good, reason, since FROM verdicts WHERE member = ? AND kind = ?"
+            row = connection.execute(sql, (member, kind)).fetchone()
+        if row is None:
+            return None
+        verdict = Verdict(bool(row[0]), text(row[1]), pin_table.parse_time(row[2]))
+        is_old = age is not None and not 0 <= now_ms() - verdict.since <= age * 1000
+        return None if is_old else verdict
+
+    def note_verdict(self, member: str, kind: str, verdict: Verdict | None) -> None:
+        """Note what was found out about a member; None if that holds no longer."""
+        with self._writing() as connection:
+            if verdict is None:
+                sql = "DELETE FROM verdicts WHERE member = ? AND kind = ?"
+                connection.execute(sql, (member, kind))
+            else:
+                sql = "INSERT OR REPLACE INTO verdicts VALUES (?, ?, ?, ?, ?)"
+                connection.execute(sql, (member, kind, *verdict))
+
+    # Locks over processes
+
+    def try_lock(self, cid: CID) -> int | None:
+        """Lock `cid` for all processes; return what `unlock` takes, or None if it is locked."""
+        number = int.from_bytes(cid.key[-2:], "big") % LOCKS
+        flags = os.O_RDWR | os.O_CREAT
+        descriptor = self._locks.open(f"{number:03x}", flags, 0o600)
+        try:
+            if try_lock(descriptor):
+                return descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+        return None
+
+    def unlock(self, lock: int) -> None:
+        """End a lock. It also ends with its process."""
+        os.close(lock)
+
+    # The connection
+
+    @contextmanager
+    def _typed_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (UnsoundError, BadRowError, sqlite3.Error) as error:
+            if isinstance(error, sqlite3.Error) and not errors.is_of_content(error):
+                raise errors.typed_error(error, self.folder) from None
+            raise ConfigError(
+                f"path {self.folder} holds no sound ledger: {' '.join(str(error).split())}; move "
+                f"{DATABASE} away, then rebuild it with `holdfast health --adopt`"
+            ) from None
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        with self._typed_errors(), self._lock:
+            if self._closed:
+                raise ClientClosedError
+            if self._connection is None:
+                self._connection = _open(self.folder)
+            yield self._connection
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        with self._reading() as connection, opening.transaction(connection):
+            yield connection
+
+    def before_fork(self) -> None:
+        """Wait for the current transaction, and let no other begin."""
+        self._lock.acquire()
+
+    def after_fork_in_parent(self) -> None:
+        """Let transactions begin again."""
+        self._lock.release()
+
+    def after_fork_in_child(self) -> None:
+        """Start again with no connection: SQLite forbids a child to use that of its parent."""
+        self._lock = threading.Lock()
+        self._inherited += [] if self._connection is None else [self._connection]
+        self._connection = None
+
+    def close(self) -> None:
+        """Close the file. A second time does nothing."""
+        with self._lock:
+            self._closed = True
+            connection, self._connection = self._connection, None
+            if connection is not None:
+                connection.close()
+
+
+def _state_of(row: Iterable[object]) -> CopyState:
+    state, proven, blocks, named = row
+    if state not in STATES:
+        raise BadRowError("a state in it is none of those that there are")
+    return CopyState(
+        text(state), pin_table.parse_time(proven), natural(blocks), bool(natural(named))
+    )
+
+
+def _create(connection: sqlite3.Connection) -> None:
+    schema.create_tables(connection, TABLES)
+    connection.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def _check_version(version: int) -> None:
+    if version not in {0, VERSION}:
+        raise UnsoundError("it was made by another version of Holdfast")
+
+
+@opening.patient
+def _open(folder: Path) -> sqlite3.Connection:
+    """Open the ledger; make its tables if it has none yet."""
+    connection = opening.connect(folder / DATABASE, "rwc")
+    try:
+        with opening.transaction(connection):
+            version = schema.version_of(connection)
+            if not version:
+                _create(connection)
+        _check_version(version)
+        check_tables(connection, _create)
+        with suppress(OSError):
+            (folder / DATABASE).chmod(0o600)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
