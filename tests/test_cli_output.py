@@ -9,7 +9,7 @@ import pytest
 
 from holdfast import compute_cid
 from holdfast.cli.output import Column, write_table
-from holdfast.disk.readable_size import parse_size, readable_size
+from holdfast.readable_size import parse_size, readable_size
 from tests.commands import Commands, install_provider, node_variables, plain
 from tests.disks import pending_download
 from tests.support import HELLO_CID, SIZES

@@ -18,8 +18,8 @@ from holdfast.config.connections import USE, fields_of
 from holdfast.config.fields import FIELDS, read_flag, read_list, read_number, read_text, read_whole
 from holdfast.config.locations import store_folder
 from holdfast.config.settings_files import connections, gather
-from holdfast.disk.readable_size import parse_size
 from holdfast.errors import ClientError, ConfigError
+from holdfast.readable_size import parse_size
 
 # Completion of CIDs and names with TAB: from the pins of the store on this machine.
 #

@@ -11,7 +11,7 @@ from datetime import datetime
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self, TextIO
 
-from holdfast.disk.readable_size import readable_size
+from holdfast.readable_size import readable_size
 
 if TYPE_CHECKING:
     from rich.progress import Progress, Task

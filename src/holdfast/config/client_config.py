@@ -32,6 +32,7 @@ class ConfigFields(TypedDict, total=False):
     provider_token: str | Secret | None
     gateway_url: str | tuple[str, ...] | list[str] | None
     gateway_token: str | Secret | None
+    witness: str | tuple[str, ...] | list[str] | None
     pin_api_url: str | tuple[str, ...] | list[str] | None
     cid_version: int
     profile: str | None
@@ -69,6 +70,7 @@ class ClientConfig:
     provider_token: Secret | None = None
     gateway_url: tuple[str, ...] | None = None
     gateway_token: Secret | None = None
+    witness: tuple[str, ...] | None = None
     pin_api_url: str | tuple[str, ...] | None = None
     cid_version: int = 1
     profile: str | None = None

@@ -195,6 +195,11 @@ _ROWS: Final = (
     Field("gateway_token", checks.token, read_secret,
           "A credential for the first gateway, if it requires one.",
           secret=True, sent_to="gateway_url", endpoint=True),
+    Field("witness", checks.gateways, read_list,
+          "The gateway, or several, that shows which blocks the provider has itself: one that "
+          "fetches nothing, such as that of your own node. It is asked for proofs only, and gets "
+          "no token of the API.",
+          endpoint=True),
     Field("pin_api_url", checks.api_urls, read_list,
           f"The base address of the provider's API. None is the usual one: {_API_URLS}; "
           "`psa` has none. "

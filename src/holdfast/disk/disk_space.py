@@ -9,7 +9,7 @@ import shutil
 from pathlib import Path
 from typing import Final
 
-from holdfast.disk.readable_size import readable_size
+from holdfast.readable_size import readable_size
 
 RESERVE: Final = 64 << 20  # bytes that a download leaves free for others; less on a small disk
 CHECKED_EVERY: Final = 64 << 20  # bytes that are written between two checks

@@ -24,8 +24,13 @@ RAW_TYPE: Final = "application/vnd.ipld.raw"
 CAR_TYPE: Final = "application/vnd.ipld.car"
 # The statuses with which gateways of only blocks and archives refuse plain content (Kubo: 406).
 FORMAT_REFUSALS: Final = frozenset({406, 501})
+# Statuses of a block that the gateway does not have: it must not fetch it (412).
+NOT_CACHED: Final = frozenset({404, 410, 412})
 TRUSTLESS_FOR: Final = 3600.0  # seconds for which such a gateway is not asked for plain content
 ArchiveScope: TypeAlias = Literal["entity", "all", "dag"]
+# What a cache says of a reply that it had already, and how often it has sent it before.
+_HIT: Final = re.compile(r"\b(hit|stale|updating|revalidated)\b(?!-)", re.IGNORECASE)
+_COUNT: Final = re.compile("[1-9]")
 _RANGE: Final = re.compile(r"bytes (\d{1,18})-\d{1,18}/(?:\d{1,18}|\*)", re.IGNORECASE)
 
 
@@ -61,10 +66,11 @@ class Gateway:
             headers = {**headers, "Range": f"bytes={start}-{last}"}
         return Request("GET", self.link or f"{self.base_url}/{reference}", headers)
 
-    def block(self, cid: CID) -> Request:
-        """Build the request for one block."""
+    def block(self, cid: CID, *, only_if_cached: bool = False) -> Request:
+        """Build the request for one block; with `only_if_cached`, the gateway must have it."""
         url = f"{self.base_url}/{cid}?format=raw"
-        return self._get(url, {"Accept": RAW_TYPE})
+        cached = {"Cache-Control": "only-if-cached"} if only_if_cached else {}
+        return self._get(url, {"Accept": RAW_TYPE, **cached})
 
     def archive(
         self,
@@ -149,6 +155,18 @@ class Gateway:
         if self.token is not None and origin(url) == origin(self.base_url):
             headers[TOKEN_HEADER] = self.token
         return Request("GET", url, headers)
+
+
+def is_from_cache(headers: Mapping[str, str]) -> bool:
+    """Return whether a reply says that a cache before the gateway sent it.
+
+    Example:
+        >>> is_from_cache({"x-cache": "Hit from cloudfront"}), is_from_cache({"age": "0"})
+        (True, False)
+    """
+    if headers.get("age", "0").strip() != "0" or _COUNT.search(headers.get("x-cache-hits", "")):
+        return True
+    return any("cache" in name and _HIT.search(value) for name, value in headers.items())
 
 
 def _objection(source: str, target: str, max_privacy: int) -> str:

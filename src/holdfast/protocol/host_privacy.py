@@ -5,7 +5,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from typing import Final, TypeAlias
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 WORLD: Final = 0
 PRIVATE: Final = 1
@@ -49,6 +49,22 @@ _TRANSLATED: Final = tuple(network for network, _ in _EMBEDDING[1:4])
 _TEREDO: Final = ipaddress.IPv6Network("2001::/32")
 _LOCAL_NAT64: Final = ipaddress.IPv6Network("64:ff9b:1::/48")
 _ISATAP: Final = 0x5EFE
+
+
+def site_of(url: str) -> str:
+    """Return the site of an address: those of one site may fail together.
+
+    It is the last two labels of the host, an IP address itself, or this machine.
+
+    Example:
+        >>> site_of("https://api.pinata.cloud"), site_of("http://10.0.0.7:5001"), site_of("")
+        ('pinata.cloud', '10.0.0.7', 'this machine')
+    """
+    host = (urlsplit(url).hostname or "").removesuffix(".")
+    if not host or privacy(host) == MACHINE:
+        return "this machine"
+    is_address = ":" in host or _NUMERIC_END.search(host) is not None
+    return host if is_address else ".".join(host.split(".")[-2:])
 
 
 def privacy(host: str | None) -> int:

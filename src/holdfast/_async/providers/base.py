@@ -256,6 +256,14 @@ class AsyncBaseProvider(AsyncStorageProvider, ABC):
         Raise NotFoundError if it is not there.
         """
 
+    @optional("reads through no gateways; ask it for its own blocks")
+    async def gateway_block(self, cid: CID, gateway: str) -> bytes:
+        """Return a block that the gateway at the address `gateway` has, verified.
+
+        Raise NotFoundError if the gateway would have to fetch it, and `CachedReplyError` if a cache
+        before the gateway sent it.
+        """
+
     @optional("makes no signed links; share the address of url(), or let pinata sign uploads")
     async def signed_url(self, cid: str, *, expires: int) -> str:
         """Return a link to the private content at `cid`, which works for `expires` seconds."""

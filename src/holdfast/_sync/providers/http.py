@@ -6,25 +6,30 @@ from abc import abstractmethod
 from collections.abc import Generator, Mapping
 from contextlib import closing
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, ContextManager, Self, TypeVar  # noqa: UP035
+from typing import TYPE_CHECKING, Any, ClassVar, ContextManager, Final, Self, TypeVar  # noqa: UP035
 from urllib.parse import urlsplit
 
 from holdfast._sync.pin_waiting import PinStream
 from holdfast._sync.providers.base import BaseProvider, Content, ignore
 from holdfast._sync.reads.gateway_reader import gateway_urls, read_gateways
 from holdfast._sync.reads.reader import Reader
+from holdfast._sync.reads.state import GatewayPeer, Output, ReadState
 from holdfast._sync.session import Session, open_session
 from holdfast.calls import Call, Clock
 from holdfast.config import ClientConfig
 from holdfast.config.fields import fields_bound_to
+from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
 from holdfast.disk.copy_journal import Place
+from holdfast.errors import ProviderError
 from holdfast.protocol.daemon_api import PinLines
 from holdfast.protocol.gateway import Gateway
 from holdfast.protocol.host_privacy import WORLD, privacy
-from holdfast.protocol.http import Reply, Request
+from holdfast.protocol.http import RETRIED, Reply, Request
 from holdfast.protocol.pin_api import Exchange, PinPages
+from holdfast.protocol.retrying import retry_reason
 from holdfast.records import Pin, PinFilter
+from holdfast.sinks.sinks import MemorySink
 from holdfast.sources.archive_sources import ArchiveSource, BuiltArchive
 from holdfast.sources.folder_source import FolderSource
 from holdfast.sources.sources import Source
@@ -33,6 +38,7 @@ if TYPE_CHECKING:
     from holdfast._sync.transport import Response
 
 T = TypeVar("T")
+GATEWAY_TIMEOUT: Final = frozenset({504})  # it has searched the network, which it must not
 
 
 class HTTPProvider(BaseProvider):
@@ -77,6 +83,27 @@ class HTTPProvider(BaseProvider):
     def url(self, cid: str) -> str:
         """Return the address of `cid` at the first gateway."""
         return Gateway(gateway_urls(self.config)[0]).url(Reference.parse(cid))
+
+    def gateway_block(self, cid: CID, gateway: str) -> bytes:
+        """Return a block that a gateway has itself. Only the first of ours gets its token."""
+        token = self.config.gateway_token if gateway == gateway_urls(self.config)[0] else None
+        reference = Reference(str(cid), cid)
+        with self.call("block", str(cid)) as call:
+            state = ReadState(reference, Output(MemorySink()), call)
+            at = Gateway(gateway, token)
+            peer = GatewayPeer(self._session, at, state, call.deadline, verify=True)
+
+            def attempt() -> bytes | ProviderError:
+                try:
+                    return peer.fetch_cached(cid)
+                except ProviderError as error:
+                    return error
+
+            reason = partial(retry_reason, statuses=RETRIED - GATEWAY_TIMEOUT)
+            outcome: bytes | ProviderError = self._session.retry(attempt, call, reason)
+        if isinstance(outcome, ProviderError):
+            raise outcome
+        return outcome
 
     def place(self) -> Place:
         """Return the place of the account at the API."""

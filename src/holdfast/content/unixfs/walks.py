@@ -19,7 +19,8 @@ from holdfast.content.blocks import MAX_BLOCK, BlockCache, check_block, inline_b
 from holdfast.content.budgets import OUTPUT_SIZE, PIECE_COST
 from holdfast.content.car import Block
 from holdfast.content.cid import CID
-from holdfast.content.codecs import links_of, step
+from holdfast.content.codecs import has_links, links_of, step
+from holdfast.content.dag_pb import Link as DagLink
 from holdfast.content.unixfs.directory_nodes import DirectoryEntry, Shard, directory_node
 from holdfast.content.unixfs.file_nodes import FileNode, Segment, file_node, in_range
 from holdfast.errors import NotFoundError
@@ -267,9 +268,14 @@ class DagWalk(Walk[_Link, Block]):
             raise malformed(cid, f"the DAG is deeper than {DEEPEST} levels")
         if len(self._pending) + len(links) > MAX_LINKS_HELD:
             raise malformed(cid, "the DAG is too wide at too many levels")
-        self._pending[-1:] = (_Link(link.cid, link.size, depth + 1) for link in reversed(links))
+        followed = filter(self.follows, links)
+        self._pending[-1:] = [_Link(link.cid, link.size, depth + 1) for link in followed][::-1]
         self._drop_seen()
         return [(cid, block)]
+
+    def follows(self, link: DagLink) -> bool:  # noqa: ARG002 - for walks that leave blocks out
+        """Return whether the block that `link` leads to is needed."""
+        return True
 
     def needed_next(self, most: int) -> list[CID]:
         """Return up to `most` blocks that are needed after `need`, of a few MiB in all."""
@@ -290,6 +296,29 @@ class DagWalk(Walk[_Link, Block]):
         pending = self._pending
         while pending and (pending[-1].cid in self._seen or _is_inline(pending[-1].cid)):
             pending.pop()
+
+
+class NodeWalk(DagWalk):
+    """The blocks below a root that may have links. The others are noted without their blocks.
+
+    Attributes:
+        leaves: The CIDs and the declared sizes of the blocks without links. Take them from here.
+    """
+
+    def __init__(self, root: CID, seen: SeenCIDs) -> None:
+        self.leaves: list[tuple[CID, int]] = []
+        super().__init__(root, seen)
+        if not self.follows(DagLink(root, b"", 0)):
+            self._pending.clear()
+
+    def follows(self, link: DagLink) -> bool:
+        """Return whether a block may have links. If not, note it."""
+        if has_links(link.cid) or _is_inline(link.cid):
+            return True
+        if link.cid not in self._seen:
+            self._seen.add(link.cid)
+            self.leaves.append((link.cid, link.size))
+        return False
 
 
 def _is_inline(cid: CID) -> bool:

@@ -11,12 +11,12 @@ from starlette.responses import Response
 from holdfast.content.cid import CID
 from holdfast.content.unixfs.data import Kind
 from holdfast.content.unixfs.directory_nodes import DirectoryEntry
-from holdfast.disk.readable_size import readable_size
 from holdfast.errors import NotFoundError
 from holdfast.node.gateway.addresses import Address, ResolvedPath, quoted
 from holdfast.node.gateway.cached_repository import BytesPieces, CachedRepository
 from holdfast.node.gateway.content_replies import Content, content_reply
 from holdfast.node.gateway.files import file_reply, redirect_to
+from holdfast.readable_size import readable_size
 
 INDEX: Final = "index.html"
 LISTED: Final = 10_000  # names on a page; a directory may have millions

@@ -1,0 +1,130 @@
+"""Which blocks of a DAG a provider is asked for, to prove that it has the whole DAG.
+
+With `s` random blocks, a provider that lacks a share `p` of them is found with the probability
+1 - (1 - p)^s: 300 blocks find a loss of 1 % in 95 of 100 cases.
+"""
+
+import heapq
+import math
+import re
+from collections.abc import Callable, Container, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from holdfast.content.blocks import MAX_BLOCK
+from holdfast.content.cid import CID
+from holdfast.readable_size import parse_size
+
+FEWEST: Final = 4  # blocks of each DAG that are asked for, of a share
+MOST: Final = 64
+MOST_BY_SIZE: Final = 100_000  # small blocks that are asked for, of a number of bytes: some 20 MiB
+UNKNOWN_SIZE: Final = 1 << 18  # bytes that are counted for a block of unknown size
+_SHARE: Final = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,6})?) ?%")
+_PART: Final = re.compile(r"([0-9]{1,6})/([0-9]{1,6})")
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """How many blocks are asked for: a share of them, one part of all, or a number of bytes.
+
+    Attributes:
+        share: The share of the blocks of each DAG, at least `FEWEST` and at most `MOST` blocks.
+        part: The number of the part, from 1 to `parts`.
+        parts: Into how many parts the blocks fall, each by its hash. If all parts are asked for,
+            each in a run of its own, every block is asked for.
+        max_bytes: How many bytes the blocks may have together.
+
+    Example:
+        >>> Sample.parse("2%").share, Sample.parse("3/30").parts, Sample.parse("500M").max_bytes
+        (0.02, 30, 524288000)
+    """
+
+    share: float = 0.0
+    part: int = 0
+    parts: int = 0
+    max_bytes: int = 0
+
+    @classmethod
+    def parse(cls, text: str) -> "Sample":
+        """Return the sample that `text` describes; raise ValueError if it describes none."""
+        text = text.strip()
+        if (match := _SHARE.fullmatch(text)) and 0 < float(match[1]) <= 100:
+            return cls(share=float(match[1]) / 100)
+        if (match := _PART.fullmatch(text)) and 1 <= int(match[1]) <= int(match[2]):
+            return cls(part=int(match[1]), parts=int(match[2]))
+        try:
+            max_bytes = parse_size(text)
+        except ValueError:
+            max_bytes = 0
+        if not max_bytes:
+            raise ValueError(
+                f"{text!r} is not a sample: write a share of the blocks such as 2%, a part of all "
+                "such as 3/30, or a size such as 500M"
+            )
+        return cls(max_bytes=max_bytes)
+
+
+DEFAULT_SAMPLE: Final = Sample(share=0.02)
+
+
+class SamplePicker:
+    """Chooses blocks while a DAG is walked, with little memory however large the DAG is.
+
+    Args:
+        sample: How many blocks to choose.
+        random: Returns a random number from 0 to 1.
+        asked: Blocks that were asked for before. They are chosen only if there are no others.
+
+    Attributes:
+        count: How many blocks were added.
+
+    Example:
+        >>> picker = SamplePicker(Sample.parse("1/1"), lambda: 0.5)
+        >>> [str(cid)[-4:] for cid in picker.add([(CID.of_raw(b"x"), 1)])], picker.rest()
+        (['siqe'], [])
+    """
+
+    def __init__(
+        self, sample: Sample, random: Callable[[], float], asked: Container[CID] = ()
+    ) -> None:
+        self._sample = sample
+        self._random = random
+        self._asked = asked
+        self._most = MOST_BY_SIZE if sample.max_bytes else MOST
+        self._size = 0
+        # A heap: the block to give up first is the first one.
+        self._chosen: list[tuple[bool, float, int, CID, int]] = []
+        self.count: int = 0
+
+    def add(self, blocks: Iterable[tuple[CID, int]]) -> list[CID]:
+        """Take blocks with their sizes; return those to ask for now. The others are in `rest`."""
+        if not self._sample.parts:
+            for cid, size in blocks:
+                self._add(cid, size)
+            return []
+        blocks = list(blocks)
+        self.count += len(blocks)
+        return [cid for cid, _ in blocks if part_of(cid, self._sample.parts) == self._sample.part]
+
+    def _add(self, cid: CID, size: int) -> None:
+        self.count += 1
+        size = min(size or UNKNOWN_SIZE, MAX_BLOCK)
+        entry = (cid not in self._asked, self._random(), self.count, cid, size)
+        heapq.heappush(self._chosen, entry)
+        self._size += size
+        limit = self._sample.max_bytes or math.inf
+        while self._chosen and (len(self._chosen) > self._most or self._size > limit):
+            self._size -= heapq.heappop(self._chosen)[-1]
+
+    def rest(self) -> list[CID]:
+        """Return the blocks to ask for at the end, in a random order."""
+        chosen = sorted(self._chosen, reverse=True)
+        if self._sample.share:
+            share = math.ceil(self._sample.share * self.count)
+            del chosen[max(FEWEST, min(share, MOST)) :]
+        return [cid for *_, cid, _ in chosen]
+
+
+def part_of(cid: CID, parts: int) -> int:
+    """Return the number of the part, from 1 to `parts`, into which a block falls by its hash."""
+    return int.from_bytes(cid.digest[-8:]) % parts + 1
