@@ -150,6 +150,22 @@ def without_cache_control(request: Recorded, forward: Script) -> Scripted:
     return forward(replace(request, headers=headers))
 
 
+class Cache:
+    """Keep each reply with content, and send it again from then on, with its age."""
+
+    def __init__(self) -> None:
+        self._replies: dict[str, Scripted] = {}
+
+    def __call__(self, request: Recorded, forward: Script) -> Scripted:
+        cached = self._replies.get(request.target)
+        if cached is not None:
+            return replace(cached, headers={**cached.headers, "Age": "7", "X-Cache": "HIT"})
+        reply = forward(request)
+        if request.method == "GET" and reads_content(request) and reply.status == 200:
+            self._replies[request.target] = reply
+        return reply
+
+
 class Proxy(ScriptedServer):
     """Forwards requests to `target`, as the `fault` has it.
 
@@ -227,6 +243,16 @@ class Member:
         }
         if self.gateways:
             fields["gateway_url"] = _one_or_all([f"{proxy.url}/ipfs" for proxy in self.gateways])
+        return fields
+
+    def connection(self, folder: Path) -> dict[str, Any]:
+        """Return the keys of a connection; its token is in a file in `folder`."""
+        fields = {**self.fields, "site": self.site}
+        if (token := fields.pop("provider_token", None)) is not None:
+            file = folder / f"token-of-{self.name}"
+            file.write_text(token)
+            file.chmod(0o600)
+            fields["token_file"] = str(file)
         return fields
 
     def config(self, **changes: Any) -> ClientConfig:
@@ -456,7 +482,12 @@ class NodeMember(Member):
 
 
 class V3Member(NodeMember):
+    """It lays files out as we do, so that it keeps the CIDs of others."""
+
     provider = "pinata"
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, "--v3-profile", "unixfs-v1-2025")
 
 
 class OlderMember(NodeMember):
@@ -472,6 +503,13 @@ class PSAMember(NodeMember):
 
 def _one_or_all(urls: list[str]) -> Any:
     return urls[0] if len(urls) == 1 else urls
+
+
+def _as_toml(value: Any) -> str:
+    if isinstance(value, dict):
+        rows = ", ".join(f"{key} = {_as_toml(item)}" for key, item in value.items())
+        return f"{{{rows}}}"
+    return json.dumps(value)
 
 
 def _used(folder: Path) -> int:
@@ -509,6 +547,29 @@ class Fleet:
 
     def __iter__(self) -> Iterator[Member]:
         return iter(self.members.values())
+
+    def write_settings(self, folder: Path, *order: str, **options: Any) -> dict[str, str]:
+        """Write a user's file with a connection for each member, and one over all: ``copies``.
+
+        `order` are the members of that one; `options` are its provider options. Its ledger is in
+        `folder`. Return the variables of a process that uses this file.
+        """
+        file = folder / "settings/holdfast/holdfast.toml"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        tables = {member.name: member.connection(file.parent) for member in self}
+        all_options = {"connections": list(order or self.members), **options}
+        tables["copies"] = {
+            "provider": "copies",
+            "path": str(folder / "ledger"),
+            "provider_options": all_options,
+        }
+        lines = []
+        for name, fields in tables.items():
+            lines += [f"[connections.{name}]"]
+            lines += [f"{key} = {_as_toml(value)}" for key, value in fields.items()]
+        file.write_text("\n".join(lines))
+        folders = {"CONFIG": "settings", "DATA": "data", "CACHE": "cache"}
+        return {f"XDG_{kind}_HOME": str(folder / name) for kind, name in folders.items()}
 
     def sites_with(self, cid: str) -> list[str]:
         """Return the sites that have every block of `cid` now."""

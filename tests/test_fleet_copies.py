@@ -1,0 +1,294 @@
+"""No write that returned is lost, whatever happens to one member of a fleet, or to the writer.
+
+`HOLDFAST_FLEET_WRITES` and `HOLDFAST_FLEET_KILLS` say how many writes and kills there are in all.
+"""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from holdfast import Client
+from holdfast.content.car import write_car
+from holdfast.content.cid import CID
+from holdfast.content.profiles import UNIXFS_V1_2025 as V1
+from holdfast.repository import Repository
+from holdfast.sources.importing import import_content
+from tests import fleet as faults
+from tests.fleet import KINDS, NodeMember, running_fleet
+from tests.fleet_writer import assert_whole, write
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
+
+WRITES = int(os.environ.get("HOLDFAST_FLEET_WRITES", "100"))
+KILLS = int(os.environ.get("HOLDFAST_FLEET_KILLS", "50"))
+NAMES = list(KINDS)
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory):
+    with running_fleet(tmp_path_factory.mktemp("fleet")) as fleet:
+        yield fleet
+
+
+@pytest.fixture
+def connect(fleet, tmp_path, monkeypatch):
+    """A function that connects to the copies over members in this order; one ledger for a test."""
+
+    def connect(*order, **options):
+        for name, value in fleet.write_settings(tmp_path, *order, **options).items():
+            monkeypatch.setenv(name, value)
+        return Client.connect("copies")
+
+    return connect
+
+
+# What happens to a member while others write, and how it ends
+
+
+@contextmanager
+def killed(member):
+    member.kill()
+    try:
+        yield
+    finally:
+        member.start()
+
+
+@contextmanager
+def emptied(member):
+    member.empty()
+    yield
+
+
+@contextmanager
+def full(member):
+    member.fill()
+    try:
+        yield
+    finally:
+        member.make_room()
+
+
+@contextmanager
+def having_nothing(member):
+    """It claims all, and what it was sent is gone."""
+    with member.faulty(faults.claim_all):
+        yield
+    member.empty()
+
+
+def lying(fault):
+    return lambda member: member.faulty(fault)
+
+
+FAULTS = {
+    "dripping": lying(faults.drip),
+    "cutting": lying(faults.cut),
+    "killed": killed,
+    "full": full,
+    "wrong bytes": lying(faults.wrong_bytes),
+    "another CID": lying(faults.other_cid),
+    "claiming all": having_nothing,
+    "emptied": emptied,
+}
+
+
+def order_from(name):
+    """All members, beginning with this one, so that it is asked first."""
+    place = NAMES.index(name)
+    return NAMES[place:] + NAMES[:place]
+
+
+def small_store(folder):
+    """The roots that the small store beside the ledger still has."""
+    with Client.init(path=folder / "ledger" / "store") as client:
+        return {pin.cid for pin in client.pins()}
+
+
+@pytest.mark.parametrize("need", [1, 2])
+@pytest.mark.parametrize("name", NAMES)
+def test_no_write_is_lost_by_the_fault_of_a_member(fleet, connect, tmp_path, name, need):
+    member = fleet[name]
+    count = max(1, WRITES // (len(NAMES) * len(FAULTS)))
+    written = {}
+    numbers = iter(range(10_000_000))
+    base = 1_000_000 * (NAMES.index(name) * 2 + need)  # no content is written by two tests
+    for fault in FAULTS.values():
+        with closing(connect(*order_from(name), want=2, need=need)) as client, fault(member):
+            for _ in range(count):
+                number = base + next(numbers)
+                cid = written[number] = write(client, number)
+                if need == 2:  # at this moment, by bytes
+                    assert len(fleet.sites_with(cid)) >= 2
+    assert len(written) == count * len(FAULTS)
+
+    with closing(connect(*order_from(name), want=2, need=need)) as client:
+        for number, cid in written.items():
+            assert_whole(client, number, cid)
+    kept = small_store(tmp_path)
+    others = [other for other in fleet if other is not member]
+    for cid in written.values():
+        assert cid in kept or any(other.has(cid) for other in others)
+    if not hasattr(Client, "health"):
+        return
+    with closing(connect(*order_from(name), want=2, need=need, grace=0)) as client:
+        list(client.health(fix=True))
+        reports = {report.cid: report for report in client.health()}
+    assert set(written.values()) <= set(reports)
+    for cid in written.values():
+        assert len(reports[cid].proven) >= 2
+        assert len(fleet.sites_with(cid)) >= 2
+    assert small_store(tmp_path) == set()
+
+
+# The writer is killed
+
+
+@pytest.fixture(scope="module")
+def small_fleet(tmp_path_factory):
+    with running_fleet(tmp_path_factory.mktemp("small"), "kubo-a", "v3", "older") as fleet:
+        yield fleet
+
+
+def start(environment, *arguments):
+    """Start the program of `tests/fleet_writer.py`, and wait until it has connected."""
+    process = subprocess.Popen(  # noqa: S603
+        [sys.executable, "-m", "tests.fleet_writer", *map(str, arguments)],
+        env={**os.environ, **environment},
+        cwd=Path(__file__).parent.parent,
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdout.readline() == b'{"ready": true}\n'
+    return process
+
+
+def read_rows(process):
+    """Wait for its end; return what it has printed whole."""
+    output, _ = process.communicate()
+    lines = output.decode().splitlines(keepends=True)
+    return [json.loads(line) for line in lines if line.endswith("\n")]
+
+
+def test_nothing_is_lost_when_the_writer_is_killed(small_fleet, tmp_path, monkeypatch):
+    choose = random.Random("kills of the writer")  # noqa: S311
+    environment = use(small_fleet, tmp_path, monkeypatch, want=2, need=1)
+    written, first = {}, 100_000_000
+    for _ in range(KILLS):
+        writer = start(environment, "write", first, 1000)
+        try:
+            writer.wait(choose.uniform(0, 1.5))
+        except subprocess.TimeoutExpired:
+            writer.send_signal(signal.SIGKILL)
+        new = {row["number"]: row["cid"] for row in read_rows(writer)}
+        assert writer.returncode == -signal.SIGKILL
+        written |= new
+        first += len(new) + 1
+
+    assert written
+    kept = small_store(tmp_path)
+    below = {
+        cid: sites
+        for cid in written.values()
+        if len(sites := small_fleet.sites_with(cid)) < 2 and cid not in kept
+    }
+    assert below == {}
+    with Client.connect("copies") as client:
+        cared_for = {pin.cid for pin in client.pins()}
+        assert set(written.values()) <= cared_for
+        for number, cid in written.items():
+            assert_whole(client, number, cid)
+        if hasattr(client, "health"):
+            reports = {report.cid: report for report in client.health()}
+            assert set(reports) == cared_for
+            for report in reports.values():
+                sites = small_fleet.sites_with(report.cid)
+                assert len(report.proven) <= len(sites)  # nothing is called proven that is not
+
+
+# Removal
+
+FOREIGN = 5000
+HAS_HEALTH = pytest.mark.skipif(not hasattr(Client, "health"), reason="there is no health yet")
+
+
+def foreign_pins(member, count):
+    """Give a member pins that are none of ours; return all that it lists then."""
+    if isinstance(member, NodeMember):
+        with Repository(member.store) as repository, repository.adding() as adding:
+            for number in range(count):
+                part = import_content(b"%s %d" % (member.name.encode(), number), V1, adding.put)
+                adding.pin(part.cid, size=part.dag_size, name=f"foreign {number}")
+    else:
+        blocks = [b"%s %d" % (member.name.encode(), number) for number in range(count)]
+        pairs = [(CID.of_raw(block), block) for block in blocks]
+        archive = b"".join(write_car([cid for cid, _ in pairs], pairs))
+        member.kubo.call("dag/import", ("car", archive), pin_roots=True)
+    return member.pins()
+
+
+@HAS_HEALTH
+def test_what_was_revoked_while_a_member_was_down_is_never_copied_back(
+    small_fleet, tmp_path, monkeypatch
+):
+    use(small_fleet, tmp_path, monkeypatch, want=2, need=1, grace=0)
+    member = small_fleet["v3"]
+    foreign = {one.name: foreign_pins(one, FOREIGN) for one in small_fleet}
+    with Client.connect("copies") as client:
+        kept, lost = [write(client, number) for number in (200_000_002, 200_000_007)]
+        assert member.has(lost)
+        member.kill()
+        try:
+            client.revoke(lost)
+            assert [report.cid for report in client.health(fix=True)] == [kept]
+        finally:
+            member.start()
+        assert lost in member.pins()
+        assert kept in {report.cid for report in client.health(fix=True)}
+        for _ in range(2):
+            assert lost not in {report.cid for report in client.health(fix=True)}
+            assert [one.name for one in small_fleet if lost in one.pins()] == []
+        assert len(small_fleet.sites_with(kept)) >= 2
+        client.revoke(kept)
+        for one in small_fleet:
+            assert one.pins() == foreign[one.name]
+        again = write(client, 200_000_007)  # removes the tombstone
+        assert again == lost
+        list(client.health(fix=True))
+        assert len(small_fleet.sites_with(lost)) == 2
+
+
+@pytest.mark.parametrize(("want", "need"), [(2, 1), (3, 2), (3, 1)])
+def test_two_processes_never_leave_too_few_places(small_fleet, tmp_path, monkeypatch, want, need):
+    environment = use(small_fleet, tmp_path, monkeypatch, want=want, need=need, patience=30)
+    first = 300_000_000 + 1000 * (want * 10 + need)
+    with Client.connect("copies") as client:
+        cids = [write(client, first + number) for number in range(10)]
+    places = {cid: small_fleet.sites_with(cid) for cid in cids}
+    assert {len(sites) for sites in places.values()} == {want}
+    processes = [start(environment, "revoke", one.name, *cids) for one in small_fleet]
+    refused = dict.fromkeys(cids, 0)
+    for process in processes:
+        rows = read_rows(process)
+        assert process.returncode == 0
+        for row in rows:
+            refused[row["cid"]] += bool(row["error"])
+    for cid in cids:
+        left = [one.name for one in small_fleet if cid in one.pins() and one.has(cid)]
+        assert len(left) == need, (places[cid], left)
+        # Those that had no copy were refused too, or had nothing to remove.
+        assert refused[cid] >= need
+
+
+def use(fleet, folder, monkeypatch, **options):
+    """Let this process and others use the settings for a fleet; return the variables."""
+    environment = fleet.write_settings(folder, **options)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    return environment
