@@ -35,6 +35,7 @@ from holdfast.errors import (
     NotFoundError,
     ProviderError,
     RequestTimeoutError,
+    UnprovenError,
     VerificationError,
 )
 from holdfast.protocol.host_privacy import WORLD, privacy, site_of
@@ -51,6 +52,8 @@ WELL_KNOWN: Final = (
     "bafybeiaysi4s6lnjev27ln5icwm6tueaw2vdykrtjkwiphwekaywqhcjze",  # Wikipedia in English
     "QmSnuWmxptJZdLJpKRarxBMS2Ju2oANVrgbr2xWbie9b2D",  # photographs of the Apollo missions
 )
+# Every Kubo has it from its start, and most list it.
+EMPTY_DIRECTORY: Final = CID.parse("QmUNLLsPACCz1vLxQVkXqqLX5R1X345qqfHbsf67hvA3Nn")
 FOREIGN: Final = 3  # blocks of others that a witness must not have
 LOOKED_AT: Final = 32  # pins of each of the others that are compared
 PUBLIC_GATEWAYS: Final = frozenset(
@@ -107,7 +110,8 @@ class Verdict:
         is_witness: Whether it, or its gateway, sends only what the provider has.
         reason: One sentence: why not; "" for a witness.
         checked_at: When that was tested, in seconds since 1970.
-        gateway: The address of the gateway that was tested; "" if no gateway is needed.
+        gateway: The addresses of the gateways that passed the test, separated by spaces; "" if no
+            gateway is needed.
     """
 
     is_witness: bool
@@ -184,7 +188,7 @@ class AsyncProver:
         self._gateways: tuple[str, ...] = ()
         if not self._is_direct and self._is_http:
             self._gateways = witness_urls(provider.config, witnesses)
-        if verdict is not None and verdict.gateway and verdict.gateway not in self._gateways:
+        if verdict is not None and not {*verdict.gateway.split()} <= {*self._gateways}:
             verdict = None  # the configuration has changed
         self.verdict: Verdict | None = verdict
 
@@ -193,8 +197,8 @@ class AsyncProver:
         """Where the provider is asked: ``store``, ``rpc`` or the host of a gateway; "" if not."""
         if self._is_direct:
             return "rpc" if self._is_http else "store"
-        gateway = self.verdict.gateway if self.verdict else next(iter(self._gateways), "")
-        return urlsplit(gateway).netloc
+        gateways = self.verdict.gateway.split() if self.verdict else self._gateways
+        return urlsplit(next(iter(gateways), "")).netloc
 
     # Blocks that the provider has
 
@@ -213,7 +217,7 @@ class AsyncProver:
         pending = [cid for cid in cids if inline_block(cid) is None]
         while pending and len(missing) < MOST_MISSING:
             batch, pending = pending[:BLOCKS_AT_ONCE], pending[BLOCKS_AT_ONCE:]
-            outcomes = await together([partial(self._ask, cid, verdict.gateway) for cid in batch])
+            outcomes = await together([partial(self._find, cid, verdict) for cid in batch])
             for cid, outcome in zip(batch, outcomes, strict=True):
                 if isinstance(outcome, CachedReplyError | RefusedError):
                     reason = str(outcome)
@@ -253,6 +257,19 @@ class AsyncProver:
             return CopyProof(how=self.how, is_empty=True)
         return proof
 
+    async def _find(self, cid: CID, verdict: Verdict) -> bytes:
+        """Return a block from the first gateway that has it: each peer of a cluster has a part.
+
+        If none has it, raise an error that leaves it open whether another one has, if there is one.
+        """
+        errors: list[ClientError] = []
+        for gateway in verdict.gateway.split() or [""]:
+            try:
+                return await self._ask(cid, gateway)
+            except ClientError as error:
+                errors.append(error)
+        raise min(errors, key=_certainty)
+
     async def _ask(self, cid: CID, gateway: str) -> bytes:
         if self._is_direct:
             return await self._provider.own_block(cid)
@@ -286,13 +303,14 @@ class AsyncProver:
                 "nothing as `witness`"
             )
             return Verdict(is_witness=False, reason=words, checked_at=now)
-        reason = ""
+        reasons: dict[str, str] = {}
         async with self._foreign_blocks(others) as foreign:
             for gateway in self._gateways or ("",):
-                reason = await self._objection(gateway, foreign)
-                if not reason:
-                    return Verdict(is_witness=True, checked_at=now, gateway=gateway)
-        return Verdict(is_witness=False, reason=reason, checked_at=now)
+                reasons[gateway] = await self._objection(gateway, foreign)
+        passed = [gateway for gateway, reason in reasons.items() if not reason]
+        if passed:
+            return Verdict(is_witness=True, checked_at=now, gateway=" ".join(passed))
+        return Verdict(is_witness=False, reason=next(iter(reasons.values())), checked_at=now)
 
     async def _objection(self, gateway: str, foreign: Iterable[CID]) -> str:
         """Return why a gateway, or the RPC, is no witness; "" if it is one."""
@@ -373,9 +391,17 @@ class AsyncProver:
             RANDOM.shuffle(pins)
             for pin in pins:
                 cid = CID.parse(pin.cid)
-                if len(roots) < FOREIGN and inline_block(cid) is None:
+                is_usual = cid == EMPTY_DIRECTORY or inline_block(cid) is not None
+                if len(roots) < FOREIGN and not is_usual:
                     roots += [] if await self._lists(cid) else [cid]
         return roots
+
+
+def _certainty(error: ClientError) -> int:
+    """Return how sure it is that the block is not there: 0 if it may be."""
+    if isinstance(error, VerificationError) and not isinstance(error, UnprovenError):
+        return 1
+    return 2 if isinstance(error, NotFoundError) else 0
 
 
 def witness_urls(config: ClientConfig, named: Iterable[str] = ()) -> tuple[str, ...]:
