@@ -1,0 +1,81 @@
+"""A member with several gateways, such as a cluster: who has a block, and who only may have it."""
+
+import pytest
+
+from holdfast import AsyncClient
+from holdfast._async.proving import AsyncProver, Verdict
+from holdfast.content.cid import CID
+from holdfast.errors import NetworkError
+from holdfast.protocol.gateway import RAW_TYPE
+from holdfast.testing import Scripted, ScriptedServer
+from tests.support import config_for
+
+BLOCK = b"a block that one of the peers has"
+ROOT = CID.of_raw(BLOCK)
+HEADERS = {"Content-Type": RAW_TYPE}
+REPLIES = {
+    "there": Scripted(body=BLOCK, headers=HEADERS),
+    "gone": Scripted(status=412, body=b"not here"),
+    "wrong": Scripted(body=b"other bytes", headers=HEADERS),
+    "cached": Scripted(body=BLOCK, headers={**HEADERS, "Age": "3"}),
+    "down": Scripted(hang_up=True),
+}
+
+
+async def prove_at(*replies):
+    """Prove a block at a provider with gateways of which each has one reply."""
+    servers = [ScriptedServer(lambda _, reply=reply: REPLIES[reply]) for reply in replies]
+    try:
+        urls = [f"{server.url}/ipfs" for server in servers]
+        async with AsyncClient.init(config_for(servers[0], gateway_url=urls)) as client:
+            verdict = Verdict(is_witness=True, gateway=" ".join(urls))
+            proof = await AsyncProver(client.provider, verdict=verdict).prove([ROOT])
+        return proof.state, proof.asked, [len(server.requests) for server in servers]
+    finally:
+        for server in servers:
+            server.close()
+
+
+@pytest.mark.parametrize("first", ["gone", "wrong", "cached", "down"])
+async def test_a_block_is_there_if_one_of_the_gateways_has_it(first):
+    assert await prove_at(first, "there") == ("proven", 1, [1, 1])
+
+
+async def test_the_others_are_not_asked_for_a_block_that_came():
+    assert await prove_at("there", "gone") == ("proven", 1, [1, 0])
+
+
+@pytest.mark.parametrize("replies", [("gone", "gone"), ("wrong", "gone"), ("gone", "wrong")])
+async def test_a_block_is_missing_if_no_gateway_has_it(replies):
+    assert await prove_at(*replies) == ("missing", 1, [1, 1])
+
+
+async def test_a_block_may_be_there_if_a_gateway_has_answered_from_a_cache():
+    assert await prove_at("gone", "cached") == ("claimed", 0, [1, 1])
+
+
+@pytest.mark.parametrize("replies", [("gone", "down"), ("down", "wrong")])
+async def test_a_block_may_be_at_a_gateway_that_is_down(replies):
+    with pytest.raises(NetworkError):
+        await prove_at(*replies)
+
+
+async def test_every_gateway_is_tested_and_only_those_that_pass_are_asked():
+    with (
+        ScriptedServer(lambda _: REPLIES["gone"]) as witness,
+        ScriptedServer(lambda _: REPLIES["there"]) as fetching,
+        ScriptedServer(lambda _: Scripted(body={"rows": []})) as api,
+    ):
+        urls = [f"{server.url}/ipfs" for server in (fetching, witness)]
+        async with (
+            AsyncClient.init(config_for(api, gateway_url=urls)) as client,
+            AsyncClient.init(path="other") as other,
+        ):
+            await other.upload(BLOCK)
+            verdict = await AsyncProver(client.provider).find_verdict([other.provider])
+    assert (verdict.is_witness, verdict.gateway) == (True, urls[1])
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
