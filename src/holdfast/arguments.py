@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from holdfast.calls import CALLS_AT_ONCE
 from holdfast.content.reference import Reference
+from holdfast.content.sampling import Sample
 from holdfast.records import PinFilter, PinInfo, StoreOptions, now_ms
 
 DEFAULT_FILE_NAME: Final = "client-file"
@@ -156,6 +157,13 @@ def check_wait(wait: Any) -> None:
         raise TypeError(f"wait must be a number of seconds, not {type(wait).__name__}")
     if not (wait >= 0 and math.isfinite(wait)):
         raise ValueError("wait must be a number of seconds, and not negative")
+
+
+def check_sample(sample: Any) -> Sample:
+    """Return the sample of blocks that a text describes; raise an error if it describes none."""
+    if not isinstance(sample, str):
+        raise TypeError(f"sample must be a text such as '2%', not {type(sample).__name__}")
+    return Sample.parse(sample)
 
 
 def link_seconds(expires: Any) -> int:

@@ -208,6 +208,7 @@ class PinInfo:
         given: Whether the user gave the name. Then it also replaces that of a pin that exists
             already. Key-values are always the user's, and are added to those of such a pin.
         progress: Called with the bytes done and None, by a provider that fetches content.
+        is_repair: Whether blocks of a pin that exists may be missing, so that all are sent again.
 
     Example:
         >>> PinInfo(name="report.pdf", given=True)
@@ -220,6 +221,7 @@ class PinInfo:
     progress: Callable[[int, int | None], object] | None = field(
         default=None, repr=False, compare=False
     )
+    is_repair: bool = field(default=False, repr=False)
 
     @property
     def is_explicit(self) -> bool:
@@ -371,6 +373,7 @@ class Outcome(Generic[Item, Result]):
 
 
 CopyMethod: TypeAlias = Literal["archive", "upload", "pin"]
+ProofState: TypeAlias = Literal["claimed", "proven", "missing"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -393,6 +396,11 @@ class Copied:
             `duplicate`, `size` and `gateways` are those of that call.
         checked: Whether the target confirmed in this call that it has the pin. False only for a
             copy of an earlier call at a target whose pins cannot be listed.
+        proof: ``claimed``: the target says that it has it. ``proven``: it was asked for random
+            blocks, and all of them came. ``missing``: some did not come. Without ``proof=True``, it
+            is ``claimed``.
+        proof_note: Why it is not proven, and what to do about blocks that are missing.
+        repaired: Whether the target had a pin and lacked blocks, so that all were sent again.
 
     Example:
         >>> Copied(cid="bafkqaaa", how="archive").duplicate
@@ -409,3 +417,6 @@ class Copied:
     state: PinState = "pinned"
     earlier: bool = False
     checked: bool = True
+    proof: ProofState = "claimed"
+    proof_note: str = ""
+    repaired: bool = False

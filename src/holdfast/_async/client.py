@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from holdfast._async.copying import AsyncCopier
     from holdfast._async.folder_download import Tally
     from holdfast._async.providers.base import AsyncBaseProvider
+    from holdfast.content.sampling import Sample
 
 T = TypeVar("T")
 Item = TypeVar("Item")
@@ -694,6 +695,8 @@ class AsyncClient(AsyncCloses):
         pin_by_cid: bool | None = None,
         wait: float = PIN_WAIT,
         progress: Progress | None = None,
+        proof: bool = False,
+        sample: str = "2%",
     ) -> Copied:
         """Copy everything under `cid` to the provider of the client `to`, under the same CID.
 
@@ -703,6 +706,10 @@ class AsyncClient(AsyncCloses):
         gives the same CID, else it is asked to fetch the content by its CID. If nothing works,
         raise UnsupportedError.
 
+        A list of pins does not show that the content is there. With `proof`, the target is asked
+        for random blocks, and is sent everything again if some are missing. `Copied.proof` says
+        what came of it.
+
         Args:
             cid: The content to copy, with everything below it.
             to: A client for the target.
@@ -711,19 +718,23 @@ class AsyncClient(AsyncCloses):
                 used offline.
             wait: The seconds to wait until the target has fetched it.
             progress: Called with the bytes that were sent so far, and the size if it is known.
+            proof: Whether to prove that the target has it.
+            sample: The blocks to ask for: a share of them such as ``2%``, which is at least 4 and
+                at most 64 blocks; the third of 30 parts, ``3/30``; or a size such as ``500M``.
 
         Example:
             >>> record = await client.upload(b"hello")
             >>> async with AsyncClient.init(path="other-store") as other:
-            ...     copied = await client.copy(record.cid, to=other)
-            >>> copied.how
-            'archive'
+            ...     copied = await client.copy(record.cid, to=other, proof=True)
+            >>> copied.how, copied.proof
+            ('archive', 'proven')
         """
         from holdfast._async.providers.base import ignore  # noqa: PLC0415
 
         self._check_open()
         arguments.check_progress(progress)
-        copier = self._copier(to, pin_by_cid=pin_by_cid, wait=wait)
+        chosen = arguments.check_sample(sample) if proof else None
+        copier = self._copier(to, pin_by_cid=pin_by_cid, wait=wait, sample=chosen)
         return await copier.copy(cid, ignore if progress is None else progress)
 
     def copy_many(
@@ -736,6 +747,8 @@ class AsyncClient(AsyncCloses):
         pin_by_cid: bool | None = None,
         wait: float = PIN_WAIT,
         progress: Progress | None = None,
+        proof: bool = False,
+        sample: str = "2%",
     ) -> AsyncOutcomes[Copyable, Copied]:
         """Copy many CIDs, each as `copy` does, and yield an `Outcome` for each when it is done.
 
@@ -756,6 +769,8 @@ class AsyncClient(AsyncCloses):
             pin_by_cid: As for `copy`.
             wait: As for `copy`.
             progress: Called with the bytes of all items that were sent so far, and None.
+            proof: As for `copy`. What the journal says is never a proof.
+            sample: As for `copy`.
 
         Example:
             >>> record = await client.store([1, 2], name="tides")
@@ -770,7 +785,8 @@ class AsyncClient(AsyncCloses):
         self._check_open()
         arguments.check_progress(progress)
         arguments.check_several(items, "copy")
-        copier = self._copier(to, pin_by_cid=pin_by_cid, wait=wait)
+        chosen = arguments.check_sample(sample) if proof else None
+        copier = self._copier(to, pin_by_cid=pin_by_cid, wait=wait, sample=chosen)
         function = partial(_copy_one, copier, Tally(progress))
         if journal is None:
             return self._many(function, items, "copy", concurrency)
@@ -787,6 +803,8 @@ class AsyncClient(AsyncCloses):
         pin_by_cid: bool | None = None,
         wait: float = PIN_WAIT,
         progress: Progress | None = None,
+        proof: bool = False,
+        sample: str = "2%",
         name: str | None = None,
         cid: str | None = None,
         keyvalues: Mapping[str, Any] | None = None,
@@ -803,6 +821,8 @@ class AsyncClient(AsyncCloses):
             pin_by_cid: As for `copy`.
             wait: As for `copy`.
             progress: As for `copy_many`.
+            proof: As for `copy_many`.
+            sample: As for `copy`.
             name: Only pins whose name contains this text. This and what follows is as for
                 `iter_pins`.
             cid: Only pins of this CID.
@@ -830,9 +850,13 @@ class AsyncClient(AsyncCloses):
             pin_by_cid=pin_by_cid,
             wait=wait,
             progress=progress,
+            proof=proof,
+            sample=sample,
         )
 
-    def _copier(self, to: "AsyncClient", *, pin_by_cid: bool | None, wait: float) -> "AsyncCopier":
+    def _copier(
+        self, to: "AsyncClient", *, pin_by_cid: bool | None, wait: float, sample: "Sample | None"
+    ) -> "AsyncCopier":
         from holdfast._async.copying import AsyncCopier  # noqa: PLC0415
 
         if not isinstance(to, AsyncClient):
@@ -842,7 +866,8 @@ class AsyncClient(AsyncCloses):
         target = to._provider  # noqa: SLF001
         if not any(map(target.supports, ("import_archive", "put_file", "pin"))):
             raise target.refusal("put_file")
-        return AsyncCopier(self._provider, target, pin_by_cid=pin_by_cid, wait=wait)
+        how: dict[str, Any] = {"pin_by_cid": pin_by_cid, "wait": wait, "sample": sample}
+        return AsyncCopier(self._provider, target, **how)
 
     # Links that are signed and work for a while
 

@@ -18,12 +18,14 @@ from holdfast._async.folder_download import FolderOptions, download_folder
 from holdfast._async.pin_waiting import wait_for_pin
 from holdfast._async.providers.base import AsyncBaseProvider
 from holdfast._async.providers.foreign import as_provider
-from holdfast._async.runtime import run_blocking
+from holdfast._async.proving import AsyncProver, CopyProof
+from holdfast._async.runtime import AsyncLock, run_blocking
 from holdfast.calls import gateway_hosts
 from holdfast.content.cid import CID
 from holdfast.content.hashes import SHA2_256
 from holdfast.content.profiles import PROFILES, Profile, candidates_for
 from holdfast.content.reference import Reference
+from holdfast.content.sampling import Sample
 from holdfast.content.unixfs.layouts import Layouts
 from holdfast.disk.copy_journal import CopyJournal
 from holdfast.errors import (
@@ -59,6 +61,8 @@ class AsyncCopier:
         pin_by_cid: Whether the target may fetch by its CID what cannot be sent. None if it may
             when other nodes can fetch from the source.
         wait: The seconds to wait for that.
+        sample: The blocks that the target is asked for, as a proof that it has them; None to
+            believe its list.
 
     Attributes:
         journal: Notes what is copied; None for no journal.
@@ -71,6 +75,7 @@ class AsyncCopier:
         *,
         pin_by_cid: bool | None = None,
         wait: float = 0.0,
+        sample: Sample | None = None,
     ) -> None:
         self._source = source = source.stored
         self._target = target = target.stored
@@ -80,6 +85,9 @@ class AsyncCopier:
         self._keeps_keyvalues = True  # until the target says otherwise
         self._uploading = AsyncUploading(source, target)
         self._origins: list[str] | None = None  # until they are needed
+        self._sample = sample
+        self._prover = None if sample is None else AsyncProver(target)
+        self._verdict_lock = AsyncLock()
 
     def open_journal(self) -> None:
         """Open the journal for the places of both providers."""
@@ -98,6 +106,7 @@ class AsyncCopier:
         journal = self.journal
         line = _line_of(pin)
         noted = None if journal is None else await run_blocking(journal.find, line)
+        await self._find_verdict()
         hosts: set[str] = set()
         token = gateway_hosts.set(hosts)
         try:
@@ -107,23 +116,42 @@ class AsyncCopier:
         if copied.earlier:
             return copied
         copied = replace(copied, gateways=tuple(sorted(hosts)) if copied.size else ())
-        if journal is not None and copied.state == "pinned":
+        is_there = copied.state == "pinned" and copied.proof != "missing"
+        if journal is not None and is_there:
             await run_blocking(journal.add, line, copied)
         return copied
+
+    async def _find_verdict(self) -> None:
+        """Test the target before the first copy. Its list says then what it cannot have."""
+        if self._prover is None:
+            return
+        async with self._verdict_lock:
+            if self._prover.verdict is None:
+                await self._prover.find_verdict([self._source])
 
     async def _copy(self, pin: Pin, noted: Copied | None, progress: Progress) -> Copied:
         """Copy the content of `pin`, unless the target has it now.
 
-        `noted` is what a journal says. It is believed only if the target cannot be asked.
+        `noted` is what a journal says. It is believed only if the target cannot be asked, and never
+        as a proof.
         """
-        if noted is not None and not self._target.supports("find_pins"):
-            return replace(noted, cid=pin.cid, name=pin.name, earlier=True, checked=False)
-        existing = await find_pin(self._target, pin.cid)
-        if existing is not None and has_content(existing):
+        existing = None
+        is_unasked = noted is not None and not self._target.supports("find_pins")
+        if not is_unasked:
+            existing = await find_pin(self._target, pin.cid)
+            if existing is None or not has_content(existing):
+                return await self._with_proof(pin, await self._send(pin, progress), set())
+            pin = replace(pin, name=pin.name or existing.name)
+        asked: set[CID] = set()
+        proof = await self._prove(pin, asked)
+        if proof.missing:
+            return await self._repair(pin, proof, asked, progress)
+        if existing is None:
+            copied = replace(noted or Copied(cid=""), cid=pin.cid, name=pin.name, checked=False)
+        else:
             copied = await self._renamed(pin, existing)
-            if noted is None:
-                return copied
-            return replace(
+        if noted is not None:
+            copied = replace(
                 copied,
                 how=noted.how,
                 duplicate=noted.duplicate,
@@ -131,9 +159,43 @@ class AsyncCopier:
                 gateways=noted.gateways,
                 earlier=True,
             )
+        return replace(copied, proof=proof.state, proof_note=proof.note if self._prover else "")
+
+    async def _send(self, pin: Pin, progress: Progress, *, is_repair: bool = False) -> Copied:
         if self._target.supports("import_archive"):
-            return await self._by_archive(pin, progress)
+            return await self._by_archive(pin, progress, is_repair=is_repair)
         return await self._without_archives(pin, progress)
+
+    # Proofs that the target has it
+
+    async def _prove(self, pin: Pin, asked: set[CID]) -> CopyProof:
+        """Ask the target for a sample of the blocks; first for those that were not `asked` for."""
+        if self._prover is None or self._sample is None:
+            return CopyProof()
+        try:
+            return await self._prover.prove_dag(
+                self._source, CID.parse(pin.cid), self._sample, asked=asked
+            )
+        except UnsupportedError as error:  # the source gives no blocks, so they are not known
+            return CopyProof(reason=str(error))
+
+    async def _with_proof(self, pin: Pin, copied: Copied, asked: set[CID]) -> Copied:
+        """Return `copied` with the proof that the target has it now."""
+        if self._prover is None or copied.state != "pinned":
+            return copied
+        proof = await self._prove(pin, asked)
+        return replace(copied, proof=proof.state, proof_note=proof.note)
+
+    async def _repair(
+        self, pin: Pin, proof: CopyProof, asked: set[CID], progress: Progress
+    ) -> Copied:
+        """Send content of which the target has a pin and lacks blocks."""
+        try:
+            copied = await self._send(pin, progress, is_repair=True)
+        except UnsupportedError:  # it can only be told to fetch what it believes to have
+            facts: dict[str, Any] = {"proof": "missing", "proof_note": proof.note}
+            return Copied(cid=pin.cid, name=pin.name, duplicate=True, **facts)
+        return await self._with_proof(pin, replace(copied, duplicate=False, repaired=True), asked)
 
     # A pin that the target has
 
@@ -176,9 +238,10 @@ class AsyncCopier:
 
     # The three methods
 
-    async def _by_archive(self, pin: Pin, progress: Progress) -> Copied:
+    async def _by_archive(self, pin: Pin, progress: Progress, *, is_repair: bool = False) -> Copied:
         self._source.require("export_archive")
         info, dropped = self._info(pin)
+        info = replace(info, is_repair=is_repair)
         pieces: Any = self._source.export_archive(pin.cid)
         size, hosts = 0, gateway_hosts.get()
         refusal = ""
@@ -218,9 +281,13 @@ class AsyncCopier:
     async def _with_less(self, pin: Pin, info: PinInfo, progress: Progress) -> Copied:
         """Copy a pin without its key-values, then also without its name, if that helps."""
         if not info.keyvalues:
-            copied = await self._by_archive(replace(pin, name=""), progress)
+            copied = await self._by_archive(
+                replace(pin, name=""), progress, is_repair=info.is_repair
+            )
             return replace(copied, dropped=NAME + copied.dropped)
-        copied = await self._by_archive(replace(pin, keyvalues={}), progress)
+        copied = await self._by_archive(
+            replace(pin, keyvalues={}), progress, is_repair=info.is_repair
+        )
         # If it helped to leave out the name too, the key-values may not have been at fault.
         self._keeps_keyvalues = bool(copied.dropped)
         return replace(copied, dropped=KEYVALUES + copied.dropped)

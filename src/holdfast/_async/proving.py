@@ -8,12 +8,12 @@ may come that the provider does not have.
 import logging
 import secrets
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Container, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from random import SystemRandom
-from typing import Final, Literal, TypeAlias
+from typing import Final, TypeAlias
 from urllib.parse import urlsplit
 
 from holdfast import registry
@@ -40,10 +40,9 @@ from holdfast.errors import (
 )
 from holdfast.protocol.host_privacy import WORLD, privacy, site_of
 from holdfast.protocol.http import RETRIED
-from holdfast.records import PinFilter, PinInfo
+from holdfast.records import PinFilter, PinInfo, ProofState
 from holdfast.sources.sources import open_source
 
-ProofState: TypeAlias = Literal["claimed", "proven", "missing"]
 SizedCID: TypeAlias = tuple[CID, int]
 
 MOST_MISSING: Final = 1000  # missing blocks after which no others are asked for
@@ -84,6 +83,15 @@ class CopyProof:
     how: str = ""
     reason: str = ""
     is_empty: bool = False
+
+    @property
+    def note(self) -> str:
+        """Why nothing is proven, and what to do about missing blocks; "" if all is proven."""
+        if self.missing:
+            counts = f"{len(self.missing)} of {self.asked} blocks are not there"
+            words = f"{counts} ({self.reason})" if self.reason else counts
+            return f"{words}: unpin it there and send it again"
+        return "" if self.state == "proven" else self.reason or "no block of it is in the sample"
 
     @property
     def state(self) -> ProofState:
@@ -237,12 +245,14 @@ class AsyncProver:
         sample: Sample = DEFAULT_SAMPLE,
         *,
         random: Callable[[], float] = RANDOM.random,
-        asked: Container[CID] = (),
+        asked: set[CID] | None = None,
     ) -> CopyProof:
         """Ask for a sample of the blocks below `root`, whose links are read from `source`.
 
-        Blocks that were `asked` for before are asked for again only if there are no others.
+        Blocks that were `asked` for before are asked for again only if there are no others. Those
+        of this sample are added, unless it is a part of all blocks.
         """
+        asked = set() if asked is None else asked
         verdict = self.verdict or await self.find_verdict()
         if not verdict.is_witness:
             return CopyProof(reason=verdict.reason)
@@ -252,7 +262,9 @@ class AsyncProver:
             async for page in pages:
                 if chosen := picker.add(page):
                     proof = proof.plus(await self.prove(chosen))
-        proof = proof.plus(await self.prove(picker.rest()))
+        chosen = picker.rest()
+        asked.update(chosen)
+        proof = proof.plus(await self.prove(chosen))
         if not picker.count:
             return CopyProof(how=self.how, is_empty=True)
         return proof

@@ -10,12 +10,12 @@ may come that the provider does not have.
 import logging
 import secrets
 import time
-from collections.abc import Callable, Container, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from random import SystemRandom
-from typing import Final, Literal, TypeAlias
+from typing import Final, TypeAlias
 from urllib.parse import urlsplit
 
 from holdfast import registry
@@ -42,10 +42,9 @@ from holdfast.errors import (
 )
 from holdfast.protocol.host_privacy import WORLD, privacy, site_of
 from holdfast.protocol.http import RETRIED
-from holdfast.records import PinFilter, PinInfo
+from holdfast.records import PinFilter, PinInfo, ProofState
 from holdfast.sources.sources import open_source
 
-ProofState: TypeAlias = Literal["claimed", "proven", "missing"]
 SizedCID: TypeAlias = tuple[CID, int]
 
 MOST_MISSING: Final = 1000  # missing blocks after which no others are asked for
@@ -86,6 +85,15 @@ class CopyProof:
     how: str = ""
     reason: str = ""
     is_empty: bool = False
+
+    @property
+    def note(self) -> str:
+        """Why nothing is proven, and what to do about missing blocks; "" if all is proven."""
+        if self.missing:
+            counts = f"{len(self.missing)} of {self.asked} blocks are not there"
+            words = f"{counts} ({self.reason})" if self.reason else counts
+            return f"{words}: unpin it there and send it again"
+        return "" if self.state == "proven" else self.reason or "no block of it is in the sample"
 
     @property
     def state(self) -> ProofState:
@@ -239,12 +247,14 @@ class Prover:
         sample: Sample = DEFAULT_SAMPLE,
         *,
         random: Callable[[], float] = RANDOM.random,
-        asked: Container[CID] = (),
+        asked: set[CID] | None = None,
     ) -> CopyProof:
         """Ask for a sample of the blocks below `root`, whose links are read from `source`.
 
-        Blocks that were `asked` for before are asked for again only if there are no others.
+        Blocks that were `asked` for before are asked for again only if there are no others. Those
+        of this sample are added, unless it is a part of all blocks.
         """
+        asked = set() if asked is None else asked
         verdict = self.verdict or self.find_verdict()
         if not verdict.is_witness:
             return CopyProof(reason=verdict.reason)
@@ -254,7 +264,9 @@ class Prover:
             for page in pages:
                 if chosen := picker.add(page):
                     proof = proof.plus(self.prove(chosen))
-        proof = proof.plus(self.prove(picker.rest()))
+        chosen = picker.rest()
+        asked.update(chosen)
+        proof = proof.plus(self.prove(chosen))
         if not picker.count:
             return CopyProof(how=self.how, is_empty=True)
         return proof

@@ -41,6 +41,16 @@ def _place(flag: str, text: str) -> Any:
     )
 
 
+def _sample(value: str | None) -> str | None:
+    """Return the text of a sample, checked."""
+    from holdfast.content.sampling import Sample
+
+    try:
+        return value if value is None or Sample.parse(value) else None
+    except ValueError as error:
+        raise UsageError(f"--sample: {error}") from None
+
+
 @command(commands)
 def copy(
     run: Run,
@@ -94,12 +104,29 @@ def copy(
     wait: Annotated[
         float, options.option("SECONDS", "How long to wait until it is fetched.", min=0)
     ] = 60.0,
+    proof: Annotated[
+        bool,
+        options.flag(
+            "Ask the target for random blocks, and send again what it claims to have and lacks.",
+            "--proof",
+        ),
+    ] = False,
+    sample: Annotated[
+        str | None,
+        options.option(
+            "SAMPLE",
+            "Which blocks to ask for, with --proof: 2% of each pin, part 3/30 of all blocks, or "
+            "500M of each pin.",
+            callback=_sample,
+        ),
+    ] = None,
 ) -> None:
     """Copy content to another provider.
 
     The CIDs stay the same. There is a line for each pin. What the target has is not sent again, so
     the same command continues after an interruption. At the end it says how many were copied, from
-    which gateways, and how many nobody has.
+    which gateways, and how many nobody has. With --proof it also says what the target has proven to
+    have; the exit code is 1 if blocks are missing there.
     """
     from holdfast._sync.providers.foreign import as_provider
 
@@ -132,7 +159,8 @@ def copy(
             _show_missing(run, client, target, items, filters)
             raise typer.Exit(report.code)
         how: dict[str, Any] = {"pin_by_cid": pin_by_cid, "wait": wait, "journal": journal}
-        how |= {"to": target, "progress": report.progress}
+        how |= {"to": target, "progress": report.progress, "proof": proof or sample is not None}
+        how |= {} if sample is None else {"sample": sample}
         with report.shown("copy"):
             if items is None:
                 report.take_all(client.copy_pins(**how, **filters))
@@ -199,10 +227,13 @@ class CopyReport(BatchReport):
         super().__init__(run)
         self._words = done
         self._gateways: Counter[str] = Counter()
+        self._proofs: Counter[str] = Counter()
         self._missing = 0
 
     def state_of(self, result: "Copied") -> str:
         """Return what became of a pin, for `counts`."""
+        if result.proof == "missing" or result.repaired:
+            return "repaired" if result.proof != "missing" else "missing"
         is_new = result.state == "pinned"
         return "there" if result.duplicate or result.earlier else "new" if is_new else "waiting"
 
@@ -210,6 +241,11 @@ class CopyReport(BatchReport):
         """Report a copy."""
         super().succeed(item, result)
         self._gateways.update(result.gateways)
+        self._proofs[result.proof] += 1
+        if result.proof == "missing":
+            self.code = self.code or exit_codes.FAILED
+        elif result.proof_note:
+            self.remark = f"not proven: {result.proof_note}"
 
     def fail(self, item: Any, error: Exception) -> None:
         """Report an item that failed."""
@@ -221,17 +257,22 @@ class CopyReport(BatchReport):
         dropped = f"  (without {', '.join(result.dropped)})" if result.dropped else ""
         done = "there" if result.duplicate or result.earlier else "copied"
         done = done if result.state == "pinned" else result.state
+        done = "repaired" if result.repaired else done
+        if result.proof == "missing":
+            done, dropped = "missing", f"  ({result.proof_note})"
         cid = output.cid_column(result.cid)
         self._run.emit(asdict(result), f"{done:7}  {cid}  {result.name}{dropped}")
 
     def summary(self) -> str:
         """Return how many were copied, and what became of the others."""
         counts = self.counts
-        others = {"there": "there already", "waiting": "not fetched yet", "failed": "failed"}
+        others = {"there": "there already", "waiting": "not fetched yet", "repaired": "repaired"}
+        others |= {"missing": "blocks missing at the target", "failed": "failed"}
         parts = [f"{self._words}: {output.count_text(counts['new'], 'pin')}"]
         parts += [f"from {host}: {count:,}" for host, count in self._gateways.most_common()]
         parts += [f"{words}: {counts[name]:,}" for name, words in others.items() if counts[name]]
         parts[-1] += f" (not found: {self._missing:,})" if self._missing else ""
+        parts += [f"proven: {self._proofs['proven']:,}"] if self._proofs["proven"] else []
         parts += [] if self.is_over else ["to go on, run the same command again"]
         return "; ".join(parts)
 

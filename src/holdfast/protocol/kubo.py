@@ -116,16 +116,18 @@ class KuboAPI(DaemonAPI[Pin]):
     ) -> Exchange[Added]:
         """Import an archive whose only root is `cid`, and pin it.
 
-        Content that is pinned is complete already, so it is not sent again.
+        Content that is pinned is complete already, so it is not sent again, unless it is repaired.
         """
         pin = yield from self.find_text(str(cid))
-        if pin is None:
+        name = _name_for(info, pin)
+        has_name = "" if pin is None else pin.name
+        if pin is None or info.is_repair:
             path = _path("dag/import", {"stats": "true", "pin-roots": "true"})
             reply = yield self.upload(path, archive, on_sent)
             self._check_import(self._checked(reply, "dag/import"), cid)
-        name = _name_for(info, pin)
+            has_name = ""  # the pin that is made again has none
         is_named = True
-        if name != ("" if pin is None else pin.name):
+        if name != has_name:
             is_named = yield from self._rename(str(cid), name)
         dropped = () if is_named else ("name",)
         return Added(cid=str(cid), duplicate=pin is not None, dropped=dropped)

@@ -1,0 +1,355 @@
+"""Copies that are proven: blocks come from the target itself, or the copy is only claimed."""
+
+from dataclasses import replace
+
+import pytest
+
+from holdfast import AsyncClient, ClientConfig
+from holdfast._async.proving import WELL_KNOWN, AsyncProver, CopyProof, Verdict, dag_cids
+from holdfast.content.cid import CID
+from holdfast.errors import ProviderError
+from holdfast.providers import AsyncPinProvider
+from holdfast.records import Copied
+from holdfast.testing import ScriptedServer, running_node
+from holdfast.testing.scripted_server import Scripted
+from tests.content import stream
+from tests.support import GATEWAY_TOKEN, TOKEN
+
+LARGE = b"".join(stream("proofs", 6_000_000))
+BLOCK = CID.of_raw(b"block")
+RAW = {"content-type": "application/vnd.ipld.raw"}
+
+
+def remove_blocks(client, cids):
+    """Delete blocks of a local store; its pins stay."""
+    with client.provider.repository._database.writing() as connection:
+        for cid in cids:
+            connection.execute("DELETE FROM blocks WHERE key = ?", (cid.key,))
+
+
+async def blocks_of(client, cid):
+    return [block async for page in dag_cids(client.provider, CID.parse(cid)) for block, _ in page]
+
+
+# Two stores
+
+
+async def test_all_blocks_are_named_once_and_leaves_are_not_read(source, tmp_path):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for name in ("a", "b"):
+        (folder / name).write_bytes(LARGE)
+    (folder / "c").write_bytes(b"c")
+    cid = (await source.upload(folder)).cid
+    repository = source.provider.repository
+    blocks = {block for block, _ in repository._below(CID.parse(cid))}
+    leaves = [block for block in blocks if block.codec == 0x55]
+    assert len(leaves) == 7
+    remove_blocks(source, leaves)
+    names = await blocks_of(source, cid)
+    assert len(names) == len(blocks)
+    assert set(names) == blocks
+
+
+async def test_without_proof_a_copy_is_claimed_and_with_it_proven(source, target):
+    cid = (await source.upload(LARGE)).cid
+    copied = await source.copy(cid, to=target)
+    assert (copied.proof, copied.duplicate, copied.how) == ("claimed", False, "archive")
+    assert await source.copy(cid, to=target) == Copied(cid=cid, name=copied.name, duplicate=True)
+    copied = await source.copy(cid, to=target, proof=True)
+    assert (copied.proof, copied.proof_note, copied.duplicate) == ("proven", "", True)
+
+
+async def test_blocks_that_are_missing_although_a_pin_exists_are_sent_again(source, target):
+    cid = (await source.upload(LARGE, name="mine", keyvalues={"a": 1})).cid
+    await source.copy(cid, to=target)
+    await target.update(cid, name="theirs")
+    remove_blocks(target, await blocks_of(source, cid))
+    assert (await source.copy(cid, to=target)).duplicate  # the list is believed
+    copied = await source.copy(cid, to=target, proof=True)
+    assert copied.size > len(LARGE)
+    assert copied == Copied(
+        cid=cid, name="mine", how="archive", size=copied.size, proof="proven", repaired=True
+    )
+    assert (await target.download(cid)).read() == LARGE
+    (pin,) = await target.pins()
+    assert (pin.name, pin.keyvalues) == ("mine", {"a": 1})
+
+
+async def test_a_file_of_the_store_that_is_gone_or_damaged_is_missing(source, target, tmp_path):
+    cid = (await source.upload(LARGE)).cid
+    await source.copy(cid, to=target)
+    gone, damaged, *_ = sorted(
+        path for path in (tmp_path / "target").rglob("*") if path.stat().st_size == 1 << 20
+    )
+    gone.unlink()
+    damaged.write_bytes(bytes(1 << 20))
+    proof = await AsyncProver(target.provider).prove(await blocks_of(source, cid))
+    assert (proof.asked, len(proof.missing), proof.how, proof.state) == (7, 2, "store", "missing")
+    copied = await source.copy(cid, to=target, proof=True, sample="1/1")
+    assert (copied.proof, copied.repaired) == ("proven", True)
+    assert (await target.download(cid)).read() == LARGE
+
+
+async def test_a_pin_without_a_name_keeps_the_one_that_the_target_has(source, target):
+    cid = source.provider.repository.add(LARGE, source.provider._profile, name="")[0].cid
+    await source.copy(cid, to=target)
+    await target.update(cid, name="theirs")
+    remove_blocks(target, await blocks_of(source, cid))
+    copied = await source.copy(cid, to=target, proof=True)
+    assert (copied.name, copied.repaired) == ("theirs", True)
+    assert [pin.name for pin in await target.pins()] == ["theirs"]
+
+
+async def test_a_noted_line_is_no_proof(source, target, tmp_path):
+    cids = [(await source.upload(LARGE[start:], name=str(start))).cid for start in (1, 2, 3)]
+    how = {"to": target, "journal": tmp_path / "journal"}
+    async for outcome in source.copy_pins(**how):
+        assert outcome.record.proof == "claimed"
+    remove_blocks(target, await blocks_of(source, cids[1]))
+    states = {}
+    async for outcome in source.copy_pins(**how, proof=True):
+        copied = outcome.result()
+        states[copied.cid] = (copied.proof, copied.earlier, copied.repaired)
+    usual = ("proven", True, False)
+    assert states == {cids[0]: usual, cids[1]: ("proven", False, True), cids[2]: usual}
+    assert (await target.download(cids[1])).read() == LARGE[2:]
+
+
+async def test_everything_in_the_cid_is_proven_and_a_part_without_blocks_is_not(source, target):
+    assert (
+        await AsyncProver(target.provider).prove_dag(source.provider, CID.parse("bafkqaaa"))
+    ) == (CopyProof(how="store", is_empty=True))
+    cid = (await source.store([1])).cid
+    parts = [await source.copy(cid, to=target, proof=True, sample=f"{n}/3") for n in (1, 2, 3)]
+    assert sorted(copied.proof for copied in parts) == ["claimed", "claimed", "proven"]
+    assert {copied.proof_note for copied in parts} == {"", "no block of it is in the sample"}
+
+
+@pytest.mark.parametrize(("sample", "error"), [("x", ValueError), (2, TypeError)])
+async def test_a_wrong_sample_is_an_error_before_anything_is_sent(source, target, sample, error):
+    cid = (await source.store([1])).cid
+    with pytest.raises(error, match="sample"):
+        await source.copy(cid, to=target, proof=True, sample=sample)
+    assert await target.pins() == []
+
+
+# A service with a gateway
+
+
+class Service:
+    """A pinning service of one site with its gateway. `blocks` are those that it has."""
+
+    def __init__(self, blocks=(), listed=()):
+        self.blocks = {CID.of_raw(data): data for data in blocks}
+        self.listed = [str(CID.of_raw(data)) for data in listed]
+        self.status = 412
+        self.headers = {}
+
+    def __call__(self, request):
+        if request.target.startswith("/data/pinList"):
+            rows = [row(cid) for cid in self.listed if cid in request.target]
+            return Scripted(body={"count": len(rows), "rows": rows})
+        assert request.target.startswith("/ipfs/")
+        cid = CID.parse(request.target[6:].partition("?")[0])
+        if cid not in self.blocks:
+            return Scripted(status=self.status, body=b"not here")
+        return Scripted(body=self.blocks[cid], headers=RAW | self.headers)
+
+
+def row(cid):
+    return {"id": "1", "ipfs_pin_hash": cid, "size": 1, "date_pinned": "2026-01-01T00:00:00Z"} | {
+        "date_unpinned": None,
+        "metadata": {"name": "x", "keyvalues": None},
+    }
+
+
+@pytest.fixture
+def service():
+    return Service([b"block", b"other"])
+
+
+@pytest.fixture
+def server(service):
+    with ScriptedServer(service) as server:
+        yield server
+
+
+@pytest.fixture
+async def provider(server):
+    config = ClientConfig(
+        provider="pinning",
+        provider_token=TOKEN,
+        pin_api_url=server.url,
+        gateway_url=server.url,
+        retries={"attempts": 1},
+    )
+    provider = AsyncPinProvider(config)
+    yield provider
+    await provider.aclose()
+
+
+def asked_at(server):
+    return [request for request in server.requests if request.target.startswith("/ipfs/")]
+
+
+@pytest.mark.parametrize("status", [404, 410, 412])
+async def test_a_gateway_is_asked_to_fetch_nothing_and_gets_no_token(
+    provider, server, service, status
+):
+    service.status = status
+    absent = CID.of_raw(b"absent")
+    proof = await AsyncProver(provider).prove([BLOCK, absent])
+    host = server.url.removeprefix("http://")
+    assert proof == CopyProof(asked=2, missing=(absent,), how=host)
+    assert proof.note == "1 of 2 blocks are not there: unpin it there and send it again"
+    requests = asked_at(server)
+    assert {request.target for request in requests} == {
+        f"/ipfs/{cid}?format=raw" for cid in (BLOCK, absent, *WELL_KNOWN)
+    }
+    assert {request.headers["cache-control"] for request in requests} == {"only-if-cached"}
+    assert not any(TOKEN.encode() in request.raw for request in requests)
+
+
+async def test_wrong_bytes_are_missing_and_that_is_said(provider, service):
+    service.blocks[BLOCK] = b"other bytes"
+    proof = await AsyncProver(provider).prove([BLOCK])
+    assert (proof.state, proof.asked, proof.missing) == ("missing", 1, (BLOCK,))
+    assert str(BLOCK) in proof.reason
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"age": "7"},
+        {"cf-cache-status": "HIT"},
+        {"x-cache": "Hit from cloudfront"},
+        {"x-cache": "MISS, HIT"},
+        {"x-proxy-cache": "HIT"},
+        {"x-cache-hits": "0, 1"},
+        {"x-ipfs-cache": "hit"},
+        {"cache-status": "edge; hit; ttl=30"},
+    ],
+)
+async def test_a_reply_from_a_cache_proves_nothing(provider, service, headers):
+    service.headers = headers
+    proof = await AsyncProver(provider).prove([BLOCK])
+    assert (proof.state, proof.asked) == ("claimed", 0)
+    assert "cache" in proof.note
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"age": "0"},
+        {"cache-control": "public, max-age=29030400, immutable"},
+        {"cf-cache-status": "MISS"},
+        {"x-cache": "Miss from cloudfront"},
+        {"x-cache-hits": "0"},
+        {"cache-status": "edge; fwd=miss; fwd-status=200"},
+    ],
+)
+async def test_a_reply_past_a_cache_proves_something(provider, service, headers):
+    service.headers = headers
+    assert (await AsyncProver(provider).prove([BLOCK])).state == "proven"
+
+
+async def test_a_gateway_that_refuses_blocks_proves_nothing(provider, service):
+    service.status = 403
+    proof = await AsyncProver(provider).prove([BLOCK])
+    assert (proof.state, proof.how) == ("claimed", "")
+    assert "cannot be asked for blocks" in proof.reason
+
+
+async def test_a_gateway_that_searches_the_network_proves_nothing(provider, service):
+    service.status = 504
+    assert "does not say whether it has a block" in (await AsyncProver(provider).prove([])).reason
+
+
+async def test_a_service_that_does_not_answer_is_an_error_and_no_verdict(provider, service):
+    service.status = 503
+    prover = AsyncProver(provider)
+    with pytest.raises(ProviderError):
+        await prover.prove([BLOCK])
+    assert prover.verdict is None
+
+
+async def test_a_gateway_that_has_what_its_service_does_not_list_is_no_witness(
+    provider, server, service, source
+):
+    await source.store("theirs")
+    cid = CID.parse((await source.pins())[0].cid)
+    assert (await AsyncProver(provider).find_verdict([source.provider])).is_witness
+    service.blocks[cid] = b'"theirs"'
+    prover = AsyncProver(provider)
+    verdict = await prover.find_verdict([source.provider])
+    assert not verdict.is_witness
+    assert f"sends {cid}, which" in verdict.reason
+    proof = await prover.prove([BLOCK])
+    assert (proof.state, proof.reason) == ("claimed", verdict.reason)
+    service.listed = [str(cid)]
+    assert (await prover.find_verdict([source.provider])).is_witness
+
+
+async def test_a_gateway_with_content_of_the_world_is_no_witness(provider, service):
+    service.blocks[CID.parse(WELL_KNOWN[1])] = b"made up"
+    assert (await AsyncProver(provider).find_verdict()).is_witness  # only made up
+    service.headers = {"age": "1"}
+    assert not (await AsyncProver(provider).find_verdict()).is_witness
+
+
+async def test_a_verdict_is_used_again_unless_the_gateway_is_another(provider, server):
+    verdict = Verdict(is_witness=True, gateway=f"{server.url}/ipfs")
+    assert (await AsyncProver(provider, verdict=verdict).prove([BLOCK])).state == "proven"
+    assert len(asked_at(server)) == 1
+    elsewhere = replace(verdict, gateway="https://example.com/ipfs")
+    assert AsyncProver(provider, verdict=elsewhere).verdict is None
+
+
+async def test_the_token_of_a_gateway_goes_to_that_gateway_alone(provider, server):
+    with ScriptedServer(Service([b"block"])) as witness:
+        options = {"gateway_token": GATEWAY_TOKEN, "witness": witness.url}
+        other = AsyncPinProvider(provider.config.with_options(**options))
+        try:
+            proof = await AsyncProver(other).prove([BLOCK])
+            assert proof.how == witness.url.removeprefix("http://")
+            await other.gateway_block(BLOCK, f"{server.url}/ipfs")
+        finally:
+            await other.aclose()
+    assert not any(GATEWAY_TOKEN.encode() in request.raw for request in witness.requests)
+    assert not any(TOKEN.encode() in request.raw for request in witness.requests)
+    assert GATEWAY_TOKEN.encode() in asked_at(server)[-1].raw
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"gateway_url": "https://example.org"},  # another site
+        {"witness": "https://gateway.pinata.cloud"},
+        {"witness": "https://ipfs.io"},
+        {"gateway_url": "https://gateway.pinata.cloud"},
+    ],
+)
+async def test_public_gateways_and_other_sites_are_never_asked(options):
+    provider = AsyncPinProvider(ClientConfig(provider="pinning", provider_token="x", **options))
+    try:
+        proof = await AsyncProver(provider).prove([BLOCK])
+    finally:
+        await provider.aclose()
+    assert (proof.state, proof.how) == ("claimed", "")
+    assert "name one that fetches nothing as `witness`" in proof.reason
+
+
+async def test_the_node_is_a_witness_and_what_it_loses_is_sent_again(source):
+    cid = (await source.upload(LARGE[:700_000])).cid
+    with running_node() as node:
+        async with AsyncClient.init(node.config) as target:
+            copied = await source.copy(cid, to=target, proof=True)
+            assert (copied.proof, copied.how) == ("proven", "upload")
+            with node.repository._database.writing() as connection:
+                connection.execute("DELETE FROM blocks")
+            assert (await source.copy(cid, to=target)).duplicate
+            copied = await source.copy(cid, to=target, proof=True)
+            assert (copied.proof, copied.repaired) == ("proven", True)
+            assert (await target.download(cid)).read() == LARGE[:700_000]
