@@ -46,7 +46,9 @@ def _sample(value: str | None) -> str | None:
     from holdfast.content.sampling import Sample
 
     try:
-        return value if value is None or Sample.parse(value) else None
+        if value is not None:
+            Sample.parse(value)
+        return value
     except ValueError as error:
         raise UsageError(f"--sample: {error}") from None
 
