@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.content.cid import CID
 from holdfast.errors import ClientClosedError, ConfigError
-from holdfast.repository.ledger import DATABASE, CopyState, Ledger, LedgerRow, Verdict
+from holdfast.repository.ledger import DATABASE, CopyState, Ledger, LedgerRow, MemberVerdict
 from holdfast.repository.pins import PinQuery
 
 HELLO = CID.of_raw(b"hello")
@@ -76,7 +76,7 @@ def test_nothing_is_known_of_members_after_a_tombstone(ledger):
 
 
 def test_verdicts_end_after_their_time(ledger):
-    verdict = Verdict(good=False, reason="it fetches what it lacks", since=1_700_000_000_000)
+    verdict = MemberVerdict(good=False, reason="it fetches what it lacks", since=1_700_000_000_000)
     ledger.note_verdict("kubo", "witness", verdict)
     assert ledger.find_verdict("kubo", "witness") == verdict
     assert ledger.find_verdict("kubo", "witness", age=60) is None

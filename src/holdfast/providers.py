@@ -13,6 +13,7 @@ from holdfast.registry import BUILT_IN
 if TYPE_CHECKING:
     from holdfast._async.providers.car import AsyncCarProvider as AsyncCarProvider
     from holdfast._async.providers.cluster import AsyncClusterProvider as AsyncClusterProvider
+    from holdfast._async.providers.copies import AsyncCopiesProvider as AsyncCopiesProvider
     from holdfast._async.providers.gateway import AsyncGatewayProvider as AsyncGatewayProvider
     from holdfast._async.providers.kubo import AsyncKuboProvider as AsyncKuboProvider
     from holdfast._async.providers.local import AsyncLocalProvider as AsyncLocalProvider
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from holdfast._async.providers.psa import AsyncPSAProvider as AsyncPSAProvider
     from holdfast._sync.providers.car import CarProvider as CarProvider
     from holdfast._sync.providers.cluster import ClusterProvider as ClusterProvider
+    from holdfast._sync.providers.copies import CopiesProvider as CopiesProvider
     from holdfast._sync.providers.gateway import GatewayProvider as GatewayProvider
     from holdfast._sync.providers.kubo import KuboProvider as KuboProvider
     from holdfast._sync.providers.local import LocalProvider as LocalProvider

@@ -36,6 +36,7 @@ class BuiltIn:
         on_this_machine: Whether it writes to this machine's disk.
         reads_only: Whether it only reads, through gateways or from a file. Then it has no API.
         reads_path: Whether `path` is the file that it reads.
+        over_others: Whether it uses other connections, which its options name.
         stands_for: The provider that is used in its place, for a name without an implementation.
     """
 
@@ -49,22 +50,24 @@ class BuiltIn:
     on_this_machine: bool = False
     reads_only: bool = False
     reads_path: bool = False
+    over_others: bool = False
     stands_for: str | None = None
 
     @property
     def usual_api_url(self) -> str:
         """The address of its API, or that of the service; empty if it must be given or has none."""
-        return "" if self.needs_address or self.reads_only else self.api_url or PINATA_API
+        has_none = self.needs_address or self.reads_only or self.over_others
+        return "" if has_none else self.api_url or PINATA_API
 
     @property
     def takes_token(self) -> bool:
         """Whether `provider_token` can be for it."""
-        return not (self.on_this_machine or self.reads_only)
+        return not (self.on_this_machine or self.reads_only or self.over_others)
 
     @property
     def may_lack_token(self) -> bool:
-        """Whether it has an API that may need no token."""
-        return self.api_url is not None and not self.needs_token
+        """Whether it has an API that may need no token, or uses other connections."""
+        return self.over_others or (self.api_url is not None and not self.needs_token)
 
 
 PINATA_API: Final = "https://api.pinata.cloud"
@@ -105,6 +108,7 @@ BUILT_IN: Final[Mapping[str, BuiltIn]] = {
         needs_address=True,
         needs_token=True,
     ),
+    "copies": BuiltIn(module="providers.copies", class_name="CopiesProvider", over_others=True),
     "provider_b": BuiltIn(**_PINNING, stands_for="pinning"),
     "provider_c": BuiltIn(**_PINNING, stands_for="pinning"),
 }
@@ -143,9 +147,13 @@ def writing_providers() -> list[str]:
 
 
 def providers_without_token() -> list[str]:
-    """Return the names of the built-in providers that can be used without a token."""
+    """Return the names of the built-in providers that can be used without a token or options."""
     rows = BUILT_IN.items()
-    return [name for name, row in rows if not row.needs_token and row.stands_for is None]
+    return [
+        name
+        for name, row in rows
+        if not (row.needs_token or row.over_others) and row.stands_for is None
+    ]
 
 
 def known_providers(group: str = SYNC_GROUP) -> list[str]:

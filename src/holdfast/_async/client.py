@@ -604,10 +604,15 @@ class AsyncClient(AsyncCloses):
         provider = self._provider.require("update_pin")
         return await provider.update_pin(Reference.parse_cid(cid), name=name, keyvalues=changed)
 
-    async def revoke(self, cid: str) -> bool:
+    async def revoke(self, cid: str, *, only_at: str | None = None) -> bool:
         """Unpin `cid` and return True; raise NotFoundError if it is not pinned.
 
         Copies on other nodes and in caches may remain.
+
+        Args:
+            cid: The CID to unpin.
+            only_at: With the provider `copies`, the name of a member: it is unpinned there alone.
+                Raise ConfigError if fewer than `need` other sites are proven to have it now.
 
         Example:
             >>> record = await client.store({"hello": "world"})
@@ -615,7 +620,11 @@ class AsyncClient(AsyncCloses):
             True
         """
         self._check_open()
-        await self._provider.delete(Reference.parse_cid(cid))
+        if only_at is None:
+            await self._provider.delete(Reference.parse_cid(cid))
+        else:
+            provider = self._provider.require("delete_at")
+            await provider.delete_at(Reference.parse_cid(cid), only_at)
         return True
 
     async def pins(

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any, ParamSpec, Self, TypeVar, cast
+from typing import Any, Generic, ParamSpec, Self, TypeVar, cast
 
 from holdfast.content.budgets import SMALL_BATCH
 from holdfast.disk.background import DEPTH
@@ -238,6 +238,40 @@ async def together(calls: Sequence[Callable[[], Awaitable[T]]]) -> list[T | Exce
             raise failure
         outcomes.append(task.result() if failure is None else failure)
     return outcomes
+
+
+class AsyncRunning(Generic[T]):
+    """Calls that run at the same time. Those that still run when the block ends are cancelled."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[asyncio.Future[T], str] = {}
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the calls that run."""
+        return [*self._tasks.values()]
+
+    def start(self, name: str, call: Callable[[], Awaitable[T]]) -> None:
+        """Start a call that is called `name`."""
+        self._tasks[asyncio.ensure_future(call())] = name
+
+    async def next(self, wait: float | None) -> tuple[str, T | Exception] | None:
+        """Return the name and the outcome of the next call that ends; None after `wait` seconds."""
+        done, _ = await asyncio.wait(self._tasks, timeout=wait, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            name, failure = self._tasks.pop(task), task.exception()
+            if failure is not None and not isinstance(failure, Exception):
+                raise failure
+            return name, task.result() if failure is None else failure
+        return None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await wait_for_end(self._tasks)
 
 
 async def race(

@@ -598,10 +598,15 @@ class Client(Closes):
         provider = self._provider.require("update_pin")
         return provider.update_pin(Reference.parse_cid(cid), name=name, keyvalues=changed)
 
-    def revoke(self, cid: str) -> bool:
+    def revoke(self, cid: str, *, only_at: str | None = None) -> bool:
         """Unpin `cid` and return True; raise NotFoundError if it is not pinned.
 
         Copies on other nodes and in caches may remain.
+
+        Args:
+            cid: The CID to unpin.
+            only_at: With the provider `copies`, the name of a member: it is unpinned there alone.
+                Raise ConfigError if fewer than `need` other sites are proven to have it now.
 
         Example:
             >>> record = client.store({"hello": "world"})
@@ -609,7 +614,11 @@ class Client(Closes):
             True
         """
         self._check_open()
-        self._provider.delete(Reference.parse_cid(cid))
+        if only_at is None:
+            self._provider.delete(Reference.parse_cid(cid))
+        else:
+            provider = self._provider.require("delete_at")
+            provider.delete_at(Reference.parse_cid(cid), only_at)
         return True
 
     def pins(

@@ -142,7 +142,7 @@ class Copier:
         if not is_unasked:
             existing = find_pin(self._target, pin.cid)
             if existing is None or not has_content(existing):
-                return self._with_proof(pin, self._send(pin, progress), set())
+                return self._with_proof(pin, self.send(pin, progress), set())
             pin = replace(pin, name=pin.name or existing.name)
         asked: set[CID] = set()
         proof = self._prove(pin, asked)
@@ -163,7 +163,11 @@ class Copier:
             )
         return replace(copied, proof=proof.state, proof_note=proof.note if self._prover else "")
 
-    def _send(self, pin: Pin, progress: Progress, *, is_repair: bool = False) -> Copied:
+    def send(self, pin: Pin, progress: Progress, *, is_repair: bool = False) -> Copied:
+        """Send the content of `pin`; the target is not asked before whether it has it.
+
+        With `is_repair`, blocks are sent although there is a pin.
+        """
         if self._target.supports("import_archive"):
             return self._by_archive(pin, progress, is_repair=is_repair)
         return self._without_archives(pin, progress)
@@ -191,7 +195,7 @@ class Copier:
     def _repair(self, pin: Pin, proof: CopyProof, asked: set[CID], progress: Progress) -> Copied:
         """Send content of which the target has a pin and lacks blocks."""
         try:
-            copied = self._send(pin, progress, is_repair=True)
+            copied = self.send(pin, progress, is_repair=True)
         except UnsupportedError:  # it can only be told to fetch what it believes to have
             facts: dict[str, Any] = {"proof": "missing", "proof_note": proof.note}
             return Copied(cid=pin.cid, name=pin.name, duplicate=True, **facts)
@@ -211,7 +215,7 @@ class Copier:
         if changed and not self._keeps_keyvalues:
             changed, dropped = {}, KEYVALUES
         if name is not None or changed:
-            dropped += self._update(pin.cid, name, changed)
+            dropped += self.update(pin.cid, name, changed)
         return Copied(
             cid=pin.cid,
             name=pin.name or existing.name,
@@ -220,7 +224,7 @@ class Copier:
             state=existing.state,
         )
 
-    def _update(self, cid: str, name: str | None, keyvalues: Mapping[str, Any]) -> tuple[str, ...]:
+    def update(self, cid: str, name: str | None, keyvalues: Mapping[str, Any]) -> tuple[str, ...]:
         """Change a pin at the target; return what it does not keep."""
         if not self._target.supports("update_pin"):
             return (() if name is None else NAME) + (KEYVALUES if keyvalues else ())
@@ -229,7 +233,7 @@ class Copier:
         except UnsupportedError:
             if not keyvalues:
                 return NAME
-            dropped = () if name is None else self._update(cid, name, {})
+            dropped = () if name is None else self.update(cid, name, {})
             self._keeps_keyvalues = bool(dropped)
             return KEYVALUES + dropped
         return ()
@@ -295,7 +299,7 @@ class Copier:
         if uploaded is not None:
             _, size = uploaded
             if pin.name and _file_name(cid, pin.name) != pin.name:  # no file can have it
-                dropped += self._update(pin.cid, pin.name, {})
+                dropped += self.update(pin.cid, pin.name, {})
             return Copied(cid=pin.cid, name=pin.name, how="upload", size=size, dropped=dropped)
         if not self._may_pin or not self._target.supports("pin"):
             raise self._no_method(pin)

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final, ParamSpec, Self, TypeAlias, TypeVar
+from typing import Any, Final, Generic, ParamSpec, Self, TypeAlias, TypeVar
 
 from holdfast.disk.background import Background
 from holdfast.forks import ForkAware
@@ -24,6 +24,8 @@ T = TypeVar("T")
 now = time.monotonic
 
 IDLE: Final = 5.0  # seconds after which a thread without a call ends
+LOOK: Final = 0.2  # seconds after which a wait looks whether its own race is lost
+GRACE: Final = 5.0  # seconds to wait for threads whose connections are shut
 
 Worker = Background
 
@@ -224,6 +226,62 @@ def _start(
             on_late()
 
     _threads.run(partial(contextvars.copy_context().run, run))
+
+
+class Running(Generic[T]):
+    """Calls that run at once, on threads. At the end, the connections of the others are shut.
+
+    A thread that is still waiting for a new connection by then sends nothing over it.
+    """
+
+    def __init__(self) -> None:
+        self._racers: dict[int, tuple[str, Racer]] = {}
+        self._finished: _Finished[T] = queue.SimpleQueue()
+        self._outer = racer.get()
+        self._count = 0
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the calls that run."""
+        return [name for name, _ in self._racers.values()]
+
+    def start(self, name: str, call: Callable[[], T]) -> None:
+        """Start a call that is called `name`."""
+        me, place = Racer(), self._count
+        self._count += 1
+        self._racers[place] = name, me
+        _start(call, place, me, self._finished)
+
+    def next(self, wait: float | None) -> tuple[str, T | Exception] | None:
+        """Return the name and the outcome of the next call that ends; None after `wait` seconds."""
+        end = None if wait is None else now() + wait
+        while True:
+            left = None if end is None else max(0.0, end - now())
+            if self._outer is not None:  # which may lose its race meanwhile
+                self._outer.sleep(0)
+                left = LOOK if left is None else min(left, LOOK)
+            try:
+                place, outcome = self._finished.get(timeout=left)
+            except queue.Empty:
+                if end is not None and now() >= end:
+                    return None
+                continue
+            name, _ = self._racers.pop(place)
+            if isinstance(outcome, BaseException) and not isinstance(outcome, Exception):
+                raise outcome
+            return name, outcome
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for _name, me in self._racers.values():
+            me.shut()
+        end = now() + GRACE
+        with suppress(queue.Empty):
+            while self._racers:
+                place, _outcome = self._finished.get(timeout=max(0.0, end - now()))
+                del self._racers[place]
 
 
 def _discard_all(finished: "_Finished[T]", discard: Callable[[T], object]) -> None:

@@ -216,9 +216,7 @@ def _check_together(config: ClientConfig) -> None:
     """Raise `ConfigError` for a mistake that only two fields together show."""
     row = registry.row_of(config.provider)
     if config.provider_token is not None and not row.takes_token:
-        what = (
-            "only reads, without an account" if row.reads_only else "writes to this machine's disk"
-        )
+        what = _why_no_token(row)
         raise ConfigError(
             f"provider_token is given, but provider is {config.provider!r}, which {what}: "
             f"use provider={registry.SERVICE!r}, or leave the token out"
@@ -244,6 +242,13 @@ def _check_together(config: ClientConfig) -> None:
             check_secure("pin_api_url", url, config)
     if config.gateway_token is not None and config.gateway_url is not None:
         check_secure("gateway_url", config.gateway_url[0], config)
+
+
+def _why_no_token(row: registry.BuiltIn) -> str:
+    """Return what a provider does that takes no token."""
+    if row.over_others:
+        return "uses other connections, which have tokens of their own"
+    return "only reads, without an account" if row.reads_only else "writes to this machine's disk"
 
 
 def check_secure(name: str, url: str, config: ClientConfig) -> None:

@@ -37,7 +37,8 @@ TOKEN_KEYS: Final = {
 ADDRESSES: Final = {"provider_token": "pin_api_url", "gateway_token": "gateway_url"}
 """The field with the address that a token is for. Another address does not get the token."""
 
-OWN_KEYS: Final = tuple(key for keys in TOKEN_KEYS.values() for key in keys)
+SITE: Final = "site"
+OWN_KEYS: Final = (*(key for keys in TOKEN_KEYS.values() for key in keys), SITE)
 """The keys of a connection beside the fields of the configuration."""
 
 

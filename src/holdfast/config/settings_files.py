@@ -76,6 +76,17 @@ def connection_fields(name: Any, changes: Mapping[str, Any]) -> dict[str, Any]:
     return fields
 
 
+def connection_site(name: str) -> str:
+    """Return the `site` of a connection; "" if it names none."""
+    table = rules.connection_tables(user_layer()).get(name)
+    if not isinstance(table, Mapping) or rules.SITE not in table:
+        return ""
+    site = table[rules.SITE].reveal()
+    if not isinstance(site, str) or not site.strip():
+        raise ConfigError(f"connection {name!r}: {rules.SITE} must be the name of a place")
+    return site.strip()
+
+
 def gather(
     flags: Mapping[str, tuple[Any, str]], fields: Collection[str] | None = None
 ) -> dict[str, rules.Setting]:

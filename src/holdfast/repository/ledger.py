@@ -51,7 +51,7 @@ CREATE TABLE verdicts (
     member TEXT NOT NULL,
     kind   TEXT NOT NULL,            -- witness, layout or down
     good   INTEGER NOT NULL,
-    reason TEXT NOT NULL,
+    reason TEXT NOT NULL,            -- why not; of a witness, the gateway that was tested
     since  INTEGER NOT NULL,         -- milliseconds
     PRIMARY KEY (member, kind)
 ) WITHOUT ROWID;
@@ -93,8 +93,8 @@ class LedgerRow(NamedTuple):
     states: Mapping[str, CopyState]
 
 
-class Verdict(NamedTuple):
-    """What was found out about a member, and when, in milliseconds."""
+class MemberVerdict(NamedTuple):
+    """What was found out about a member, why, and when, in milliseconds."""
 
     good: bool
     reason: str
@@ -239,18 +239,20 @@ class Ledger(ForkAware):
 
     # Members
 
-    def find_verdict(self, member: str, kind: str, age: float | None = None) -> Verdict | None:
+    def find_verdict(
+        self, member: str, kind: str, age: float | None = None
+    ) -> MemberVerdict | None:
         """Return what was found out about a member, at most `age` seconds ago; else None."""
         with self._reading() as connection:
             sql = "SELECT good, reason, since FROM verdicts WHERE member = ? AND kind = ?"
             row = connection.execute(sql, (member, kind)).fetchone()
         if row is None:
             return None
-        verdict = Verdict(bool(row[0]), text(row[1]), pin_table.parse_time(row[2]))
+        verdict = MemberVerdict(bool(row[0]), text(row[1]), pin_table.parse_time(row[2]))
         is_old = age is not None and not 0 <= now_ms() - verdict.since <= age * 1000
         return None if is_old else verdict
 
-    def note_verdict(self, member: str, kind: str, verdict: Verdict | None) -> None:
+    def note_verdict(self, member: str, kind: str, verdict: MemberVerdict | None) -> None:
         """Note what was found out about a member; None if that holds no longer."""
         with self._writing() as connection:
             if verdict is None:

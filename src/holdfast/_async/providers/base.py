@@ -264,6 +264,10 @@ class AsyncBaseProvider(AsyncStorageProvider, ABC):
         before the gateway sent it.
         """
 
+    @optional("is one place; leave only_at out, or use a client of provider copies")
+    async def delete_at(self, cid: str, name: str) -> None:
+        """Unpin `cid` at the member `name` alone; refuse if too few others are proven now."""
+
     @optional("makes no signed links; share the address of url(), or let pinata sign uploads")
     async def signed_url(self, cid: str, *, expires: int) -> str:
         """Return a link to the private content at `cid`, which works for `expires` seconds."""

@@ -3,7 +3,7 @@
 """The embedded provider: a repository on this machine's disk, without account or network."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -130,7 +130,7 @@ class LocalProvider(BaseProvider):
         update = self.repository.update_pin
         pin = run_blocking(update, CID.parse(cid), name=name, change=change)
         if pin is None:
-            raise _not_pinned(cid)
+            raise not_pinned(cid)
         return pin
 
     def update_pin(self, cid: str, *, name: str | None, keyvalues: Mapping[str, Any] | None) -> Pin:
@@ -178,7 +178,7 @@ class LocalProvider(BaseProvider):
     def unpin(self, cid: str, _call: Call, /) -> None:
         """Unpin `cid`."""
         if not run_blocking(self.repository.unpin, CID.parse(cid)):
-            raise _not_pinned(cid)
+            raise not_pinned(cid)
 
     def check_credentials(self, _call: Call, /) -> None:
         """Return if the repository can be read."""
@@ -192,22 +192,7 @@ class LocalProvider(BaseProvider):
 
     def find_pins(self, pin_filter: PinFilter, *, limit: int | None = None) -> Iterator[Pin]:
         """Yield the pins that match `pin_filter`, newest first, read page by page."""
-        query = PinQuery(
-            name_contains=pin_filter.name,
-            cid=pin_filter.cid,
-            created_from=pin_filter.since,
-            created_to=pin_filter.until,
-            matches=pin_filter.fits if pin_filter.keyvalues else None,
-            limit=limit,
-        )
-        pages = pin_pages(self.repository.pins, query)
-        while True:
-            with self.call("pins"):
-                page = run_blocking(next, pages, None)
-            if page is None:
-                return
-            for pin in page:
-                yield pin
+        return read_pins(self, self.repository.pins, pin_filter, limit)
 
     def import_car(self, pieces: Iterable[bytes], *, blocks_only: bool = False) -> list[str]:
         """Import an archive and pin its roots; return their CIDs."""
@@ -247,6 +232,31 @@ class LocalProvider(BaseProvider):
             run_blocking(self._repository.close)
 
 
+def read_pins(
+    provider: BaseProvider,
+    find: Callable[[PinQuery], list[Pin]],
+    pin_filter: PinFilter,
+    limit: int | None,
+) -> Iterator[Pin]:
+    """Yield the pins that `find` returns for `pin_filter`; each page is a call of its own."""
+    query = PinQuery(
+        name_contains=pin_filter.name,
+        cid=pin_filter.cid,
+        created_from=pin_filter.since,
+        created_to=pin_filter.until,
+        matches=pin_filter.fits if pin_filter.keyvalues else None,
+        limit=limit,
+    )
+    pages = pin_pages(find, query)
+    while True:
+        with provider.call("pins"):
+            page = run_blocking(next, pages, None)
+        if page is None:
+            return
+        for pin in page:
+            yield pin
+
+
 def _not_whole(cid: str) -> NotFoundError:
     error = NotFoundError(
         f"the embedded store does not have all of {cid}, and fetches nothing without a gateway_url"
@@ -258,7 +268,8 @@ def _not_whole(cid: str) -> NotFoundError:
     )
 
 
-def _not_pinned(cid: str) -> NotFoundError:
+def not_pinned(cid: str) -> NotFoundError:
+    """Return the error for a CID that is not pinned, in the words of the service."""
     return NotFoundError(f"The current user has not pinned the cid: {cid}")
 
 
