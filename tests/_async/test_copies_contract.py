@@ -1,5 +1,7 @@
 """The provider over other providers keeps the contract: over two stores, over Kubo and the node."""
 
+from typing import ClassVar
+
 import pytest
 
 from holdfast import AsyncLocalProvider, AsyncPinProvider, ClientConfig
@@ -12,6 +14,8 @@ from tests.contract import DIRECTORY_ARCHIVE, SmallerFiles
 @pytest.mark.slow  # the quick tests are in test_copies.py
 class TestTwoStores(SmallerFiles, AsyncMade, AsyncProviderTests):
     needs = "memory_folder"
+    large_size: ClassVar = 64 << 20
+    memory_limit: ClassVar = 48 << 20  # two members get a large file at the same time
 
     def make(self, folder):
         self.stores = [AsyncLocalProvider(ClientConfig(path=folder / name)) for name in "ab"]

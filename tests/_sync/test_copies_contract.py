@@ -2,6 +2,8 @@
 # by scripts/generate_sync.py. Change the original instead.
 """The provider over other providers keeps the contract: over two stores, over Kubo and the node."""
 
+from typing import ClassVar
+
 import pytest
 
 from holdfast import ClientConfig, LocalProvider, PinProvider
@@ -14,6 +16,8 @@ from tests.contract import DIRECTORY_ARCHIVE, SmallerFiles
 @pytest.mark.slow  # the quick tests are in test_copies.py
 class TestTwoStores(SmallerFiles, Made, ProviderTests):
     needs = "memory_folder"
+    large_size: ClassVar = 64 << 20
+    memory_limit: ClassVar = 48 << 20  # two members get a large file at the same time
 
     def make(self, folder):
         self.stores = [LocalProvider(ClientConfig(path=folder / name)) for name in "ab"]

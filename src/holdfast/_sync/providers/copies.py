@@ -147,6 +147,8 @@ class CopiesProvider(BaseProvider):
         sites = [""] * len(names) if sites is None else sites
         if not len(names) == len(sites) == len(providers):
             raise ConfigError("sites and names must have one entry for each member")
+        if len({*names}) < len(names):
+            raise ConfigError("the names of the members must be different")
         options = {"want": want, "need": need, "patience": patience, "grace": grace}
         config = ClientConfig(provider="copies", path=path, provider_options=options)
         self._open(config, _members(names, providers, sites), options)

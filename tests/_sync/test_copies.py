@@ -1,0 +1,397 @@
+# WARNING: this file is generated from tests/_async/test_copies.py
+# by scripts/generate_sync.py. Change the original instead.
+"""Writes to several places that are proven there, reads from whoever has a block, and removal."""
+
+import os
+
+import pytest
+
+from holdfast import Client, ClientConfig, LocalProvider, compute_cid
+from holdfast._sync.runtime import sleep
+from holdfast.content.car import write_car
+from holdfast.content.cid import CID
+from holdfast.errors import ConfigError, NetworkError, NotFoundError, ProviderError
+from holdfast.provider import WrappingProvider
+from holdfast.providers import CopiesProvider
+from holdfast.records import Added
+from holdfast.repository import PinQuery
+from tests.content import read_archive
+
+CID_OF_LIST = compute_cid(b"[1,2,3]")
+
+
+class Member(WrappingProvider):
+    """A store of this machine that can be down, hang, and claim what it does not have."""
+
+    def __init__(self, path):
+        super().__init__(LocalProvider(ClientConfig(path=path)))
+        self.state = {"fault": "", "ended": True}  # copies of the wrapper share it
+
+    @property
+    def fault(self):
+        return self.state["fault"]
+
+    @fault.setter
+    def fault(self, fault):
+        self.state["fault"] = fault
+
+    def forward(self, name, /, *args, **options):
+        if self.fault == "down" and name in {"add", "own_block", "unpin", "update_pin"}:
+            raise NetworkError("nobody answers", sent=False)
+        return super().forward(name, *args, **options)
+
+    def add(self, content, info, call, progress, /):
+        if self.fault == "hangs":
+            self.state["ended"] = False
+            try:
+                sleep(60)
+            finally:
+                self.state["ended"] = True
+        if self.fault == "claims":
+            return Added(cid=str(content.root), duplicate=False)
+        return self.forward("add", content, info, call, progress)
+
+    @property
+    def repository(self):
+        return self.inner.repository
+
+    @property
+    def cids(self):
+        return {pin.cid for pin in self.repository.pins()}
+
+    def lose_all(self):
+        """Keep the pins, and lose the blocks."""
+        with self.repository._database.writing() as connection:
+            connection.execute("DELETE FROM blocks")
+
+
+class Fleet:
+    """Three members at three sites, and clients over them."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.members = [Member(folder / name) for name in "abc"]
+        self.opened = []
+
+    def client(self, **options):
+        provider = CopiesProvider(
+            self.members,
+            **{
+                "sites": ["cellar", "attic", "office"],
+                "names": ["a", "b", "c"],
+                "path": self.folder / "copies",
+                "patience": 20.0,
+                **options,
+            },
+        )
+        self.opened.append(provider)
+        return Client(provider)
+
+    def close(self):
+        for provider in (*self.opened, *self.members):
+            provider.close()
+
+
+@pytest.fixture
+def fleet(memory_folder):
+    fleet = Fleet(memory_folder)
+    yield fleet
+    fleet.close()
+
+
+def small_store(client):
+    return [pin.cid for pin in client.provider._repository.pins()]
+
+
+def peers_of(client, cid):
+    (pin,) = client.pins(cid=cid)
+    return pin.peers
+
+
+# Writes
+
+
+def test_a_write_is_at_want_members_and_no_longer_in_the_small_store(fleet):
+    client = fleet.client(need=2)
+    record = client.store([1, 2, 3], name="tides", keyvalues={"year": 2026})
+    assert record.cid == CID_OF_LIST
+    assert [member.cids for member in fleet.members] == [{CID_OF_LIST}, {CID_OF_LIST}, set()]
+    assert peers_of(client, CID_OF_LIST) == {"a": "proven", "b": "proven"}
+    assert small_store(client) == []
+    (pin,) = fleet.members[1].repository.pins()
+    assert (pin.name, pin.keyvalues) == ("tides", {"year": 2026})
+
+
+def test_a_folder_and_a_stream_that_is_read_once_are_stored(fleet, tmp_path):
+    (tmp_path / "a.txt").write_bytes(b"hello")
+    client = fleet.client(need=2)
+    folder = client.upload(tmp_path)
+    stream = client.upload(iter([b"once ", b"only"]), name="stream.txt")
+    assert (client.download(f"{folder.cid}/a.txt")).read() == b"hello"
+    assert (client.download(stream.cid)).read() == b"once only"
+    assert fleet.members[0].cids == fleet.members[1].cids == {folder.cid, stream.cid}
+
+
+@pytest.mark.parametrize("fault", ["down", "hangs", "claims"])
+def test_another_member_replaces_one_that_does_not_work(fleet, fault):
+    client = fleet.client(need=2, patience=0.5 if fault == "hangs" else 20.0)
+    fleet.members[0].fault = fault
+    client.store([1, 2, 3])
+    peers = peers_of(client, CID_OF_LIST)
+    assert peers.pop("a") == ("missing" if fault == "claims" else "sent")
+    assert peers == {"b": "proven", "c": "proven"}
+    assert fleet.members[0].state["ended"]  # nothing runs after the call has returned
+    assert small_store(client) == []
+    fleet.members[0].fault = ""
+    client.provider.patience = 20.0
+    record = client.store([4])  # it is asked last from now on
+    assert peers_of(client, record.cid) == {"b": "proven", "c": "proven"}
+
+
+def test_a_write_returns_when_need_are_proven_and_the_rest_is_noted(fleet):
+    client = fleet.client(need=1, patience=0.2)
+    fleet.members[1].fault = fleet.members[2].fault = "hangs"
+    client.store([1, 2, 3])
+    peers = peers_of(client, CID_OF_LIST)
+    assert peers == {**dict.fromkeys(peers, "sent"), "a": "proven"}
+    assert small_store(client) == [CID_OF_LIST]  # the second copy, until another member has it
+    assert all(member.state["ended"] for member in fleet.members)
+
+
+def test_too_few_members_are_an_error_and_nothing_is_lost(fleet):
+    client = fleet.client(need=2)
+    fleet.members[0].fault = "down"
+    fleet.members[1].fault = "claims"
+    with pytest.raises(ProviderError, match="proven at 1 of the 2 sites") as caught:
+        client.store([1, 2, 3])
+    assert caught.value.__notes__ == [
+        "a: nobody answers",
+        "b: it says that it has the content, and does not",
+    ]
+    row = client.provider.ledger.find(CID.parse(CID_OF_LIST))
+    assert not row.acknowledged
+    assert client.retrieve(CID_OF_LIST) == [1, 2, 3]
+
+    fleet.members[0].fault = fleet.members[1].fault = ""
+    record = client.store([1, 2, 3])
+    assert record.duplicate is False
+    assert (client.store([1, 2, 3])).duplicate is True
+
+
+def test_a_known_write_is_proven_again_and_sent_where_it_was_lost(fleet):
+    client = fleet.client(need=2)
+    client.store([1, 2, 3])
+    fleet.members[0].lose_all()
+    client.store([1, 2, 3])
+    assert fleet.members[0].repository.has(CID.parse(CID_OF_LIST))
+    assert peers_of(client, CID_OF_LIST) == {"a": "proven", "b": "proven"}
+
+
+def test_members_of_one_site_count_once(fleet):
+    client = fleet.client(sites=["cellar", "cellar", "office"], need=2)
+    client.store([1, 2, 3])
+    assert peers_of(client, CID_OF_LIST) == {"a": "proven", "c": "proven"}
+
+
+def test_many_writes_of_the_same_content_make_two_copies(fleet):
+    client = fleet.client(need=2)
+    for outcome in client.store_many([[1, 2, 3]] * 8):
+        assert outcome.result().cid == CID_OF_LIST
+    assert peers_of(client, CID_OF_LIST) == {"a": "proven", "b": "proven"}
+    assert small_store(client) == []
+
+
+# Reads
+
+
+def test_a_block_that_one_member_lacks_comes_from_the_next(fleet):
+    client = fleet.client(need=2, want=2)
+    data = os.urandom(2_500_000)
+    cid = (client.upload(data)).cid
+    blocks = read_archive(fleet.members[0].repository.export_car(CID.parse(cid)))[1]
+    root, *leaves = blocks
+    halves = [[root, *leaves[:1]], leaves[1:]]
+    for member, half in zip(fleet.members, halves, strict=False):
+        member.lose_all()
+        member.repository.import_blocks(write_car([root[0]], iter(half)))
+    assert (client.download(cid)).read() == data
+    with pytest.raises(NotFoundError, match="no member has"):
+        client.retrieve(compute_cid(b"nowhere"))
+
+
+# Pins
+
+
+def test_a_change_reaches_the_members_and_one_that_is_down_is_noted(fleet):
+    client = fleet.client(need=2)
+    client.store([1, 2, 3], name="old")
+    fleet.members[1].fault = "down"
+    pin = client.update(CID_OF_LIST, name="new", keyvalues={"year": 2026})
+    assert (pin.name, pin.keyvalues) == ("new", {"year": 2026})
+    names = [member.repository.pins()[0].name for member in fleet.members[:2]]
+    assert names == ["new", "old"]
+    row = client.provider.ledger.find(CID.parse(CID_OF_LIST))
+    assert [row.states[name].named for name in "ab"] == [True, False]
+    assert [pin.name for pin in client.pins(keyvalues={"year": 2026})] == ["new"]
+    with pytest.raises(NotFoundError):
+        client.update(compute_cid(b"nowhere"), name="x")
+
+
+def test_pins_of_members_that_nobody_wrote_here_are_not_listed_or_touched(fleet):
+    theirs = Client(fleet.members[0]).store({"theirs": True})
+    client = fleet.client(need=2)
+    assert client.pins() == []
+    with pytest.raises(NotFoundError):
+        client.revoke(theirs.cid)
+    assert fleet.members[0].cids == {theirs.cid}
+    assert (client.pin(theirs.cid, name="ours")).peers == {"a": "proven", "b": "proven"}
+    assert fleet.members[1].cids == {theirs.cid}
+
+
+# Removal
+
+
+def test_a_tombstone_is_written_first_and_finished_later(fleet):
+    client = fleet.client(need=2)
+    client.store([1, 2, 3])
+    fleet.members[1].fault = "down"
+    assert client.revoke(CID_OF_LIST)
+    assert [member.cids for member in fleet.members] == [set(), {CID_OF_LIST}, set()]
+    assert client.pins() == []
+    ledger = client.provider.ledger
+    (row,) = ledger.unfinished_tombstones(10)
+    assert [*row.states] == ["b"]
+
+    fleet.members[1].fault = ""
+    client.provider.finish_tombstone(row)
+    assert fleet.members[1].cids == set()
+    assert ledger.unfinished_tombstones(10) == []
+    with pytest.raises(NotFoundError):
+        client.revoke(CID_OF_LIST)
+    client.store([1, 2, 3])  # the second member is still asked last
+    assert peers_of(client, CID_OF_LIST) == {"a": "proven", "c": "proven"}
+
+
+def test_only_one_member_lets_go_if_enough_others_are_proven_now(fleet):
+    client = fleet.client(want=3, need=1)
+    client.store([1, 2, 3])
+    assert client.revoke(CID_OF_LIST, only_at="c")
+    assert peers_of(client, CID_OF_LIST) == {"a": "proven", "b": "proven"}
+    fleet.members[0].lose_all()
+    with pytest.raises(ConfigError, match="0 other sites are proven to have it now, and 1 are"):
+        client.revoke(CID_OF_LIST, only_at="b")
+    assert fleet.members[1].cids == {CID_OF_LIST}
+    with pytest.raises(ConfigError, match="'d' is none of a, b, c"):
+        client.revoke(CID_OF_LIST, only_at="d")
+    with pytest.raises(NotFoundError):
+        client.revoke(CID_OF_LIST, only_at="c")
+
+
+def test_two_ledger_users_never_leave_too_few(fleet):
+    clients = [fleet.client(want=2, need=1), fleet.client(want=2, need=1)]
+    clients[0].store([1, 2, 3])
+    refusals = 0
+    for client, name in zip(clients, "ab", strict=True):
+        try:
+            client.revoke(CID_OF_LIST, only_at=name)
+        except ConfigError:
+            refusals += 1
+    assert refusals == 1
+    assert sum(CID_OF_LIST in member.cids for member in fleet.members) == 1
+
+
+def test_other_providers_are_one_place(fleet):
+    with pytest.raises(ConfigError, match="is one place; leave only_at out"):
+        Client(fleet.members[0].inner).revoke(CID_OF_LIST, only_at="b")
+
+
+# Configuration
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"want": 4}, "want is 4, but the members are at 3 different sites"),
+        ({"want": 2, "sites": ["a", "a", "a"]}, "want is 2, but the members are at 1 different"),
+        ({"sites": None}, r"at 1 different sites \(this machine\)"),
+        ({"want": 1, "need": 2}, "need cannot be more"),
+        ({"want": True}, "want must be a whole number"),
+        ({"need": 0}, "need must be a whole number"),
+        ({"patience": -1}, "patience must be a number of seconds"),
+        ({"names": ["a"]}, "one entry for each member"),
+        ({"names": ["a", "a", "b"]}, "must be different"),
+    ],
+)
+def test_numbers_that_cannot_work_are_refused(fleet, options, message):
+    with pytest.raises(ConfigError, match=message):
+        fleet.client(**options)
+
+
+FILE = """
+[connections.disk]
+provider = "local"
+path = "disk"
+site = "cellar"
+
+[connections.backup]
+provider = "local"
+path = "backup"
+site = "attic"
+
+[connections.safe]
+provider = "copies"
+path = "ledger"
+provider_options = { connections = ["disk", "backup"], need = 2 }
+
+[connections.nested]
+provider = "copies"
+provider_options = { connections = ["disk", "safe"] }
+
+[connections.twice]
+provider = "copies"
+provider_options = { connections = ["disk", "disk"] }
+
+[connections.bare]
+provider = "copies"
+"""
+
+
+@pytest.fixture
+def user_file(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    file = tmp_path / "holdfast" / "holdfast.toml"
+    file.parent.mkdir()
+    file.write_text(FILE)
+    return file
+
+
+def test_the_members_are_connections_of_the_users_file(user_file):
+    with Client.connect("safe") as client:
+        record = client.store([1, 2, 3])
+        assert peers_of(client, record.cid) == {"backup": "proven", "disk": "proven"}
+        assert client.test_connection()
+    with Client.connect("disk") as disk:
+        assert [pin.cid for pin in disk.pins()] == [CID_OF_LIST]
+    assert (user_file.parent / "ledger" / "ledger.sqlite3").is_file()
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("nested", "'safe' has copies itself"),
+        ("twice", "names of different connections"),
+        ("bare", "connections must be a list"),
+    ],
+)
+def test_connections_that_cannot_be_members_are_refused(user_file, name, message):
+    with pytest.raises(ConfigError, match=message):
+        Client.connect(name)
+
+
+def test_the_small_store_is_emptied(fleet):
+    client = fleet.client(need=2)
+    client.upload(os.urandom(300_000))
+    client.provider.close()
+    with fleet.client().provider._repository._database.reading() as connection:
+        assert connection.execute("SELECT count(*) FROM blocks").fetchone() == (0,)
+    assert fleet.client().provider._repository.pins(PinQuery()) == []
