@@ -24,7 +24,7 @@ def ledger(memory_folder):
 
 
 def states_of(row: LedgerRow) -> dict[str, str]:
-    return {member: known.state for member, known in row.states.items()}
+    return {member: state.state for member, state in row.states.items()}
 
 
 def test_an_intent_becomes_a_write_that_is_acknowledged(ledger):

@@ -406,6 +406,7 @@ def test_the_usual_gateways_are_those_of_the_provider(name):
         "kubo": (),
         "local": (),
         "car": (),
+        "copies": (),
         "gateway": ("https://trustless-gateway.link/ipfs", "https://ipfs.io/ipfs"),
     }
     service = ("https://gateway.pinata.cloud/ipfs", "https://ipfs.io/ipfs")
