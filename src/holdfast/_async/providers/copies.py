@@ -345,11 +345,12 @@ class AsyncCopiesProvider(AsyncBaseProvider):
         if state is None:
             await run_blocking(self.ledger.note, cid, {member.name: CopyState()})
         elif state.state in {"claimed", "proven"}:
-            proven = await self.prove(member, row, state)
-            if proven.state == "proven":
-                return await self._renamed(member, row, proven)
+            state = await self.prove(member, row, state)
+            if state.state == "proven":
+                return await self._renamed(member, row, state)
+        is_repair = state is not None and state.state == "missing"
         copier = await self._copier(member, cid)
-        await copier.send(row.pin, ignore)
+        await copier.send(row.pin, ignore, is_repair=is_repair)
         return await self.prove(member, row, CopyState("claimed", named=True))
 
     async def _renamed(self, member: AsyncMember, row: LedgerRow, state: CopyState) -> CopyState:

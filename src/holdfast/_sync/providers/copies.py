@@ -41,7 +41,7 @@ from holdfast.protocol import json_text
 from holdfast.protocol.host_privacy import site_of
 from holdfast.protocol.peer_set import PeerSet
 from holdfast.records import Added, Pin, PinFilter, PinInfo, merged_keyvalues, now_ms
-from holdfast.registry import BUILT_IN, build_provider, row_of
+from holdfast.registry import BUILT_IN, DEFAULT, build_provider, row_of
 from holdfast.repository import PinQuery, Repository
 from holdfast.repository.ledger import CopyState, Ledger, LedgerRow, MemberVerdict
 from holdfast.sources.archive_sources import ArchiveSource
@@ -241,7 +241,7 @@ class CopiesProvider(BaseProvider):
         """The small store, which cuts content by the configured profile."""
         self.check_open()
         config = self.config.with_options(
-            provider="local", provider_options={}, gateway_url=None, gateway_token=None
+            provider=DEFAULT, provider_options={}, gateway_url=None, gateway_token=None
         )
         return LocalProvider(config, repository=self._repository)
 
@@ -344,11 +344,12 @@ class CopiesProvider(BaseProvider):
         if state is None:
             run_blocking(self.ledger.note, cid, {member.name: CopyState()})
         elif state.state in {"claimed", "proven"}:
-            proven = self.prove(member, row, state)
-            if proven.state == "proven":
-                return self._renamed(member, row, proven)
+            state = self.prove(member, row, state)
+            if state.state == "proven":
+                return self._renamed(member, row, state)
+        is_repair = state is not None and state.state == "missing"
         copier = self._copier(member, cid)
-        copier.send(row.pin, ignore)
+        copier.send(row.pin, ignore, is_repair=is_repair)
         return self.prove(member, row, CopyState("claimed", named=True))
 
     def _renamed(self, member: Member, row: LedgerRow, state: CopyState) -> CopyState:
@@ -390,22 +391,22 @@ class CopiesProvider(BaseProvider):
         oldest = now_ms() / 1000 - WITNESS_AGE
         if prover is not None and prover.verdict and prover.verdict.checked_at > oldest:
             return prover
-        known = run_blocking(self.ledger.find_verdict, member.name, "witness", WITNESS_AGE)
+        noted = run_blocking(self.ledger.find_verdict, member.name, "witness", WITNESS_AGE)
         verdict = None
-        if known is not None:
+        if noted is not None:
             verdict = Verdict(
-                is_witness=known.good,
-                reason="" if known.good else known.reason,
-                checked_at=known.since / 1000,
-                gateway=known.reason if known.good else "",
+                is_witness=noted.good,
+                reason="" if noted.good else noted.reason,
+                checked_at=noted.since / 1000,
+                gateway=noted.reason if noted.good else "",
             )
         prover = Prover(member.provider, verdict=verdict)
         if prover.verdict is None:
             others = [other.provider for other in self.members if other is not member]
             verdict = prover.find_verdict(others)
             reason = verdict.gateway if verdict.is_witness else verdict.reason
-            found_out = MemberVerdict(verdict.is_witness, reason, int(verdict.checked_at * 1000))
-            run_blocking(self.ledger.note_verdict, member.name, "witness", found_out)
+            new = MemberVerdict(verdict.is_witness, reason, int(verdict.checked_at * 1000))
+            run_blocking(self.ledger.note_verdict, member.name, "witness", new)
         self._provers[member.name] = prover
         return prover
 
@@ -683,9 +684,9 @@ class Placing:
         failures: Why a member does not have it, by its name.
     """
 
-    def __init__(self, copies: CopiesProvider, known: LedgerRow | None) -> None:
+    def __init__(self, copies: CopiesProvider, row: LedgerRow | None) -> None:
         self._copies = copies
-        states = {} if known is None else known.states
+        states = {} if row is None else row.states
         has = {name for name, state in states.items() if state.state in {"claimed", "proven"}}
         # Those that have it come first, so that no further copy is made.
         order = sorted(copies.in_order(), key=lambda member: member.name not in has)
@@ -748,8 +749,8 @@ class Placing:
     def _sites(self, *states: str) -> set[str]:
         return {
             self._by_name[name].site
-            for name, known in self._states.items()
-            if known.state in states
+            for name, state in self._states.items()
+            if state.state in states
         }
 
     def _take(self, name: str, outcome: CopyState | Exception) -> None:
@@ -813,7 +814,7 @@ def _unpin_at(member: Member, cid: str) -> None:
 
 
 def _peers(row: LedgerRow) -> dict[str, str]:
-    return {name: known.state for name, known in row.states.items()}
+    return {name: state.state for name, state in row.states.items()}
 
 
 def _layout_test(folder: Path) -> bytes:
