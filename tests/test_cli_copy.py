@@ -9,6 +9,7 @@ import threading
 import pytest
 
 from holdfast import Client, compute_cid
+from holdfast.content.cid import CID
 from holdfast.repository import Repository
 from holdfast.sources.sources import TEXT_HINT
 from holdfast.testing import Scripted, ScriptedServer
@@ -56,6 +57,53 @@ def test_all_pins_are_copied_and_a_line_is_written_for_each(commands, tmp_path):
     assert [json.loads(line)["duplicate"] for line in again.stdout.splitlines()] == [True] * 3
     warning = {"warning": "copied to there: 0 pins; there already: 3"}
     assert json.loads(again.stderr) == warning
+
+
+def test_what_the_target_claims_and_lacks_is_repaired_with_a_proof(commands, tmp_path):
+    cids = stored(tmp_path)
+    assert commands.run("copy", *PLACES, "--proof").stderr.decode() == (
+        "copied to there: 3 pins; proven: 3\n"
+    )
+    with Repository(tmp_path / "there") as repository:
+        with repository._database.writing() as connection:
+            connection.execute("DELETE FROM blocks WHERE key = ?", (CID.parse(cids[1]).key,))
+    result = commands.run("copy", *PLACES, "--sample", "1/1")
+    assert f"repaired  {cids[1]}  pin 1" in result.stdout.decode().splitlines()
+    words = "copied to there: 0 pins; there already: 2; repaired: 1; proven: 3\n"
+    assert (result.returncode, result.stderr.decode()) == (0, words)
+    result = commands.run("copy", *PLACES, "--sample", "2")
+    assert result.returncode == 0  # two bytes: nothing is asked for
+    assert "not proven: no block of it is in the sample" in result.stderr.decode()
+    result = commands.run("copy", *PLACES, "--proof", "--sample", "many")
+    assert result.returncode == 2
+    assert "'many' is not a sample" in result.stderr.decode()
+
+
+def test_blocks_that_stay_missing_end_with_1_and_the_remedy(commands, tmp_path, node):
+    """The service says that it has the content, and its gateway does not have a block of it."""
+    cids = stored(tmp_path, 1)
+    row = {"id": "1", "ipfs_pin_hash": cids[0], "size": 9, "date_pinned": "2026-01-01T00:00:00Z"}
+    row |= {"date_unpinned": None, "metadata": {"name": "pin 0", "keyvalues": {"even": True}}}
+
+    def service(request):
+        if request.target.startswith("/data/pinList"):
+            rows = [row] if cids[0] in request.target else []
+            return Scripted(body={"count": len(rows), "rows": rows})
+        if request.target.startswith("/ipfs/"):
+            return Scripted(status=412)
+        return Scripted(body={"IpfsHash": cids[0], "PinSize": 9, "isDuplicate": True})
+
+    with ScriptedServer(service) as server:
+        commands.write_user_file(
+            f'[connections.here]\nprovider = "local"\npath = "{tmp_path / "here"}"\n'
+            f'[connections.there]\nprovider = "pinning"\nprovider_token = "x"\n'
+            f'pin_api_url = "{server.url}"\nwitness = "{server.url}"\n'
+        )
+        result = commands.run("copy", *PLACES, "--proof")
+    assert result.returncode == 1
+    remedy = "(1 of 1 blocks are not there: unpin it there and send it again)"
+    assert result.stdout.decode() == f"missing  {cids[0]}  pin 0  {remedy}\n"
+    assert result.stderr.decode().endswith("blocks missing at the target: 1\n")
 
 
 def test_a_dry_run_shows_what_is_missing_and_copies_nothing(commands, tmp_path):

@@ -1,0 +1,150 @@
+# WARNING: this file is generated from tests/_async/test_kubo_proofs.py
+# by scripts/generate_sync.py. Change the original instead.
+"""Proofs by real Kubo nodes: lost blocks are sent again; a gateway that fetches is no witness."""
+
+import base64
+from dataclasses import replace
+
+import pytest
+
+from holdfast import Client, ClientConfig
+from holdfast._sync.proving import CopyProof, Prover, dag_cids
+from holdfast.content.cid import CID
+from holdfast.providers import PinProvider
+from holdfast.testing import ScriptedServer
+from holdfast.testing.scripted_server import Scripted, forward_to
+from tests.content import stream
+from tests.engines import running_kubo
+from tests.support import TOKEN
+
+LARGE = b"".join(stream("kubo proofs", 3_000_000))
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+
+def can_fetch(settings):
+    settings["Addresses"]["Swarm"] = ["/ip4/127.0.0.1/tcp/0"]
+    settings["Gateway"]["NoFetch"] = False
+
+
+@pytest.fixture(scope="module")
+def two_kubos(tmp_path_factory):
+    """Two nodes that exchange blocks. The gateways of both fetch what they lack."""
+    folders = [tmp_path_factory.mktemp(name) for name in ("first", "second")]
+    with (
+        running_kubo(folders[0], is_online=True, change=can_fetch) as first,
+        running_kubo(folders[1], is_online=True, change=can_fetch) as second,
+    ):
+        second.connect(first)
+        yield first, second
+
+
+def lose(kubo, cids):
+    """Delete the files of blocks while a node is stopped; its pins stay."""
+    kubo.stop()
+    names = {base64.b32encode(cid.key[2:]).decode().rstrip("=") for cid in cids}
+    files = [path for path in (kubo.folder / "blocks").rglob("*.data") if path.stem in names]
+    assert len(files) == len(names)
+    for path in files:
+        path.unlink()
+    kubo.start()
+
+
+def blocks_of(client, cid):
+    return [block for page in dag_cids(client.provider, CID.parse(cid)) for block, _ in page]
+
+
+def test_blocks_that_kubo_has_lost_are_sent_again_and_the_name_stays(source, tmp_path):
+    cid = (source.upload(LARGE, name="mine")).cid
+    with running_kubo(tmp_path / "kubo") as kubo:
+        with Client.init(kubo.provider_config()) as target:
+            copied = source.copy(cid, to=target, proof=True)
+            assert (copied.proof, copied.how) == ("proven", "archive")
+        lose(kubo, (blocks_of(source, cid))[1:])
+        with Client.init(kubo.provider_config()) as target:
+            assert (source.copy(cid, to=target)).proof == "claimed"  # its list is believed
+            copied = source.copy(cid, to=target, proof=True)
+            assert (copied.proof, copied.repaired, copied.name) == ("proven", True, "mine")
+            assert (target.download(cid)).read() == LARGE
+            assert [pin.name for pin in target.pins(cid=cid)] == ["mine"]
+
+
+def test_a_name_that_only_the_target_has_survives_a_repair(source, tmp_path):
+    cid = source.provider.repository.add(LARGE, source.provider._profile, name="")[0].cid
+    with running_kubo(tmp_path / "kubo") as kubo:
+        with Client.init(kubo.provider_config()) as target:
+            source.copy(cid, to=target)
+            target.update(cid, name="theirs")
+        lose(kubo, blocks_of(source, cid))
+        with Client.init(kubo.provider_config()) as target:
+            assert (source.copy(cid, to=target, proof=True)).repaired
+            assert [pin.name for pin in target.pins(cid=cid)] == ["theirs"]
+
+
+class Service:
+    """A service that lists nothing. Its content is on the Kubo of the gateway."""
+
+    def __call__(self, request):
+        assert request.target.startswith("/data/pinList")
+        return Scripted(body={"count": 0, "rows": []})
+
+
+def without_cache_control(url):
+    """Forward requests, without the header that forbids to fetch."""
+    forward = forward_to(url)
+
+    def drop(request):
+        headers = dict(request.headers)
+        del headers["cache-control"]
+        return forward(replace(request, headers=headers))
+
+    return drop
+
+
+def test_a_kubo_behind_a_proxy_that_drops_cache_control_is_no_witness(two_kubos):
+    first, second = two_kubos
+    own = CID.parse(second.add(LARGE[:1000], cid_version=1))
+    with Client.init(first.provider_config()) as other:
+        foreign = CID.parse((other.upload(LARGE[:2000])).cid)
+        with (
+            ScriptedServer(Service()) as api,
+            ScriptedServer(without_cache_control(second.gateway_url)) as proxy,
+        ):
+
+            def prove(gateway):
+                options = {"provider": "pinning", "provider_token": TOKEN, "pin_api_url": api.url}
+                provider = PinProvider(ClientConfig(**options, witness=gateway))
+                prover = Prover(provider)
+                try:
+                    verdict = prover.find_verdict([other.provider])
+                    return verdict.reason, prover.prove([own, foreign])
+                finally:
+                    provider.close()
+
+            host = second.gateway_url.removeprefix("http://").removesuffix("/ipfs")
+            assert prove(second.gateway_url) == ("", CopyProof(2, (foreign,), host))
+            reason, proof = prove(proxy.url)
+            assert "which PinProvider does not list" in reason
+            assert (proof.state, proof.asked) == ("claimed", 0)
+        other.revoke(str(foreign))  # the second one has it now
+
+
+def test_the_rpc_of_kubo_is_a_witness_and_one_that_ignores_offline_is_none(two_kubos):
+    first, second = two_kubos
+    with Client.init(first.provider_config()) as other:
+        cid = (other.upload(LARGE[:3000])).cid
+        with Client.init(second.provider_config()) as client:
+            verdict = Prover(client.provider).find_verdict([other.provider])
+            assert (verdict.is_witness, verdict.reason) == (True, "")
+
+        def ignore_offline(request):
+            target = request.target.replace("offline=true", "timeout=5s")
+            return forward_to(second.api_url)(replace(request, target=target))
+
+        with ScriptedServer(ignore_offline) as proxy:
+            config = second.provider_config(pin_api_url=proxy.url)
+            with Client.init(config) as client:
+                verdict = Prover(client.provider).find_verdict([other.provider])
+        assert not verdict.is_witness
+        assert verdict.reason.startswith("its RPC ")
+        other.revoke(cid)
