@@ -64,9 +64,11 @@ def test_what_the_target_claims_and_lacks_is_repaired_with_a_proof(commands, tmp
     assert commands.run("copy", *PLACES, "--proof").stderr.decode() == (
         "copied to there: 3 pins; proven: 3\n"
     )
-    with Repository(tmp_path / "there") as repository:
-        with repository._database.writing() as connection:
-            connection.execute("DELETE FROM blocks WHERE key = ?", (CID.parse(cids[1]).key,))
+    with (
+        Repository(tmp_path / "there") as repository,
+        repository._database.writing() as connection,
+    ):
+        connection.execute("DELETE FROM blocks WHERE key = ?", (CID.parse(cids[1]).key,))
     result = commands.run("copy", *PLACES, "--sample", "1/1")
     assert f"repaired  {cids[1]}  pin 1" in result.stdout.decode().splitlines()
     words = "copied to there: 0 pins; there already: 2; repaired: 1; proven: 3\n"
@@ -79,7 +81,7 @@ def test_what_the_target_claims_and_lacks_is_repaired_with_a_proof(commands, tmp
     assert "'many' is not a sample" in result.stderr.decode()
 
 
-def test_blocks_that_stay_missing_end_with_1_and_the_remedy(commands, tmp_path, node):
+def test_blocks_that_stay_missing_end_with_1_and_the_remedy(commands, tmp_path):
     """The service says that it has the content, and its gateway does not have a block of it."""
     cids = stored(tmp_path, 1)
     row = {"id": "1", "ipfs_pin_hash": cids[0], "size": 9, "date_pinned": "2026-01-01T00:00:00Z"}
