@@ -568,7 +568,7 @@ class Fleet:
             lines += [f"[connections.{name}]"]
             lines += [f"{key} = {_as_toml(value)}" for key, value in fields.items()]
         file.write_text("\n".join(lines))
-        folders = {"CONFIG": "settings", "DATA": "data", "CACHE": "cache"}
+        folders = {"CONFIG": "settings", "DATA": "data"}
         return {f"XDG_{kind}_HOME": str(folder / name) for kind, name in folders.items()}
 
     def sites_with(self, cid: str) -> list[str]:

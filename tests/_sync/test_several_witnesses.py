@@ -78,6 +78,25 @@ def test_every_gateway_is_tested_and_only_those_that_pass_are_asked():
     assert (verdict.is_witness, verdict.gateway) == (True, urls[1])
 
 
+def test_a_provider_is_tested_also_while_another_one_is_down():
+    with (
+        ScriptedServer(lambda _: REPLIES["gone"]) as witness,
+        ScriptedServer(lambda _: REPLIES["down"]) as down,
+        ScriptedServer(lambda _: Scripted(body={"rows": []})) as api,
+    ):
+        config = config_for(api, gateway_url=f"{witness.url}/ipfs")
+        with (
+            Client.init(config) as client,
+            Client.init(config_for(down)) as other,
+            Client.init(path="third") as third,
+        ):
+            third.upload(BLOCK)
+            others = [other.provider, third.provider]
+            verdict = Prover(client.provider).find_verdict(others)
+        assert verdict.is_witness
+        assert f"/ipfs/{ROOT}?format=raw" in {request.target for request in witness.requests}
+
+
 @pytest.fixture(autouse=True)
 def own_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -397,9 +397,13 @@ class Prover:
         if not self._provider.supports("find_pins"):
             return roots
         for other in others:
-            if not other.supports("find_pins"):
+            if len(roots) == FOREIGN or not other.supports("find_pins"):
                 continue
-            pins = [pin for pin in other.find_pins(PinFilter(), limit=LOOKED_AT)]
+            try:
+                pins = [pin for pin in other.find_pins(PinFilter(), limit=LOOKED_AT)]
+            except ClientError as error:  # it may be down, which says nothing about this one
+                log.info("%s does not list its pins: %s", other.title, error)
+                continue
             RANDOM.shuffle(pins)
             for pin in pins:
                 cid = CID.parse(pin.cid)
