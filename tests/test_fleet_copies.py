@@ -133,10 +133,10 @@ def test_no_write_is_lost_by_the_fault_of_a_member(fleet, connect, tmp_path, nam
     with closing(connect(*order_from(name), want=2, need=need)) as client:
         for number, cid in written.items():
             assert_whole(client, number, cid)
-    kept = small_store(tmp_path)
+    in_store = small_store(tmp_path)
     others = [other for other in fleet if other is not member]
     for cid in written.values():
-        assert cid in kept or any(other.has(cid) for other in others)
+        assert cid in in_store or any(other.has(cid) for other in others)
     if not hasattr(Client, "health"):
         return
     with closing(connect(*order_from(name), want=2, need=need, grace=0)) as client:
@@ -193,11 +193,11 @@ def test_nothing_is_lost_when_the_writer_is_killed(small_fleet, tmp_path, monkey
         first += len(new) + 1
 
     assert written
-    kept = small_store(tmp_path)
+    in_store = small_store(tmp_path)
     below = {
         cid: sites
         for cid in written.values()
-        if len(sites := small_fleet.sites_with(cid)) < 2 and cid not in kept
+        if len(sites := small_fleet.sites_with(cid)) < 2 and cid not in in_store
     }
     assert below == {}
     with Client.connect("copies") as client:
@@ -242,21 +242,21 @@ def test_what_was_revoked_while_a_member_was_down_is_never_copied_back(
     member = small_fleet["v3"]
     foreign = {one.name: foreign_pins(one, FOREIGN) for one in small_fleet}
     with Client.connect("copies") as client:
-        kept, lost = [write(client, number) for number in (200_000_002, 200_000_007)]
+        stays, lost = [write(client, number) for number in (200_000_002, 200_000_007)]
         assert member.has(lost)
         member.kill()
         try:
             client.revoke(lost)
-            assert [report.cid for report in client.health(fix=True)] == [kept]
+            assert [report.cid for report in client.health(fix=True)] == [stays]
         finally:
             member.start()
         assert lost in member.pins()
-        assert kept in {report.cid for report in client.health(fix=True)}
+        assert stays in {report.cid for report in client.health(fix=True)}
         for _ in range(2):
             assert lost not in {report.cid for report in client.health(fix=True)}
             assert [one.name for one in small_fleet if lost in one.pins()] == []
-        assert len(small_fleet.sites_with(kept)) >= 2
-        client.revoke(kept)
+        assert len(small_fleet.sites_with(stays)) >= 2
+        client.revoke(stays)
         for one in small_fleet:
             assert one.pins() == foreign[one.name]
         again = write(client, 200_000_007)  # removes the tombstone

@@ -581,6 +581,9 @@ class CopiesProvider(BaseProvider):
         reasons: dict[str, str] = {}
         is_tested = True
         for member in self.members:
+            if self._avoided.get(member.name, 0.0) > now():
+                is_tested = False  # it has just failed: a write must not wait for it again
+                continue
             try:
                 verdict = (self._prover(member)).verdict
                 if verdict is not None and not verdict.is_witness:
