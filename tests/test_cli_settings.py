@@ -209,6 +209,7 @@ def test_a_profile_brings_its_cid_version(commands):
         ("cid_version = 7", "cid_version must be 0 or 1"),
         (f'provider_token = "{TOKEN}"', f"provider_token {REFUSED} {{home}}"),
         ("provider_options = {}", f"{REFUSED} {{home}} or HOLDFAST_PROVIDER_OPTIONS"),
+        ('witness = "https://example.com"', f"witness {REFUSED} {{home}} or HOLDFAST_WITNESS"),
         ("rate_limit = 1\nrate_limit = 2\n", "is not TOML (Cannot overwrite a value, at line 2"),
         ("on_event = 1", "on_event is for Python programs"),
         ('path = ""', f"path {REFUSED} {{home}}"),
