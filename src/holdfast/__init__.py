@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from holdfast.records import ClientRecord as ClientRecord
     from holdfast.records import Copied as Copied
     from holdfast.records import Entry as Entry
+    from holdfast.records import Health as Health
     from holdfast.records import Outcome as Outcome
     from holdfast.records import Pin as Pin
     from holdfast.records import StoreOptions as StoreOptions
@@ -62,7 +63,7 @@ if not TYPE_CHECKING:  # which knows the names from above
             "config.settings_files": "connections",
             "errors": "errors",
             "events": "Event",
-            "records": "ClientMessage ClientRecord Copied Entry Outcome Pin StoreOptions",
+            "records": "ClientMessage ClientRecord Copied Entry Health Outcome Pin StoreOptions",
             "sources.blob": "Blob",
             "sources.local_cids": "compute_cid verify",
         },

@@ -420,3 +420,30 @@ class Copied:
     proof: ProofState = "claimed"
     proof_note: str = ""
     repaired: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    """What the members of provider `copies` have of one CID.
+
+    Attributes:
+        cid: The CID.
+        name: The name of its pin.
+        want: How many sites should have it.
+        claimed: The members that say that they have it, and cannot be asked for blocks now.
+        proven: The members that sent blocks of it, which matched their CIDs.
+        missing: The members that lack blocks of it, although they said that they have it.
+        last_proof: When a member last proved that it has it, in milliseconds; None for never.
+
+    Example:
+        >>> Health(cid="bafkqaaa", want=2, proven=("disk",)).missing
+        ()
+    """
+
+    cid: str
+    name: str = ""
+    want: int
+    claimed: tuple[str, ...] = ()
+    proven: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    last_proof: int | None = None

@@ -305,6 +305,54 @@ def test_other_providers_are_one_place(fleet):
         Client(fleet.members[0].inner).revoke(CID_OF_LIST, only_at="b")
 
 
+# Health
+
+
+def test_health_names_what_is_lost_and_fix_brings_it_back(fleet):
+    client = fleet.client(need=2)
+    client.store([1, 2, 3], name="tides")
+    fleet.members[0].lose_all()
+    (report,) = [report for report in client.health()]
+    assert (report.name, report.want, report.proven, report.missing) == ("tides", 2, ("b",), ("a",))
+    assert report.last_proof is not None
+    (report,) = [report for report in client.health(fix=True)]
+    assert len(report.proven) == 2
+    assert small_store(client) == []
+
+
+def test_a_member_that_is_merely_down_is_replaced_after_its_grace(fleet):
+    client = fleet.client(need=1, grace=3600)
+    client.store([1, 2, 3])
+    fleet.members[1].fault = "down"
+    (report,) = [report for report in client.health(fix=True)]
+    assert (report.claimed, report.proven) == (("b",), ("a",))
+    client.provider.grace = 0
+    (report,) = [report for report in client.health(fix=True)]
+    assert report.proven == ("a", "c")
+
+
+def test_health_finishes_tombstones_and_never_copies_them(fleet):
+    client = fleet.client(need=2)
+    client.store([1, 2, 3])
+    fleet.members[1].fault = "down"
+    client.revoke(CID_OF_LIST)
+    fleet.members[1].fault = ""
+    assert [report for report in client.health(fix=True, adopt=True)] == []
+    assert [member.cids for member in fleet.members] == [set(), set(), set()]
+
+
+def test_health_takes_in_what_a_crash_has_left_and_on_request_foreign_pins(fleet):
+    client = fleet.client(need=2)
+    left, _ = client.provider._repository.add(b"left", client.provider._profile, name="left")
+    theirs = Client(fleet.members[2]).store({"theirs": True}, name="theirs")
+    (report,) = [report for report in client.health(fix=True)]
+    assert (report.cid, report.proven) == (left.cid, ("a", "b"))
+    assert small_store(client) == []
+    reports = [report for report in client.health(fix=True, adopt=True)]
+    assert {report.name: len(report.proven) for report in reports} == {"left": 2, "theirs": 2}
+    assert [pin.cid for pin in client.pins(name="theirs")] == [theirs.cid]
+
+
 # Configuration
 
 

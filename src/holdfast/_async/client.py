@@ -29,6 +29,7 @@ from holdfast.records import (
     ClientRecord,
     Copied,
     Entry,
+    Health,
     Pin,
     PinFilter,
     StoreOptions,
@@ -693,6 +694,35 @@ class AsyncClient(AsyncCloses):
             name=name, cid=cid, keyvalues=keyvalues, since=since, until=until, limit=limit
         )
         return _find(self._provider, pin_filter, limit)
+
+    def health(
+        self, *, sample: str = "2%", fix: bool = False, adopt: bool = False
+    ) -> AsyncIterator[Health]:
+        """Ask the members of provider `copies` for random blocks; yield a `Health` for each CID.
+
+        What was revoked while a member was down is removed there first.
+
+        Args:
+            sample: How many blocks are asked for: a share such as ``2%``, a part of all such as
+                ``3/30``, or a size such as ``500M``.
+            fix: Whether content at fewer than `want` sites is copied to others.
+            adopt: Whether pins of the members that nobody wrote here are cared for from now on.
+
+        Example:
+            >>> from holdfast.providers import AsyncCopiesProvider
+            >>> one = await AsyncClient.init(path="one")
+            >>> other = await AsyncClient.init(path="other")
+            >>> provider = AsyncCopiesProvider([one, other], sites=["a", "b"], path="ledger")
+            >>> record = await AsyncClient(provider).store([1, 2], name="tides")
+            >>> async for report in AsyncClient(provider).health(fix=True):
+            ...     print(report.name, report.proven)
+            tides ('local', 'local-2')
+        """
+        from holdfast.content.sampling import Sample  # noqa: PLC0415
+
+        self._check_open()
+        provider = self._provider.require("check_health")
+        return provider.check_health(Sample.parse(sample), fix=fix, adopt=adopt)
 
     # Copies at another provider, under the same CIDs
 

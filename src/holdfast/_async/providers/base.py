@@ -44,6 +44,7 @@ from holdfast.content.cid import CID
 from holdfast.content.codecs import has_value, read_value
 from holdfast.content.profiles import Profile, profile_for
 from holdfast.content.reference import Reference
+from holdfast.content.sampling import Sample
 from holdfast.content.unixfs.files import FileImporter, Part
 from holdfast.disk.copy_journal import Place
 from holdfast.errors import (
@@ -55,7 +56,7 @@ from holdfast.errors import (
 )
 from holdfast.protocol import json_text
 from holdfast.protocol.gateway import Gateway
-from holdfast.records import Added, Entry, Pin, PinFilter, PinInfo
+from holdfast.records import Added, Entry, Health, Pin, PinFilter, PinInfo
 from holdfast.sinks.sinks import SpoolSink, TargetSink, TextSink, spool
 from holdfast.sources.archive_sources import ArchiveSource
 from holdfast.sources.blob import Blob
@@ -267,6 +268,10 @@ class AsyncBaseProvider(AsyncStorageProvider, ABC):
     @optional("is one place; leave only_at out, or use a client of provider copies")
     async def delete_at(self, cid: str, name: str) -> None:
         """Unpin `cid` at the member `name` alone; refuse if too few others are proven now."""
+
+    @optional("is one place; use a client of provider copies")
+    def check_health(self, sample: Sample, *, fix: bool, adopt: bool) -> AsyncIterator[Health]:
+        """Prove everything that is cared for, and yield what is found."""
 
     @optional("makes no signed links; share the address of url(), or let pinata sign uploads")
     async def signed_url(self, cid: str, *, expires: int) -> str:

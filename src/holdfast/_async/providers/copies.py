@@ -38,7 +38,7 @@ from holdfast.errors import (
 from holdfast.protocol import json_text
 from holdfast.protocol.host_privacy import site_of
 from holdfast.protocol.peer_set import PeerSet
-from holdfast.records import Added, Pin, PinFilter, PinInfo, merged_keyvalues, now_ms
+from holdfast.records import Added, Health, Pin, PinFilter, PinInfo, merged_keyvalues, now_ms
 from holdfast.registry import BUILT_IN, DEFAULT, build_async_provider, row_of
 from holdfast.repository import PinQuery, Repository
 from holdfast.repository.ledger import CopyState, Ledger, LedgerRow, MemberVerdict
@@ -114,7 +114,8 @@ class AsyncCopiesProvider(AsyncBaseProvider):
 
     Example:
         >>> from holdfast import AsyncClient
-        >>> one, other = await AsyncClient.init(path="one"), await AsyncClient.init(path="other")
+        >>> one = await AsyncClient.init(path="one")
+        >>> other = await AsyncClient.init(path="other")
         >>> provider = AsyncCopiesProvider([one, other], sites=["cellar", "attic"], path="ledger")
         >>> record = await AsyncClient(provider).store([1, 2, 3])
         >>> [pin.peers for pin in await AsyncClient(provider).pins()]
@@ -501,7 +502,8 @@ class AsyncCopiesProvider(AsyncBaseProvider):
                 row = await run_blocking(self.ledger.find, root)
                 if row is None or name not in row.states:
                     raise not_pinned(cid)
-                row = await self.prove_all(row, [one for one in self.members if one is not member])
+                others = [one for one in self.members if one is not member]
+                _, row = await self.prove_all(row, others)
                 sites = self.sites_of(row, without=name)
                 if len(sites) < self.need:
                     raise ConfigError(
@@ -512,25 +514,41 @@ class AsyncCopiesProvider(AsyncBaseProvider):
                 await _unpin_at(member, cid)
                 await run_blocking(self.ledger.note, root, {name: None})
 
-    async def prove_all(self, row: LedgerRow, members: Sequence[AsyncMember]) -> LedgerRow:
-        """Prove `row` at those of `members` that may have it, and note the result."""
+    async def prove_all(
+        self, row: LedgerRow, members: Sequence[AsyncMember], sample: Sample = DEFAULT_SAMPLE
+    ) -> tuple[set[str], LedgerRow]:
+        """Prove `row` at those of `members` that may have it; return who answered, and the result.
+
+        The result is noted. A member that does not answer counts as one that claims it.
+        """
         asked = [
             member
             for member in members
             if member.name in row.states and row.states[member.name].state != "sent"
         ]
-        proofs = await self.at_each(asked, partial(self._prove_state, row=row))
-        states = {
-            name: proofs.get(name, state._replace(state="claimed"))
-            if any(member.name == name for member in asked)
-            else state
-            for name, state in row.states.items()
+        proofs = await self.at_each(asked, partial(self._prove_state, row=row, sample=sample))
+        claims = {
+            member.name: row.states[member.name]._replace(state="claimed") for member in asked
         }
         await run_blocking(self.ledger.note, CID.parse(row.pin.cid), proofs)
-        return row._replace(states=states)
+        return {*proofs}, row._replace(states={**row.states, **claims, **proofs})
 
-    async def _prove_state(self, member: AsyncMember, row: LedgerRow) -> CopyState:
-        return await self.prove(member, row, row.states[member.name])
+    async def _prove_state(self, member: AsyncMember, row: LedgerRow, sample: Sample) -> CopyState:
+        return await self.prove(member, row, row.states[member.name], sample)
+
+    async def bring_all(self, row: LedgerRow) -> LedgerRow:
+        """Bring the content of `row` to as many members as are missing; return what is known."""
+        return await AsyncPlacing(self, row).run(row)
+
+    def small_pins(self) -> list[Pin]:
+        """Return what the small store has, because it is at too few sites."""
+        return self._repository.pins()
+
+    def check_health(self, sample: Sample, *, fix: bool, adopt: bool) -> AsyncIterator[Health]:
+        """Prove everything that is cared for, and yield what is found."""
+        from holdfast._async.health import check_health  # noqa: PLC0415 - few programs need it
+
+        return check_health(self, sample, fix=fix, adopt=adopt)
 
     async def at_each(
         self, members: Sequence[AsyncMember], action: Callable[[AsyncMember], Awaitable[T]]

@@ -40,7 +40,7 @@ from holdfast.errors import (
 from holdfast.protocol import json_text
 from holdfast.protocol.host_privacy import site_of
 from holdfast.protocol.peer_set import PeerSet
-from holdfast.records import Added, Pin, PinFilter, PinInfo, merged_keyvalues, now_ms
+from holdfast.records import Added, Health, Pin, PinFilter, PinInfo, merged_keyvalues, now_ms
 from holdfast.registry import BUILT_IN, DEFAULT, build_provider, row_of
 from holdfast.repository import PinQuery, Repository
 from holdfast.repository.ledger import CopyState, Ledger, LedgerRow, MemberVerdict
@@ -116,7 +116,8 @@ class CopiesProvider(BaseProvider):
 
     Example:
         >>> from holdfast import Client
-        >>> one, other = Client.init(path="one"), Client.init(path="other")
+        >>> one = Client.init(path="one")
+        >>> other = Client.init(path="other")
         >>> provider = CopiesProvider([one, other], sites=["cellar", "attic"], path="ledger")
         >>> record = Client(provider).store([1, 2, 3])
         >>> [pin.peers for pin in Client(provider).pins()]
@@ -498,7 +499,8 @@ class CopiesProvider(BaseProvider):
                 row = run_blocking(self.ledger.find, root)
                 if row is None or name not in row.states:
                     raise not_pinned(cid)
-                row = self.prove_all(row, [one for one in self.members if one is not member])
+                others = [one for one in self.members if one is not member]
+                _, row = self.prove_all(row, others)
                 sites = self.sites_of(row, without=name)
                 if len(sites) < self.need:
                     raise ConfigError(
@@ -509,25 +511,41 @@ class CopiesProvider(BaseProvider):
                 _unpin_at(member, cid)
                 run_blocking(self.ledger.note, root, {name: None})
 
-    def prove_all(self, row: LedgerRow, members: Sequence[Member]) -> LedgerRow:
-        """Prove `row` at those of `members` that may have it, and note the result."""
+    def prove_all(
+        self, row: LedgerRow, members: Sequence[Member], sample: Sample = DEFAULT_SAMPLE
+    ) -> tuple[set[str], LedgerRow]:
+        """Prove `row` at those of `members` that may have it; return who answered, and the result.
+
+        The result is noted. A member that does not answer counts as one that claims it.
+        """
         asked = [
             member
             for member in members
             if member.name in row.states and row.states[member.name].state != "sent"
         ]
-        proofs = self.at_each(asked, partial(self._prove_state, row=row))
-        states = {
-            name: proofs.get(name, state._replace(state="claimed"))
-            if any(member.name == name for member in asked)
-            else state
-            for name, state in row.states.items()
+        proofs = self.at_each(asked, partial(self._prove_state, row=row, sample=sample))
+        claims = {
+            member.name: row.states[member.name]._replace(state="claimed") for member in asked
         }
         run_blocking(self.ledger.note, CID.parse(row.pin.cid), proofs)
-        return row._replace(states=states)
+        return {*proofs}, row._replace(states={**row.states, **claims, **proofs})
 
-    def _prove_state(self, member: Member, row: LedgerRow) -> CopyState:
-        return self.prove(member, row, row.states[member.name])
+    def _prove_state(self, member: Member, row: LedgerRow, sample: Sample) -> CopyState:
+        return self.prove(member, row, row.states[member.name], sample)
+
+    def place(self, row: LedgerRow) -> LedgerRow:
+        """Bring the content of `row` to as many members as are missing; return what is known."""
+        return Placing(self, row).run(row)
+
+    def small_pins(self) -> list[Pin]:
+        """Return what the small store has, because it is at too few sites."""
+        return self._repository.pins()
+
+    def check_health(self, sample: Sample, *, fix: bool, adopt: bool) -> Iterator[Health]:
+        """Prove everything that is cared for, and yield what is found."""
+        from holdfast._sync.health import check_health  # noqa: PLC0415 - few programs need it
+
+        return check_health(self, sample, fix=fix, adopt=adopt)
 
     def at_each(self, members: Sequence[Member], action: Callable[[Member], T]) -> dict[str, T]:
         """Run `action` for all `members` at the same time; return the results, without errors.
