@@ -52,7 +52,7 @@ def _check(copies: "CopiesProvider", row: LedgerRow, sample: Sample, *, fix: boo
         elif member.name in answered:
             run_blocking(copies.ledger.note_verdict, member.name, "down", None)
     if fix and len(copies.sites_of(row) | absent) < row.want:
-        row = copies.place(row)
+        row = copies.bring_all(row)
     if fix:
         copies.drop_if_done(row)
     by_state = {

@@ -533,7 +533,7 @@ class CopiesProvider(BaseProvider):
     def _prove_state(self, member: Member, row: LedgerRow, sample: Sample) -> CopyState:
         return self.prove(member, row, row.states[member.name], sample)
 
-    def place(self, row: LedgerRow) -> LedgerRow:
+    def bring_all(self, row: LedgerRow) -> LedgerRow:
         """Bring the content of `row` to as many members as are missing; return what is known."""
         return Placing(self, row).run(row)
 
