@@ -157,6 +157,7 @@ def test_the_configuration_has_the_designs_defaults():
         "max_json_bytes": 64 * 1024 * 1024,
         "max_unverified_bytes": 1024 * 1024 * 1024,
         "trust_env": False,
+        "witness": None,
         "allow_insecure": False,
         "provider_options": {},
     }
