@@ -148,3 +148,20 @@ def test_the_rpc_of_kubo_is_a_witness_and_one_that_ignores_offline_is_none(two_k
         assert not verdict.is_witness
         assert verdict.reason.startswith("its RPC ")
         other.revoke(cid)
+
+
+def test_blocks_that_all_nodes_of_a_cluster_have_lost_are_sent_again(source, own_cluster):
+    cid = (source.upload(LARGE, name="mine")).cid
+    with Client.init(own_cluster.provider_config()) as target:
+        assert (source.copy(cid, to=target, proof=True)).proof == "proven"
+        blocks = blocks_of(source, cid)
+        names = {base64.b32encode(block.key[2:]).decode().rstrip("=") for block in blocks}
+        for peer in own_cluster.peers:
+            files = (peer.kubo.folder / "blocks").rglob("*.data")
+            peer.kubo.stop()
+            for path in [path for path in files if path.stem in names]:
+                path.unlink()
+            peer.kubo.start()
+        copied = source.copy(cid, to=target, proof=True)
+        assert (copied.proof, copied.repaired, copied.name) == ("proven", True, "mine")
+        assert (target.download(cid)).read() == LARGE
