@@ -9,6 +9,7 @@ from pathlib import Path
 from bench import (
     against,
     cids,
+    copies,
     kubo,
     many,
     node,
@@ -35,12 +36,13 @@ SECTIONS = {
     "resuming": resuming.run,
     "kubo": kubo.run,
     "many": many.run,
+    "copies": copies.run,
     "pieces": pieces.run,
     "startup": startup.run,
     "growth": pins.run,
     "page": node_page.run,
 }
-NOT_QUICK = frozenset({"resuming", "kubo", "many", "page"})  # unless they are asked for
+NOT_QUICK = frozenset({"resuming", "kubo", "many", "copies", "page"})  # unless they are asked for
 
 
 def main() -> None:

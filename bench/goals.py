@@ -9,6 +9,9 @@ IN_PIECES = "in pieces (tus)"
 ONE_REQUEST = "in one request"
 BLOCKING = "holdfast, blocking"
 ASYNC = "holdfast, async"
+ALL_UP = "holdfast, three places"
+ONE_DOWN = "holdfast, one place down"
+ALONE = "place"  # with a number
 SAFE_KUBO = "Kubo, synced and verified"  # with the guarantees of our node
 
 
@@ -154,6 +157,20 @@ GOALS = (
         1.0,
         at_most=True,
         ours="the slowest with many pins",
+    ),
+    Goal(
+        "store to two of three places, 20 ms away / to the slowest of them alone",
+        "copies-store",
+        tuple(("copies-store", f"{ALONE} {number}") for number in (1, 2, 3)),
+        0.45,
+        ours=ALL_UP,
+    ),
+    Goal(
+        "the same while one of them is down / while all are up",
+        "copies-store",
+        (("copies-store", ALL_UP),),
+        0.7,
+        ours=ONE_DOWN,
     ),
     *(_growth(work, size, smaller) for work in GROWTH for smaller, size in pairwise(SIZES)),
 )

@@ -35,6 +35,12 @@ MANY = """## Many files
 `upload_many` sends files of 10 kB to the node, 64 at a time. The workers by hand are 64
 threads or tasks that take the same files and call `upload` of the same client."""
 
+COPIES = """## Copies
+
+Values of a few bytes, one after the other, to nodes that are 20 ms away: to one of them, and with
+the provider `copies` to two of three (`want=2`, `need=1`), of which all are up, or one accepts
+connections and never answers."""
+
 RESUMING = """## A very large upload
 
 `Client.upload` sends a file of four times the size to a new node: with the provider `pinata` in
@@ -210,6 +216,7 @@ def make_page(results: Results, plots: Collection[str]) -> str:
     parts["unavailable"] = _unavailable(results)
     pieces = [figure.work for figure in results.figures.values() if figure.section == "pieces"]
     parts["many"] = _section(MANY, results, ["upload_many-blocking", "upload_many-async-64"])
+    parts["copies"] = _section(COPIES, results, ["copies-store"])
     parts["resuming"] = _section(
         RESUMING,
         results,
