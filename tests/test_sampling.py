@@ -5,7 +5,7 @@ import random
 import pytest
 
 from holdfast.content.cid import CID
-from holdfast.content.sampling import Sample, SamplePicker, part_of
+from holdfast.content.sampling import PinPicker, Sample, SamplePicker, part_of
 
 CIDS = [CID.of_raw(number.to_bytes(4)) for number in range(10_000)]
 
@@ -81,6 +81,7 @@ def test_all_parts_together_are_all_blocks_each_once():
     assert all(1300 < len(part) < 1560 for part in parts)  # 1,429 each
 
 
+@pytest.mark.slow
 def test_300_samples_find_a_member_that_lacks_1_percent_of_10_000_blocks():
     """Of 75 DAGs of 133 blocks, 4 blocks each are asked for: 300, as in one look at a member."""
     discoveries = 0
@@ -101,3 +102,79 @@ def test_t_runs_of_n_of_t_find_every_loss():
         runs = [part for part in range(1, 31) if part == part_of(lost, 30)]
         assert len(runs) == 1
         assert lost in pick(f"{runs[0]}/30", CIDS)
+
+
+def pick_of_pins(text, sizes, seed):
+    """Return the pins that are asked about, by their numbers, with the sample of each."""
+    picker = PinPicker(Sample.parse(text), len(sizes), sum(sizes), random.Random(seed).random)  # noqa: S311
+    samples = {number: picker.pick(size) for number, size in enumerate(sizes)}
+    return {number: sample for number, sample in samples.items() if sample is not None}
+
+
+def test_a_run_over_300_of_10_000_pins_finds_a_member_that_lacks_1_percent_of_them():
+    discoveries, counts = 0, []
+    for run in range(200):
+        lost = set(random.Random(-run - 1).sample(range(10_000), 100))  # noqa: S311
+        picked = pick_of_pins("2%", [1000] * 10_000, run)
+        assert set(picked.values()) == {Sample(share=0.02)}
+        counts.append(len(picked))
+        discoveries += not lost.isdisjoint(picked)
+    assert discoveries >= 180  # 190 are expected
+    assert 290 < sum(counts) / 200 < 310
+    assert max(counts) < 400
+
+
+@pytest.mark.parametrize(
+    ("pins", "fewest", "most"), [(0, 0, 0), (200, 200, 200), (100_000, 1800, 2200)]
+)
+def test_of_few_pins_all_are_asked_about_and_of_many_the_share(pins, fewest, most):
+    assert fewest <= len(pick_of_pins("2%", [1000] * pins, seed=3)) <= most
+
+
+def test_a_run_over_a_part_asks_about_every_pin_so_all_parts_find_every_loss():
+    runs = [pick_of_pins(f"{part}/7", [1000] * len(CIDS), part) for part in range(1, 8)]
+    asked = {
+        cid
+        for samples in runs
+        for number, sample in samples.items()
+        if part_of(cid := CIDS[number], sample.parts) == sample.part
+    }
+    assert asked == set(CIDS)
+
+
+def asked_bytes(samples, dags):
+    """Return how many bytes a run asks for, whose pins have blocks of these sizes."""
+    total = 0
+    for number, sample in samples.items():
+        picker = SamplePicker(sample, random.Random(number).random)  # noqa: S311
+        sizes = dict(zip(CIDS, dags[number], strict=False))
+        picker.add(sizes.items())
+        total += sum(sizes[cid] for cid in picker.rest())
+    return total
+
+
+def test_the_bytes_of_a_whole_run_stay_within_the_size():
+    numbers = random.Random(7)  # noqa: S311
+    dags = [[numbers.randint(1, 300_000)] * numbers.choice([1, 1, 5, 50]) for _ in range(2000)]
+    sizes = [sum(blocks) for blocks in dags]
+    shares = []
+    for seed in range(20):
+        samples = pick_of_pins("500M", sizes, seed)
+        shares.append(asked_bytes(samples, dags) / (500 << 20))
+    assert max(shares) <= 1
+    assert sum(shares) / 20 > 0.9  # and nearly all of it is used
+    assert asked_bytes(pick_of_pins("1T", sizes, 1), dags) == sum(sizes)
+
+
+def test_pins_of_unknown_size_do_not_use_more_than_the_size_either():
+    dags = [[1 << 18] * 20] * 100
+    samples = pick_of_pins("16M", [0] * 100, 1)
+    assert len(samples) == 8  # 2 MiB are counted for each, and no more is asked of it
+    assert 8 << 20 < asked_bytes(samples, dags) <= 16 << 20
+
+
+def test_the_only_block_of_a_pin_is_asked_for_though_it_is_larger_than_the_file():
+    picker = PinPicker(Sample.parse("1M"), 1, 262_144, lambda: 0.0)
+    blocks = SamplePicker(picker.pick(262_144), lambda: 0.5)
+    blocks.add([(CIDS[0], 262_158)])
+    assert blocks.rest() == [CIDS[0]]

@@ -17,6 +17,7 @@ from holdfast.readable_size import parse_size
 
 FEWEST: Final = 4  # blocks of each DAG that are asked for, of a share
 MOST: Final = 64
+FEWEST_PINS: Final = 300  # pins of a run that are asked about, of a share
 MOST_BY_SIZE: Final = 100_000  # small blocks that are asked for, of a number of bytes: some 20 MiB
 UNKNOWN_SIZE: Final = 1 << 18  # bytes that are counted for a block of unknown size
 _SHARE: Final = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,6})?) ?%")
@@ -123,6 +124,45 @@ class SamplePicker:
             share = math.ceil(self._sample.share * self.count)
             del chosen[max(FEWEST, min(share, MOST)) :]
         return [cid for *_, cid, _ in chosen]
+
+
+class PinPicker:
+    """Chooses the pins of a run, and how much is asked of each.
+
+    Of a share, that share of the pins is chosen, about `FEWEST_PINS` at least. Of a part, every pin
+    is. Of a number of bytes, as many pins as have that many bytes together.
+
+    Args:
+        sample: How much to ask for in the whole run.
+        pins: The number of all pins.
+        size: The bytes of all pins together.
+        random: Returns a random number from 0 to 1.
+
+    Example:
+        >>> PinPicker(Sample.parse("2%"), 100_000, 0, lambda: 0.5).pick(1000) is None
+        True
+    """
+
+    def __init__(self, sample: Sample, pins: int, size: int, random: Callable[[], float]) -> None:
+        self._sample = sample
+        self._random = random
+        self._bytes_left = sample.max_bytes
+        self._chance = 1.0
+        if sample.share:
+            self._chance = max(sample.share, FEWEST_PINS / max(pins, 1))
+        elif sample.max_bytes:
+            self._chance = sample.max_bytes / max(size, 1)
+
+    def pick(self, size: int) -> Sample | None:
+        """Return the sample for the next pin, which has `size` bytes; None to leave it out."""
+        if self._random() >= self._chance:
+            return None
+        if not self._sample.max_bytes:
+            return self._sample
+        left = self._bytes_left
+        self._bytes_left = max(0, left - (size or MAX_BLOCK))
+        # A size may be that of the file, whose only block is a little larger.
+        return Sample(max_bytes=min(left, max(size, MAX_BLOCK))) if left else None
 
 
 def part_of(cid: CID, parts: int) -> int:
