@@ -1,104 +1,274 @@
 """Whether the members of `copies` still have everything that is cared for, and its repair."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from holdfast._async.runtime import run_blocking
+from holdfast._async.copying import has_content
+from holdfast._async.proving import RANDOM
+from holdfast._async.runtime import run_blocking, together
 from holdfast.content.cid import CID
-from holdfast.content.sampling import Sample
-from holdfast.records import Health, Pin, PinFilter, now_ms
+from holdfast.content.sampling import DEFAULT_SAMPLE, PinPicker, Sample
+from holdfast.disk.seen_cids import SpilledCIDs
+from holdfast.records import Drilled, Health, Pin, PinFilter, PinInfo, now_ms
 from holdfast.repository.ledger import CopyState, LedgerRow, MemberVerdict
-from holdfast.repository.pins import ALL_PINS, pin_pages
+from holdfast.sources.sources import Progress
 
 if TYPE_CHECKING:
     from holdfast._async.providers.copies import AsyncCopiesProvider, AsyncMember
 
 TOMBSTONES: Final = 1000  # that are finished in one run
+AT_ONCE: Final = 8  # pins that are worked on
+LISTED: Final = 20_000  # CIDs of a member's list that are in memory, some 4 MiB; others are on disk
 
 
 async def check_health(
-    copies: "AsyncCopiesProvider", sample: Sample, *, fix: bool, adopt: bool
+    copies: "AsyncCopiesProvider", sample: Sample, *, fix: bool, adopt: bool, progress: Progress
 ) -> AsyncIterator[Health]:
     """Prove everything that is cared for, and yield what is found; see `AsyncClient.health`."""
-    for tombstone in await run_blocking(copies.ledger.unfinished_tombstones, TOMBSTONES):
-        async with copies.locked(CID.parse(tombstone.pin.cid)):
-            if await run_blocking(copies.ledger.is_buried, CID.parse(tombstone.pin.cid)):
-                await copies.finish_tombstone(tombstone)
+    await _finish_tombstones(copies)
     if adopt:
-        for member in copies.members:
-            await _adopt(copies, member)
-    for pin in await run_blocking(copies.small_pins) if fix else ():
-        await _take_in(copies, pin, {})
-    for page in pin_pages(copies.ledger.pins, ALL_PINS):
-        for pin in page:
-            async with copies.locked(CID.parse(pin.cid)):
-                row = await run_blocking(copies.ledger.find, CID.parse(pin.cid))
-                report = None if row is None else await _check(copies, row, sample, fix=fix)
-            if report is not None:
-                yield report
+        async for pin in copies.foreign_pins():
+            await _take_in(copies, pin)
+    left = await run_blocking(copies.small_pins) if fix else []
+    for pin in left:
+        await _take_in(copies, pin)
+    run = AsyncHealthRun(copies)
+    try:
+        await run.read_lists()
+        async for _ in run.prove_sample(sample):
+            pass
+        done, total = 0, (await run_blocking(copies.ledger.totals))[0]
+        async for page in run.pages():
+            rows = await run.repair(page, {pin.cid for pin in left}) if fix else page
+            for row in rows:
+                yield run.report(row)
+            done += len(rows)
+            progress(done, total)
+    finally:
+        await run.aclose()
     if fix:
         await copies.collect()
 
 
-async def _check(
-    copies: "AsyncCopiesProvider", row: LedgerRow, sample: Sample, *, fix: bool
-) -> Health:
-    answered, row = await copies.prove_all(row, copies.members, sample)
-    absent: set[str] = set()
-    for member in copies.members:
-        state = row.states.get(member.name)
-        if state is not None and state.state != "sent" and member.name not in answered:
-            absent |= await _absent(copies, member)
-        elif member.name in answered:
-            await run_blocking(copies.ledger.note_verdict, member.name, "down", None)
-    if fix and len(copies.sites_of(row) | absent) < row.want:
-        row = await copies.bring_all(row)
-    if fix:
-        await copies.drop_if_done(row)
-    by_state = {
-        kind: tuple(
-            member.name
-            for member in copies.members
-            if member.name in row.states and row.states[member.name].state == kind
-        )
-        for kind in ("claimed", "proven", "missing")
-    }
-    last = max((state.proven for state in row.states.values()), default=0)
-    return Health(
-        cid=row.pin.cid, name=row.pin.name, want=row.want, last_proof=last or None, **by_state
-    )
+async def drill(
+    copies: "AsyncCopiesProvider", without: str, sample: Sample
+) -> AsyncIterator[Drilled]:
+    """Read a sample of the pins from all members but `without`; see `holdfast drill`."""
+    others = copies.without(without)
+    run = AsyncHealthRun(others)
+    try:
+        await run.read_lists()
+        async for row in run.prove_sample(sample):
+            report = run.report(row)
+            names = ", ".join((*report.claimed, *report.missing)) or "another member"
+            yield Drilled(
+                cid=report.cid,
+                name=report.name,
+                sites=len(others.sites_of(row)),
+                blocks=max((row.states[name].blocks for name in report.proven), default=0),
+                reason="" if report.proven else f"nothing proves that {names} has it",
+            )
+    finally:
+        await run.aclose()
 
 
-async def _absent(copies: "AsyncCopiesProvider", member: "AsyncMember") -> set[str]:
-    """Return the site of a member that is down, as long as its copies need no replacement."""
-    ledger = copies.ledger
-    verdict = await run_blocking(ledger.find_verdict, member.name, "down")
-    if verdict is None:
-        verdict = MemberVerdict(good=False, reason="", since=now_ms())
-        await run_blocking(ledger.note_verdict, member.name, "down", verdict)
-    return {member.site} if now_ms() - verdict.since < copies.grace * 1000 else set()
-
-
-async def _adopt(copies: "AsyncCopiesProvider", member: "AsyncMember") -> None:
-    """Take in the pins of `member` that nobody cares for."""
+async def foreign_pins(copies: "AsyncCopiesProvider", member: "AsyncMember") -> AsyncIterator[Pin]:
+    """Yield the pins of `member` that nobody wrote here."""
     if member.provider.supports("find_pins"):
         async for pin in member.provider.find_pins(PinFilter()):
-            await _take_in(copies, pin, {member.name: CopyState("claimed", named=True)})
+            row = await run_blocking(copies.ledger.find, CID.parse(pin.cid))
+            if row is None or member.name not in row.states:
+                yield replace(pin, peers={member.name: "foreign"})
 
 
-async def _take_in(
-    copies: "AsyncCopiesProvider", pin: Pin, states: dict[str, CopyState | None]
-) -> None:
-    """Care for the content of `pin` from now on, unless it was revoked."""
+async def _finish_tombstones(copies: "AsyncCopiesProvider") -> None:
+    """Unpin content that was revoked while a member was down."""
+    for tombstone in await run_blocking(copies.ledger.unfinished_tombstones, TOMBSTONES):
+        cid = CID.parse(tombstone.pin.cid)
+        async with copies.locked(cid):
+            if await run_blocking(copies.ledger.is_buried, cid):
+                await copies.finish_tombstone(tombstone)
+
+
+async def _take_in(copies: "AsyncCopiesProvider", pin: Pin) -> None:
+    """Care for a pin of the small store, or of a member, from now on, unless it was revoked."""
     cid, ledger = CID.parse(pin.cid), copies.ledger
     async with copies.locked(cid):
-        if await run_blocking(ledger.is_buried, cid):
-            if not states:
-                await copies.drop(cid)
+        if not await run_blocking(ledger.is_buried, cid):
+            info = PinInfo(name=pin.name, keyvalues=pin.keyvalues)
+            fields = {"size": pin.size or 0, "files": pin.files, "type": pin.type}
+            row = await run_blocking(ledger.find, cid)
+            if row is None:
+                await run_blocking(ledger.intend, cid, info, (), copies.want, **fields)
+            claims = {name: CopyState("claimed", named=row is None) for name in pin.peers or {}}
+            await run_blocking(ledger.note, cid, claims)
+        elif not pin.peers:
+            await copies.drop(pin)
+
+
+class AsyncHealthRun:
+    """One look at all members: their lists are read once, and blocks of a sample are asked for."""
+
+    def __init__(self, copies: "AsyncCopiesProvider") -> None:
+        self._copies = copies
+        self._started = now_ms()
+        self._listed: dict[str, SpilledCIDs] = {}
+        self._answering: set[str] = set()  # the members that have answered until now
+        self._absent: set[str] = set()  # the sites of others, which need no replacement yet
+        self._doubted: set[str] = set()  # the members that lack blocks of a pin which they list
+
+    async def aclose(self) -> None:
+        """Remove the lists."""
+        for listed in self._listed.values():
+            await run_blocking(listed.close)
+
+    async def read_lists(self) -> None:
+        """Read which pins each member lists. One that does not answer is left out from then on."""
+        copies, ledger = self._copies, self._copies.ledger
+        lists = await copies.at_each(copies.members, self._read_list, float("inf"))
+        self._answering = {*lists}
+        for member in copies.members:
+            down = await run_blocking(ledger.find_verdict, member.name, "down")
+            if member.name in lists:
+                down = None
+            elif down is None:
+                down = MemberVerdict(good=False, reason="", since=now_ms())
+            await run_blocking(ledger.note_verdict, member.name, "down", down)
+            if down is not None and now_ms() - down.since < copies.grace * 1000:
+                self._absent.add(member.site)
+
+    async def _read_list(self, member: "AsyncMember") -> None:
+        if not member.provider.supports("find_pins"):
             return
-        row = await run_blocking(ledger.find, cid)
-        if row is None:
-            fields = {"name": pin.name, "keyvalues": dict(pin.keyvalues), "size": pin.size or 0}
-            await run_blocking(ledger.intend, cid, [], copies.want, **fields)
-        if row is None or not states.keys() <= row.states.keys():
-            await run_blocking(ledger.note, cid, states, acknowledged=bool(states))
+        listed = self._listed[member.name] = SpilledCIDs(LISTED)
+        async for pin in member.provider.find_pins(PinFilter()):
+            if has_content(pin):
+                await run_blocking(listed.add, CID.parse(pin.cid))
+
+    async def pages(self) -> AsyncGenerator[list[LedgerRow]]:
+        """Yield all that is cared for, as the ledger and the lists have it."""
+        pages = self._copies.ledger.row_pages()
+        while page := await run_blocking(next, pages, None):
+            yield [self._as_listed(row) for row in page]
+
+    def _as_listed(self, row: LedgerRow) -> LedgerRow:
+        """Return `row` with the places that the lists contradict, or that cannot be asked."""
+        cid = CID.parse(row.pin.cid)
+        states = dict(row.states)
+        for name, state in row.states.items():
+            # A pin that was made after the list was read is not in it.
+            is_new = max(state.proven, row.pin.created or 0) >= self._started
+            if state.state == "sent" or is_new:
+                continue
+            if name not in self._answering:
+                states[name] = state._replace(state="claimed")
+            elif name in self._listed and cid not in self._listed[name]:
+                states[name] = state._replace(state="missing")
+        return row._replace(states=states)
+
+    async def prove_sample(self, sample: Sample) -> AsyncGenerator[LedgerRow]:
+        """Ask the members for random blocks of some of the pins that they list."""
+        picker = PinPicker(sample, *await run_blocking(self._copies.ledger.totals), RANDOM.random)
+        async for page in self.pages():
+            calls = [
+                partial(self._work_on, row, partial(self._prove, sample=part))
+                for row in page
+                if (part := picker.pick(row.pin.size or 0)) is not None
+            ]
+            async for row in _in_turn(calls):
+                yield row
+
+    async def repair(self, page: list[LedgerRow], left: set[str]) -> list[LedgerRow]:
+        """Bring the content of `page` back to as many sites as are wanted; return the new rows.
+
+        A member that was found to lack a block is asked for blocks of all that it lists. `left` are
+        the CIDs in the small store.
+        """
+        calls = [
+            partial(self._work_on, row, self._repair)
+            for row in page
+            if row.pin.cid in left
+            or self._is_short(row)
+            or not all(state.named for state in row.states.values())
+            or self._doubted & row.states.keys()
+        ]
+        new = {row.pin.cid: row async for row in _in_turn(calls)}
+        return [new.get(row.pin.cid, row) for row in page]
+
+    def _is_short(self, row: LedgerRow) -> bool:
+        return len(self._copies.sites_of(row) | self._absent) < row.want
+
+    async def _work_on(
+        self, row: LedgerRow, action: Callable[[LedgerRow], Awaitable[LedgerRow]]
+    ) -> LedgerRow | None:
+        """Run `action` with the newest form of `row`, unless it was revoked meanwhile."""
+        cid = CID.parse(row.pin.cid)
+        async with self._copies.locked(cid):
+            new = await run_blocking(self._copies.ledger.find, cid)
+            if new is None:
+                return None
+            return await action(self._as_listed(new))
+
+    async def _prove(self, row: LedgerRow, sample: Sample = DEFAULT_SAMPLE) -> LedgerRow:
+        """Ask the members that list `row` for blocks of it, and note who does not answer."""
+        copies = self._copies
+        members = [
+            member
+            for member in copies.members
+            if member.name in self._answering
+            and member.name in row.states
+            and row.states[member.name].state in {"claimed", "proven"}
+        ]
+        prove = partial(copies.prove, sample=sample)
+        answered, row = await copies.check_all(row, members, prove, float("inf"))
+        for member in members:
+            if member.name not in answered:
+                self._answering.discard(member.name)
+            elif row.states[member.name].state == "missing":
+                self._doubted.add(member.name)
+        return row
+
+    async def _repair(self, row: LedgerRow) -> LedgerRow:
+        copies = self._copies
+        old = [
+            name
+            for name in self._doubted & row.states.keys()
+            if row.states[name].proven < self._started
+        ]
+        if old:
+            row = await self._prove(row)
+        if self._is_short(row):
+            row = await copies.bring_all(row)
+        else:
+            row = await copies.rename_all(row)
+        await copies.drop_if_done(row)
+        return row
+
+    def report(self, row: LedgerRow) -> Health:
+        """Return what is known of `row`."""
+        by_state = {
+            kind: tuple(
+                member.name
+                for member in self._copies.members
+                if member.name in row.states and row.states[member.name].state == kind
+            )
+            for kind in ("claimed", "proven", "missing")
+        }
+        last = max((state.proven for state in row.states.values()), default=0)
+        return Health(
+            cid=row.pin.cid, name=row.pin.name, want=row.want, last_proof=last or None, **by_state
+        )
+
+
+async def _in_turn(
+    calls: Sequence[Callable[[], Awaitable[LedgerRow | None]]],
+) -> AsyncGenerator[LedgerRow]:
+    """Make `calls`, a few at the same time, and yield the rows that they return."""
+    for start in range(0, len(calls), AT_ONCE):
+        for outcome in await together(calls[start : start + AT_ONCE]):
+            if isinstance(outcome, Exception):
+                raise outcome
+            if outcome is not None:
+                yield outcome

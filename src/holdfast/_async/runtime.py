@@ -255,8 +255,9 @@ class AsyncRunning(Generic[T]):
         """Start a call that is called `name`."""
         self._tasks[asyncio.ensure_future(call())] = name
 
-    async def next(self, wait: float | None) -> tuple[str, T | Exception] | None:
-        """Return the name and the outcome of the next call that ends; None after `wait` seconds."""
+    async def next(self, until: float) -> tuple[str, T | Exception] | None:
+        """Return the name and the outcome of the next call that ends; None if that is too late."""
+        wait = None if until == float("inf") else max(0.0, until - now())
         done, _ = await asyncio.wait(self._tasks, timeout=wait, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
             name, failure = self._tasks.pop(task), task.exception()

@@ -252,18 +252,15 @@ class Running(Generic[T]):
         self._racers[place] = name, me
         _start(call, place, me, self._finished)
 
-    def next(self, wait: float | None) -> tuple[str, T | Exception] | None:
-        """Return the name and the outcome of the next call that ends; None after `wait` seconds."""
-        end = None if wait is None else now() + wait
+    def next(self, until: float) -> tuple[str, T | Exception] | None:
+        """Return the name and the outcome of the next call that ends; None if that is too late."""
         while True:
-            left = None if end is None else max(0.0, end - now())
             if self._outer is not None:  # which may lose its race meanwhile
                 self._outer.sleep(0)
-                left = LOOK if left is None else min(left, LOOK)
             try:
-                place, outcome = self._finished.get(timeout=left)
+                place, outcome = self._finished.get(timeout=max(0.0, min(until - now(), LOOK)))
             except queue.Empty:
-                if end is not None and now() >= end:
+                if now() >= until:
                     return None
                 continue
             name, _ = self._racers.pop(place)

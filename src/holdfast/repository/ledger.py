@@ -8,23 +8,24 @@ ever written to it.
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
 from holdfast.content.cid import CID
 from holdfast.disk.folders import Folder
 from holdfast.disk.locks import try_lock
 from holdfast.errors import ClientClosedError, ConfigError
 from holdfast.forks import ForkAware
-from holdfast.records import Pin, now_ms
+from holdfast.records import Pin, PinInfo, merged_keyvalues, now_ms
 from holdfast.repository import pins as pin_table
 from holdfast.repository.database import errors, opening, schema
 from holdfast.repository.database.identity import UnsoundError
 from holdfast.repository.database.trust import check_tables
-from holdfast.repository.pins import ALL_PINS, PinQuery
+from holdfast.repository.pins import ALL_PINS, PinQuery, pin_pages
 from holdfast.repository.rows import BadRowError, natural, rows_of_keys, text
 
 DATABASE: Final = "ledger.sqlite3"
@@ -33,9 +34,8 @@ LOCKS: Final = 4096  # lock files; two CIDs seldom share one
 STATES: Final = frozenset({"sent", "claimed", "proven", "missing"})
 TABLES: Final = f"""{schema.PIN_TABLES}
 CREATE TABLE copies (
-    key          BLOB PRIMARY KEY,   -- pins.key
-    want         INTEGER NOT NULL,   -- how many sites should have it
-    acknowledged INTEGER NOT NULL    -- whether the write was confirmed to its caller
+    key  BLOB PRIMARY KEY,           -- pins.key
+    want INTEGER NOT NULL            -- how many sites should have it
 ) WITHOUT ROWID;
 CREATE TABLE places (
     key     BLOB NOT NULL,           -- pins.key
@@ -56,9 +56,6 @@ CREATE TABLE verdicts (
     PRIMARY KEY (member, kind)
 ) WITHOUT ROWID;
 """
-
-Change: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Any]]
-
 
 class CopyState(NamedTuple):
     """What is known of one CID at one member.
@@ -83,14 +80,17 @@ class LedgerRow(NamedTuple):
     Attributes:
         pin: Its CID, name, key-values and times.
         want: How many sites should have it.
-        acknowledged: Whether the write was confirmed to its caller.
         states: What is known of it at each member that may have it.
     """
 
     pin: Pin
     want: int
-    acknowledged: bool
     states: Mapping[str, CopyState]
+
+    @property
+    def pin_with_places(self) -> Pin:
+        """The pin, whose `peers` say what is known of it at each member."""
+        return replace(self.pin, peers={name: state.state for name, state in self.states.items()})
 
 
 class MemberVerdict(NamedTuple):
@@ -111,7 +111,7 @@ class Ledger(ForkAware):
         >>> import tempfile
         >>> ledger = Ledger(Path(tempfile.mkdtemp()))
         >>> cid = CID.of_raw(b"hello")
-        >>> pin, existed = ledger.intend(cid, ["disk"], 2, name="greeting")
+        >>> row = ledger.intend(cid, PinInfo(name="greeting"), ["disk"], want=2)
         >>> ledger.note(cid, {"disk": CopyState("proven", 1700000000000, 1, True)})
         >>> ledger.find(cid).states["disk"].state
         'proven'
@@ -132,31 +132,29 @@ class Ledger(ForkAware):
     # Content
 
     def intend(
-        self, cid: CID, members: Iterable[str], want: int, **fields: Any
-    ) -> tuple[Pin, bool]:
-        """Note that `cid` is about to be sent to `members`; return its pin, and whether it existed.
+        self, cid: CID, info: PinInfo, members: Iterable[str], want: int, **fields: Any
+    ) -> LedgerRow:
+        """Note that `cid` is about to be sent to `members`; return what is known of it then.
 
         A tombstone of it has no effect from then on. What is known of a member stays. `fields` are
-        those of the pin, if it is new.
+        further ones of the pin, if it is new; a pin that exists gets the name and the key-values of
+        `info` that the user gave.
         """
         with self._writing() as connection:
-            pin, existed = pin_table.add_pin(connection, cid, **fields)
-            sql = "INSERT INTO copies VALUES (?, ?, 0) ON CONFLICT DO UPDATE SET want = ?2"
+            named = {"name": info.name, "keyvalues": dict(info.keyvalues)}
+            _, existed = pin_table.add_pin(connection, cid, **named, **fields)
+            if existed and info.is_explicit:
+                _update(connection, cid, info.name if info.given else None, info.keyvalues)
+            sql = "INSERT INTO copies VALUES (?, ?) ON CONFLICT DO UPDATE SET want = ?2"
             connection.execute(sql, (cid.key, want))
-            if not existed:
-                connection.execute("UPDATE copies SET acknowledged = 0 WHERE key = ?", (cid.key,))
-            rows = [(cid.key, member) for member in members]
             sql = "INSERT INTO places VALUES (?, ?, 'sent', 0, 0, 0) ON CONFLICT DO NOTHING"
-            connection.executemany(sql, rows)
-            return pin, existed
+            connection.executemany(sql, [(cid.key, member) for member in members])
+            return _rows(connection, PinQuery(cid=str(cid)))[0]
 
-    def note(
-        self, cid: CID, states: Mapping[str, CopyState | None], *, acknowledged: bool = False
-    ) -> None:
-        """Note what is known of `cid` at members; None where it is not any more.
-
-        `acknowledged` says that the write is about to be confirmed to its caller.
-        """
+    def note(self, cid: CID, states: Mapping[str, CopyState | None]) -> None:
+        """Note what is known of `cid` at members; None where it is not any more."""
+        if not states:
+            return
         with self._writing() as connection:
             for member, state in states.items():
                 key = cid.key, member
@@ -165,24 +163,20 @@ class Ledger(ForkAware):
                 else:
                     sql = "INSERT OR REPLACE INTO places VALUES (?, ?, ?, ?, ?, ?)"
                     connection.execute(sql, (*key, *state))
-            if acknowledged:
-                connection.execute("UPDATE copies SET acknowledged = 1 WHERE key = ?", (cid.key,))
 
-    def update(self, cid: CID, name: str | None, change: Change | None) -> LedgerRow | None:
+    def update(self, cid: CID, name: str | None, keyvalues: Mapping[str, Any]) -> LedgerRow | None:
         """Change the name or the key-values of a pin; return None if `cid` is not cared for.
 
         No member has the new ones until that is noted.
         """
         with self._writing() as connection:
-            if pin_table.update_pin(connection, cid, name=name, change=change) is None:
-                return None
-            connection.execute("UPDATE places SET named = 0 WHERE key = ?", (cid.key,))
-            return self._rows(connection, PinQuery(cid=str(cid)))[0]
+            _update(connection, cid, name, keyvalues)
+            return next(iter(_rows(connection, PinQuery(cid=str(cid)))), None)
 
     def bury(self, cid: CID) -> LedgerRow | None:
         """Make a tombstone of `cid`; return what was known, or None if it is not cared for."""
         with self._writing() as connection:
-            rows = self._rows(connection, PinQuery(cid=str(cid), limit=1))
+            rows = _rows(connection, PinQuery(cid=str(cid)))
             pin_table.remove_pin(connection, cid)
             # A member may unpin it, and the reply be lost: from now on, nothing is known of it.
             sql = "UPDATE places SET state = 'sent', named = 0 WHERE key = ?"
@@ -191,18 +185,17 @@ class Ledger(ForkAware):
 
     def find(self, cid: CID) -> LedgerRow | None:
         """Return what is known of `cid`; None if it is not cared for."""
-        rows = self.rows(PinQuery(cid=str(cid), limit=1))
-        return rows[0] if rows else None
+        return next(iter(self.rows(PinQuery(cid=str(cid)))), None)
 
     def is_buried(self, cid: CID) -> bool:
         """Return whether `cid` has a tombstone, and is not cared for again."""
-        removed = self.rows(PinQuery(cid=str(cid), pinned=False, limit=1))
-        return bool(removed) and self.find(cid) is None
+        pins = self.rows(PinQuery(cid=str(cid), pinned=None))
+        return bool(pins) and all(row.pin.removed is not None for row in pins)
 
     def rows(self, query: PinQuery = ALL_PINS) -> list[LedgerRow]:
         """Return what `query` selects, in its order; without one, all that is cared for."""
         with self._reading() as connection:
-            return self._rows(connection, query)
+            return _rows(connection, query)
 
     def unfinished_tombstones(self, limit: int) -> list[LedgerRow]:
         """Return content that was revoked, and that a member may still have."""
@@ -212,30 +205,31 @@ class Ledger(ForkAware):
                 "AND key NOT IN (SELECT key FROM pins WHERE removed IS NULL) LIMIT ?"
             )
             cids = tuple(text(cid) for (cid,) in connection.execute(sql, (limit,)))
-            rows = self._rows(connection, PinQuery(cids=cids, pinned=False)) if cids else []
+            rows = _rows(connection, PinQuery(cids=cids, pinned=False)) if cids else []
         return [*{row.pin.cid: row for row in rows}.values()]
 
     def pins(self, query: PinQuery = ALL_PINS) -> list[Pin]:
         """Return the pins that `query` selects, each with what is known of it at its members."""
-        return [
-            replace(row.pin, peers={member: row.states[member].state for member in row.states})
-            for row in self.rows(query)
-        ]
+        return [row.pin_with_places for row in self.rows(query)]
 
-    def _rows(self, connection: sqlite3.Connection, query: PinQuery) -> list[LedgerRow]:
-        pins = pin_table.list_pins(connection, query)
-        keys = [CID.parse(pin.cid).key for pin in pins]
-        sql = "SELECT key, want, acknowledged FROM copies WHERE key IN"
-        wants = {row[0]: row[1:] for row in rows_of_keys(connection, sql, keys)}
-        states: dict[bytes, dict[str, CopyState]] = {}
-        sql = "SELECT key, member, state, proven, blocks, named FROM places WHERE key IN"
-        for key, member, *state in rows_of_keys(connection, sql, keys):
-            states.setdefault(key, {})[text(member)] = _state_of(state)
-        return [
-            LedgerRow(pin, natural(want), bool(acknowledged), states.get(key, {}))
-            for pin, key in zip(pins, keys, strict=True)
-            for want, acknowledged in [wants.get(key, (0, 0))]
-        ]
+    def row_pages(self) -> Iterator[list[LedgerRow]]:
+        """Yield all that is cared for, newest first, in pages."""
+        rows: dict[str, LedgerRow] = {}
+
+        def find(query: PinQuery) -> list[Pin]:
+            rows.clear()
+            rows.update((row.pin.id, row) for row in self.rows(query))
+            return [row.pin for row in rows.values()]
+
+        for page in pin_pages(find, ALL_PINS):
+            yield [rows[pin.id] for pin in page]
+
+    def totals(self) -> tuple[int, int]:
+        """Return how many pins are cared for, and how many bytes they have."""
+        with self._reading() as connection:
+            sql = "SELECT count(*), coalesce(sum(size), 0) FROM pins WHERE removed IS NULL"
+            count, size = connection.execute(sql).fetchone()
+        return natural(count), natural(size)
 
     # Members
 
@@ -267,16 +261,14 @@ class Ledger(ForkAware):
     def try_lock(self, cid: CID) -> int | None:
         """Lock `cid` for all processes; return what `unlock` takes, or None if it is locked."""
         number = int.from_bytes(cid.key[-2:], "big") % LOCKS
-        flags = os.O_RDWR | os.O_CREAT
-        descriptor = self._locks.open(f"{number:03x}", flags, 0o600)
+        descriptor = self._locks.open(f"{number:03x}", os.O_RDWR | os.O_CREAT, 0o600)
+        is_locked = False
         try:
-            if try_lock(descriptor):
-                return descriptor
-        except BaseException:
-            os.close(descriptor)
-            raise
-        os.close(descriptor)
-        return None
+            is_locked = try_lock(descriptor)
+        finally:
+            if not is_locked:
+                os.close(descriptor)
+        return descriptor if is_locked else None
 
     def unlock(self, lock: int) -> None:
         """End a lock. It also ends with its process."""
@@ -331,6 +323,29 @@ class Ledger(ForkAware):
             connection, self._connection = self._connection, None
             if connection is not None:
                 connection.close()
+
+
+def _update(
+    connection: sqlite3.Connection, cid: CID, name: str | None, keyvalues: Mapping[str, Any]
+) -> None:
+    change = partial(merged_keyvalues, changes=keyvalues)
+    pin_table.update_pin(connection, cid, name=name, change=change)
+    connection.execute("UPDATE places SET named = 0 WHERE key = ?", (cid.key,))
+
+
+def _rows(connection: sqlite3.Connection, query: PinQuery) -> list[LedgerRow]:
+    pins = pin_table.list_pins(connection, query)
+    keys = [CID.parse(pin.cid).key for pin in pins]
+    sql = "SELECT key, want FROM copies WHERE key IN"
+    wants = dict(rows_of_keys(connection, sql, keys))
+    states: dict[bytes, dict[str, CopyState]] = {}
+    sql = "SELECT key, member, state, proven, blocks, named FROM places WHERE key IN"
+    for key, member, *state in rows_of_keys(connection, sql, keys):
+        states.setdefault(key, {})[text(member)] = _state_of(state)
+    return [
+        LedgerRow(pin, natural(wants.get(key, 0)), states.get(key, {}))
+        for pin, key in zip(pins, keys, strict=True)
+    ]
 
 
 def _state_of(row: Iterable[object]) -> CopyState:
