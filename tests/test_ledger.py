@@ -10,8 +10,9 @@ import pytest
 
 from holdfast.content.cid import CID
 from holdfast.errors import ClientClosedError, ConfigError
+from holdfast.records import PinInfo
 from holdfast.repository.ledger import DATABASE, CopyState, Ledger, LedgerRow, MemberVerdict
-from holdfast.repository.pins import PinQuery
+from holdfast.repository.pins import PinQuery, add_pins
 
 HELLO = CID.of_raw(b"hello")
 PROVEN = CopyState("proven", 1_700_000_000_000, 4, named=True)
@@ -27,31 +28,44 @@ def states_of(row: LedgerRow) -> dict[str, str]:
     return {member: state.state for member, state in row.states.items()}
 
 
-def test_an_intent_becomes_a_write_that_is_acknowledged(ledger):
-    pin, existed = ledger.intend(HELLO, ["disk", "kubo"], 2, name="greeting", keyvalues={"a": 1})
-    row = ledger.find(HELLO)
-    assert (existed, row.pin, row.want, row.acknowledged) == (False, pin, 2, False)
+def test_an_intent_becomes_a_copy(ledger):
+    named = PinInfo(name="greeting", keyvalues={"a": 1})
+    row = ledger.intend(HELLO, named, ["disk", "kubo"], 2, size=5)
+    assert (row.pin.name, row.pin.keyvalues, row.pin.size, row.want) == ("greeting", {"a": 1}, 5, 2)
     assert states_of(row) == {"disk": "sent", "kubo": "sent"}
 
-    ledger.note(HELLO, {"disk": PROVEN})
-    ledger.note(HELLO, {"kubo": None}, acknowledged=True)
-    assert ledger.intend(HELLO, ["disk"], 3, name="other") == (pin, True)
-    assert ledger.find(HELLO) == LedgerRow(pin, want=3, acknowledged=True, states={"disk": PROVEN})
+    ledger.note(HELLO, {"disk": PROVEN, "kubo": None})
+    again = ledger.intend(HELLO, PinInfo(name="usual"), ["disk"], 3)
+    assert again == LedgerRow(row.pin, want=3, states={"disk": PROVEN})
     (listed,) = ledger.pins(PinQuery(name_contains="GREET"))
     assert listed.peers == {"disk": "proven"}
+    assert ledger.totals() == (1, 5)
 
 
 def test_new_names_are_not_at_the_members_until_it_is_noted(ledger):
-    ledger.intend(HELLO, [], 1, name="old")
+    ledger.intend(HELLO, PinInfo(name="old"), [], 1)
     ledger.note(HELLO, {"disk": PROVEN})
-    row = ledger.update(HELLO, "new", lambda before: {**before, "year": 2026})
+    row = ledger.update(HELLO, "new", {"year": 2026})
     assert (row.pin.name, row.pin.keyvalues) == ("new", {"year": 2026})
     assert row.states == {"disk": PROVEN._replace(named=False)}
-    assert ledger.update(CID.of_raw(b"another"), "new", None) is None
+    ledger.note(HELLO, {"disk": PROVEN})
+    row = ledger.intend(HELLO, PinInfo(name="newer", given=True), [], 1)
+    assert (row.pin.name, row.pin.keyvalues) == ("newer", {"year": 2026})
+    assert row.states == {"disk": PROVEN._replace(named=False)}
+    assert ledger.update(CID.of_raw(b"another"), "new", {}) is None
+
+
+def test_all_rows_come_in_pages(ledger):
+    cids = [CID.of_raw(b"%d" % number) for number in range(2500)]
+    with ledger._writing() as connection:
+        add_pins(connection, [(cid, {}) for cid in cids])
+    pages = [*ledger.row_pages()]
+    assert [len(page) for page in pages] == [1000, 1000, 500]
+    assert {row.pin.cid for page in pages for row in page} == {*map(str, cids)}
 
 
 def test_a_tombstone_stays_until_every_member_is_done_and_a_write_ends_it(ledger):
-    ledger.intend(HELLO, ["disk", "kubo"], 2)
+    ledger.intend(HELLO, PinInfo(), ["disk", "kubo"], 2)
     ledger.note(HELLO, {"disk": PROVEN})
     assert states_of(ledger.bury(HELLO)) == {"disk": "proven", "kubo": "sent"}
     assert ledger.bury(HELLO) is None
@@ -61,17 +75,16 @@ def test_a_tombstone_stays_until_every_member_is_done_and_a_write_ends_it(ledger
     (tombstone,) = ledger.unfinished_tombstones(10)
     assert states_of(tombstone) == {"kubo": "sent"}
 
-    ledger.intend(HELLO, ["disk"], 2)
+    ledger.intend(HELLO, PinInfo(), ["disk"], 2)
     assert not ledger.is_buried(HELLO)
     assert ledger.unfinished_tombstones(10) == []
-    assert not ledger.find(HELLO).acknowledged
 
 
 def test_nothing_is_known_of_members_after_a_tombstone(ledger):
-    ledger.intend(HELLO, [], 1)
+    ledger.intend(HELLO, PinInfo(), [], 1)
     ledger.note(HELLO, {"disk": PROVEN})
     ledger.bury(HELLO)
-    ledger.intend(HELLO, [], 1)
+    ledger.intend(HELLO, PinInfo(), [], 1)
     assert states_of(ledger.find(HELLO)) == {"disk": "sent"}
 
 
@@ -89,9 +102,10 @@ HOLD = """
 import sys
 from pathlib import Path
 from holdfast.content.cid import CID
+from holdfast.records import PinInfo
 from holdfast.repository.ledger import Ledger
 ledger = Ledger(Path(sys.argv[1]))
-ledger.intend(CID.of_raw(b"hello"), ["disk"], 2)
+ledger.intend(CID.of_raw(b"hello"), PinInfo(), ["disk"], 2)
 assert ledger.try_lock(CID.of_raw(b"hello")) is not None
 print("locked", flush=True)
 sys.stdin.read()
@@ -169,7 +183,7 @@ def test_a_file_that_is_no_ledger_of_ours_is_refused(memory_folder, spoil):
     ],
 )
 def test_a_row_that_we_never_write_is_an_error(ledger, change):
-    ledger.intend(HELLO, ["disk"], 2)
+    ledger.intend(HELLO, PinInfo(), ["disk"], 2)
     with closing(sqlite3.connect(ledger.folder / DATABASE)) as connection:
         connection.execute(change)
         connection.commit()
@@ -182,7 +196,7 @@ def test_nobody_else_can_read_it(ledger):
 
 
 def test_it_can_be_used_after_a_fork_and_not_after_closing(ledger):
-    ledger.intend(HELLO, [], 1)
+    ledger.intend(HELLO, PinInfo(), [], 1)
     child = os.fork()
     if not child:  # pragma: no cover - in the child
         os._exit(0 if ledger.find(HELLO) is not None else 1)

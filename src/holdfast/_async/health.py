@@ -125,19 +125,23 @@ class AsyncHealthRun:
             await run_blocking(listed.close)
 
     async def read_lists(self) -> None:
-        """Read which pins each member lists. One that does not answer is left out from then on."""
-        copies, ledger = self._copies, self._copies.ledger
-        lists = await copies.at_each(copies.members, self._read_list, float("inf"))
-        self._answering = {*lists}
+        """Read which pins each member lists."""
+        copies = self._copies
+        self._answering = {*await copies.at_each(copies.members, self._read_list, float("inf"))}
         for member in copies.members:
-            down = await run_blocking(ledger.find_verdict, member.name, "down")
-            if member.name in lists:
-                down = None
-            elif down is None:
-                down = MemberVerdict(good=False, reason="", since=now_ms())
+            if member.name not in self._answering:
+                await self._leave_out(member)
+
+    async def _leave_out(self, member: "AsyncMember") -> None:
+        """Ask `member` no more, because it does not answer. Note since when that is so."""
+        self._answering.discard(member.name)
+        ledger = self._copies.ledger
+        down = await run_blocking(ledger.find_verdict, member.name, "down")
+        if down is None:
+            down = MemberVerdict(good=False, reason="", since=now_ms())
             await run_blocking(ledger.note_verdict, member.name, "down", down)
-            if down is not None and now_ms() - down.since < copies.grace * 1000:
-                self._absent.add(member.site)
+        if now_ms() - down.since < self._copies.grace * 1000:
+            self._absent.add(member.site)
 
     async def _read_list(self, member: "AsyncMember") -> None:
         if not member.provider.supports("find_pins"):
@@ -179,6 +183,8 @@ class AsyncHealthRun:
             ]
             async for row in _in_turn(calls):
                 yield row
+        for name in self._answering:
+            await run_blocking(self._copies.ledger.note_verdict, name, "down", None)
 
     async def repair(self, page: list[LedgerRow], left: set[str]) -> list[LedgerRow]:
         """Bring the content of `page` back to as many sites as are wanted; return the new rows.
@@ -209,7 +215,13 @@ class AsyncHealthRun:
             new = await run_blocking(self._copies.ledger.find, cid)
             if new is None:
                 return None
-            return await action(self._as_listed(new))
+            states = {
+                name: row.states[name]
+                if name in row.states and row.states[name].proven == state.proven
+                else state  # it was proven meanwhile
+                for name, state in new.states.items()
+            }
+            return await action(new._replace(states=states))
 
     async def _prove(self, row: LedgerRow, sample: Sample = DEFAULT_SAMPLE) -> LedgerRow:
         """Ask the members that list `row` for blocks of it, and note who does not answer."""
@@ -225,7 +237,7 @@ class AsyncHealthRun:
         answered, row = await copies.check_all(row, members, prove, float("inf"))
         for member in members:
             if member.name not in answered:
-                self._answering.discard(member.name)
+                await self._leave_out(member)
             elif row.states[member.name].state == "missing":
                 self._doubted.add(member.name)
         return row
@@ -239,10 +251,8 @@ class AsyncHealthRun:
         ]
         if old:
             row = await self._prove(row)
-        if self._is_short(row):
-            row = await copies.bring_all(row)
-        else:
-            row = await copies.rename_all(row)
+        improve = copies.bring_all if self._is_short(row) else copies.rename_all
+        row = await improve(row)
         await copies.drop_if_done(row)
         return row
 

@@ -690,17 +690,26 @@ class Client(Closes):
         return _find(self._provider, pin_filter, limit)
 
     def health(
-        self, *, sample: str = "2%", fix: bool = False, adopt: bool = False
+        self,
+        *,
+        sample: str = "2%",
+        fix: bool = False,
+        adopt: bool = False,
+        progress: Progress | None = None,
     ) -> Iterator[Health]:
-        """Ask the members of provider `copies` for random blocks; yield a `Health` for each CID.
+        """Look at the members of provider `copies`, and yield a `Health` for each CID.
 
-        What was revoked while a member was down is removed there first.
+        Content that was revoked while a member was down is removed there first. The list of each
+        member is read once: it lacks what it does not list. Then the members are asked for random
+        blocks of a sample of the pins. Of the other pins, the last proof counts.
 
         Args:
-            sample: How many blocks are asked for: a share such as ``2%``, a part of all such as
-                ``3/30``, or a size such as ``500M``.
-            fix: Whether content at fewer than `want` sites is copied to others.
+            sample: A share such as ``2%``: of the pins, but at least 300 of them, and of the blocks
+                of each. Or a part of all blocks such as ``3/30``, or a size such as ``500M``.
+            fix: Whether content at fewer than `want` sites is copied to others. A member that lacks
+                a block is then asked for blocks of everything that it lists.
             adopt: Whether pins of the members that nobody wrote here are cared for from now on.
+            progress: Called with the number of pins that are done, and of all pins.
 
         Example:
             >>> from holdfast.providers import CopiesProvider
@@ -712,11 +721,13 @@ class Client(Closes):
             ...     print(report.name, report.proven)
             tides ('local', 'local-2')
         """
-        from holdfast.content.sampling import Sample  # noqa: PLC0415
+        from holdfast._sync.providers.base import ignore  # noqa: PLC0415
 
         self._check_open()
+        arguments.check_progress(progress)
         provider = self._provider.require("check_health")
-        return provider.check_health(Sample.parse(sample), fix=fix, adopt=adopt)
+        chosen, progress = arguments.check_sample(sample), progress or ignore
+        return provider.check_health(chosen, fix=fix, adopt=adopt, progress=progress)
 
     # Copies at another provider, under the same CIDs
 

@@ -2,101 +2,283 @@
 # by scripts/generate_sync.py. Change the original instead.
 """Whether the members of `copies` still have everything that is cared for, and its repair."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from holdfast._sync.runtime import run_blocking
+from holdfast._sync.copying import has_content
+from holdfast._sync.proving import RANDOM
+from holdfast._sync.runtime import run_blocking, together
 from holdfast.content.cid import CID
-from holdfast.content.sampling import Sample
-from holdfast.records import Health, Pin, PinFilter, now_ms
+from holdfast.content.sampling import DEFAULT_SAMPLE, PinPicker, Sample
+from holdfast.disk.seen_cids import SpilledCIDs
+from holdfast.records import Drilled, Health, Pin, PinFilter, PinInfo, now_ms
 from holdfast.repository.ledger import CopyState, LedgerRow, MemberVerdict
-from holdfast.repository.pins import ALL_PINS, pin_pages
+from holdfast.sources.sources import Progress
 
 if TYPE_CHECKING:
     from holdfast._sync.providers.copies import CopiesProvider, Member
 
 TOMBSTONES: Final = 1000  # that are finished in one run
+AT_ONCE: Final = 8  # pins that are worked on
+LISTED: Final = 20_000  # CIDs of a member's list that are in memory, some 4 MiB; others are on disk
 
 
 def check_health(
-    copies: "CopiesProvider", sample: Sample, *, fix: bool, adopt: bool
+    copies: "CopiesProvider", sample: Sample, *, fix: bool, adopt: bool, progress: Progress
 ) -> Iterator[Health]:
     """Prove everything that is cared for, and yield what is found; see `Client.health`."""
-    for tombstone in run_blocking(copies.ledger.unfinished_tombstones, TOMBSTONES):
-        with copies.locked(CID.parse(tombstone.pin.cid)):
-            if run_blocking(copies.ledger.is_buried, CID.parse(tombstone.pin.cid)):
-                copies.finish_tombstone(tombstone)
+    _finish_tombstones(copies)
     if adopt:
-        for member in copies.members:
-            _adopt(copies, member)
-    for pin in run_blocking(copies.small_pins) if fix else ():
-        _take_in(copies, pin, {})
-    for page in pin_pages(copies.ledger.pins, ALL_PINS):
-        for pin in page:
-            with copies.locked(CID.parse(pin.cid)):
-                row = run_blocking(copies.ledger.find, CID.parse(pin.cid))
-                report = None if row is None else _check(copies, row, sample, fix=fix)
-            if report is not None:
-                yield report
+        for pin in copies.foreign_pins():
+            _take_in(copies, pin)
+    left = run_blocking(copies.small_pins) if fix else []
+    for pin in left:
+        _take_in(copies, pin)
+    run = HealthRun(copies)
+    try:
+        run.read_lists()
+        for _ in run.prove_sample(sample):
+            pass
+        done, total = 0, (run_blocking(copies.ledger.totals))[0]
+        for page in run.pages():
+            rows = run.repair(page, {pin.cid for pin in left}) if fix else page
+            for row in rows:
+                yield run.report(row)
+            done += len(rows)
+            progress(done, total)
+    finally:
+        run.close()
     if fix:
         copies.collect()
 
 
-def _check(copies: "CopiesProvider", row: LedgerRow, sample: Sample, *, fix: bool) -> Health:
-    answered, row = copies.prove_all(row, copies.members, sample)
-    absent: set[str] = set()
-    for member in copies.members:
-        state = row.states.get(member.name)
-        if state is not None and state.state != "sent" and member.name not in answered:
-            absent |= _absent(copies, member)
-        elif member.name in answered:
-            run_blocking(copies.ledger.note_verdict, member.name, "down", None)
-    if fix and len(copies.sites_of(row) | absent) < row.want:
-        row = copies.bring_all(row)
-    if fix:
-        copies.drop_if_done(row)
-    by_state = {
-        kind: tuple(
-            member.name
-            for member in copies.members
-            if member.name in row.states and row.states[member.name].state == kind
-        )
-        for kind in ("claimed", "proven", "missing")
-    }
-    last = max((state.proven for state in row.states.values()), default=0)
-    return Health(
-        cid=row.pin.cid, name=row.pin.name, want=row.want, last_proof=last or None, **by_state
-    )
+def drill(copies: "CopiesProvider", without: str, sample: Sample) -> Iterator[Drilled]:
+    """Read a sample of the pins from all members but `without`; see `holdfast drill`."""
+    others = copies.without(without)
+    run = HealthRun(others)
+    try:
+        run.read_lists()
+        for row in run.prove_sample(sample):
+            report = run.report(row)
+            names = ", ".join((*report.claimed, *report.missing)) or "another member"
+            yield Drilled(
+                cid=report.cid,
+                name=report.name,
+                sites=len(others.sites_of(row)),
+                blocks=max((row.states[name].blocks for name in report.proven), default=0),
+                reason="" if report.proven else f"nothing proves that {names} has it",
+            )
+    finally:
+        run.close()
 
 
-def _absent(copies: "CopiesProvider", member: "Member") -> set[str]:
-    """Return the site of a member that is down, as long as its copies need no replacement."""
-    ledger = copies.ledger
-    verdict = run_blocking(ledger.find_verdict, member.name, "down")
-    if verdict is None:
-        verdict = MemberVerdict(good=False, reason="", since=now_ms())
-        run_blocking(ledger.note_verdict, member.name, "down", verdict)
-    return {member.site} if now_ms() - verdict.since < copies.grace * 1000 else set()
-
-
-def _adopt(copies: "CopiesProvider", member: "Member") -> None:
-    """Take in the pins of `member` that nobody cares for."""
+def foreign_pins(copies: "CopiesProvider", member: "Member") -> Iterator[Pin]:
+    """Yield the pins of `member` that nobody wrote here."""
     if member.provider.supports("find_pins"):
         for pin in member.provider.find_pins(PinFilter()):
-            _take_in(copies, pin, {member.name: CopyState("claimed", named=True)})
+            row = run_blocking(copies.ledger.find, CID.parse(pin.cid))
+            if row is None or member.name not in row.states:
+                yield replace(pin, peers={member.name: "foreign"})
 
 
-def _take_in(copies: "CopiesProvider", pin: Pin, states: dict[str, CopyState | None]) -> None:
-    """Care for the content of `pin` from now on, unless it was revoked."""
+def _finish_tombstones(copies: "CopiesProvider") -> None:
+    """Unpin content that was revoked while a member was down."""
+    for tombstone in run_blocking(copies.ledger.unfinished_tombstones, TOMBSTONES):
+        cid = CID.parse(tombstone.pin.cid)
+        with copies.locked(cid):
+            if run_blocking(copies.ledger.is_buried, cid):
+                copies.finish_tombstone(tombstone)
+
+
+def _take_in(copies: "CopiesProvider", pin: Pin) -> None:
+    """Care for a pin of the small store, or of a member, from now on, unless it was revoked."""
     cid, ledger = CID.parse(pin.cid), copies.ledger
     with copies.locked(cid):
-        if run_blocking(ledger.is_buried, cid):
-            if not states:
-                copies.drop(cid)
+        if not run_blocking(ledger.is_buried, cid):
+            info = PinInfo(name=pin.name, keyvalues=pin.keyvalues)
+            fields = {"size": pin.size or 0, "files": pin.files, "type": pin.type}
+            row = run_blocking(ledger.find, cid)
+            if row is None:
+                run_blocking(ledger.intend, cid, info, (), copies.want, **fields)
+            claims = {name: CopyState("claimed", named=row is None) for name in pin.peers or {}}
+            run_blocking(ledger.note, cid, claims)
+        elif not pin.peers:
+            copies.drop(pin)
+
+
+class HealthRun:
+    """One look at all members: their lists are read once, and blocks of a sample are asked for."""
+
+    def __init__(self, copies: "CopiesProvider") -> None:
+        self._copies = copies
+        self._started = now_ms()
+        self._listed: dict[str, SpilledCIDs] = {}
+        self._answering: set[str] = set()  # the members that have answered until now
+        self._absent: set[str] = set()  # the sites of others, which need no replacement yet
+        self._doubted: set[str] = set()  # the members that lack blocks of a pin which they list
+
+    def close(self) -> None:
+        """Remove the lists."""
+        for listed in self._listed.values():
+            run_blocking(listed.close)
+
+    def read_lists(self) -> None:
+        """Read which pins each member lists."""
+        copies = self._copies
+        self._answering = {*copies.at_each(copies.members, self._read_list, float("inf"))}
+        for member in copies.members:
+            if member.name not in self._answering:
+                self._leave_out(member)
+
+    def _leave_out(self, member: "Member") -> None:
+        """Ask `member` no more, because it does not answer. Note since when that is so."""
+        self._answering.discard(member.name)
+        ledger = self._copies.ledger
+        down = run_blocking(ledger.find_verdict, member.name, "down")
+        if down is None:
+            down = MemberVerdict(good=False, reason="", since=now_ms())
+            run_blocking(ledger.note_verdict, member.name, "down", down)
+        if now_ms() - down.since < self._copies.grace * 1000:
+            self._absent.add(member.site)
+
+    def _read_list(self, member: "Member") -> None:
+        if not member.provider.supports("find_pins"):
             return
-        row = run_blocking(ledger.find, cid)
-        if row is None:
-            fields = {"name": pin.name, "keyvalues": dict(pin.keyvalues), "size": pin.size or 0}
-            run_blocking(ledger.intend, cid, [], copies.want, **fields)
-        if row is None or not states.keys() <= row.states.keys():
-            run_blocking(ledger.note, cid, states, acknowledged=bool(states))
+        listed = self._listed[member.name] = SpilledCIDs(LISTED)
+        for pin in member.provider.find_pins(PinFilter()):
+            if has_content(pin):
+                run_blocking(listed.add, CID.parse(pin.cid))
+
+    def pages(self) -> Generator[list[LedgerRow]]:
+        """Yield all that is cared for, as the ledger and the lists have it."""
+        pages = self._copies.ledger.row_pages()
+        while page := run_blocking(next, pages, None):
+            yield [self._as_listed(row) for row in page]
+
+    def _as_listed(self, row: LedgerRow) -> LedgerRow:
+        """Return `row` with the places that the lists contradict, or that cannot be asked."""
+        cid = CID.parse(row.pin.cid)
+        states = dict(row.states)
+        for name, state in row.states.items():
+            # A pin that was made after the list was read is not in it.
+            is_new = max(state.proven, row.pin.created or 0) >= self._started
+            if state.state == "sent" or is_new:
+                continue
+            if name not in self._answering:
+                states[name] = state._replace(state="claimed")
+            elif name in self._listed and cid not in self._listed[name]:
+                states[name] = state._replace(state="missing")
+        return row._replace(states=states)
+
+    def prove_sample(self, sample: Sample) -> Generator[LedgerRow]:
+        """Ask the members for random blocks of some of the pins that they list."""
+        picker = PinPicker(sample, *run_blocking(self._copies.ledger.totals), RANDOM.random)
+        for page in self.pages():
+            calls = [
+                partial(self._work_on, row, partial(self._prove, sample=part))
+                for row in page
+                if (part := picker.pick(row.pin.size or 0)) is not None
+            ]
+            for row in _in_turn(calls):
+                yield row
+        for name in self._answering:
+            run_blocking(self._copies.ledger.note_verdict, name, "down", None)
+
+    def repair(self, page: list[LedgerRow], left: set[str]) -> list[LedgerRow]:
+        """Bring the content of `page` back to as many sites as are wanted; return the new rows.
+
+        A member that was found to lack a block is asked for blocks of all that it lists. `left` are
+        the CIDs in the small store.
+        """
+        calls = [
+            partial(self._work_on, row, self._repair)
+            for row in page
+            if row.pin.cid in left
+            or self._is_short(row)
+            or not all(state.named for state in row.states.values())
+            or self._doubted & row.states.keys()
+        ]
+        new = {row.pin.cid: row for row in _in_turn(calls)}
+        return [new.get(row.pin.cid, row) for row in page]
+
+    def _is_short(self, row: LedgerRow) -> bool:
+        return len(self._copies.sites_of(row) | self._absent) < row.want
+
+    def _work_on(
+        self, row: LedgerRow, action: Callable[[LedgerRow], LedgerRow]
+    ) -> LedgerRow | None:
+        """Run `action` with the newest form of `row`, unless it was revoked meanwhile."""
+        cid = CID.parse(row.pin.cid)
+        with self._copies.locked(cid):
+            new = run_blocking(self._copies.ledger.find, cid)
+            if new is None:
+                return None
+            states = {
+                name: row.states[name]
+                if name in row.states and row.states[name].proven == state.proven
+                else state  # it was proven meanwhile
+                for name, state in new.states.items()
+            }
+            return action(new._replace(states=states))
+
+    def _prove(self, row: LedgerRow, sample: Sample = DEFAULT_SAMPLE) -> LedgerRow:
+        """Ask the members that list `row` for blocks of it, and note who does not answer."""
+        copies = self._copies
+        members = [
+            member
+            for member in copies.members
+            if member.name in self._answering
+            and member.name in row.states
+            and row.states[member.name].state in {"claimed", "proven"}
+        ]
+        prove = partial(copies.prove, sample=sample)
+        answered, row = copies.check_all(row, members, prove, float("inf"))
+        for member in members:
+            if member.name not in answered:
+                self._leave_out(member)
+            elif row.states[member.name].state == "missing":
+                self._doubted.add(member.name)
+        return row
+
+    def _repair(self, row: LedgerRow) -> LedgerRow:
+        copies = self._copies
+        old = [
+            name
+            for name in self._doubted & row.states.keys()
+            if row.states[name].proven < self._started
+        ]
+        if old:
+            row = self._prove(row)
+        improve = copies.bring_all if self._is_short(row) else copies.rename_all
+        row = improve(row)
+        copies.drop_if_done(row)
+        return row
+
+    def report(self, row: LedgerRow) -> Health:
+        """Return what is known of `row`."""
+        by_state = {
+            kind: tuple(
+                member.name
+                for member in self._copies.members
+                if member.name in row.states and row.states[member.name].state == kind
+            )
+            for kind in ("claimed", "proven", "missing")
+        }
+        last = max((state.proven for state in row.states.values()), default=0)
+        return Health(
+            cid=row.pin.cid, name=row.pin.name, want=row.want, last_proof=last or None, **by_state
+        )
+
+
+def _in_turn(
+    calls: Sequence[Callable[[], LedgerRow | None]],
+) -> Generator[LedgerRow]:
+    """Make `calls`, a few at the same time, and yield the rows that they return."""
+    for start in range(0, len(calls), AT_ONCE):
+        for outcome in together(calls[start : start + AT_ONCE]):
+            if isinstance(outcome, Exception):
+                raise outcome
+            if outcome is not None:
+                yield outcome

@@ -57,6 +57,7 @@ CREATE TABLE verdicts (
 ) WITHOUT ROWID;
 """
 
+
 class CopyState(NamedTuple):
     """What is known of one CID at one member.
 

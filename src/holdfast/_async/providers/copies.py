@@ -192,7 +192,7 @@ class AsyncCopiesProvider(AsyncBaseProvider):
             config=config,
             **options,
         )
-        provider._owned = provider.members  # noqa: SLF001 - our own
+        provider._owned = provider.members
         return provider
 
     def _check_options(self) -> None:
@@ -219,8 +219,9 @@ class AsyncCopiesProvider(AsyncBaseProvider):
         )
         self._small = AsyncLocalProvider(here, repository=self._repository)
         readers = [AsyncReadMember("small store", self._small.reader)]
-        for member in self.members:
-            readers.append(AsyncReadMember(member.name, member.provider.stored.reader))
+        readers += [
+            AsyncReadMember(member.name, member.provider.stored.reader) for member in self.members
+        ]
         if config.gateway_url is not None:
             readers.append(AsyncReadMember("gateways", self._connections.reader(config)))
         peers = PeerSet(readers, self._avoided)
@@ -345,7 +346,7 @@ class AsyncCopiesProvider(AsyncBaseProvider):
         copier = await self._copier(member, cid)
         copied = await copier.send(row.pin, ignore, is_repair=is_repair)
         state = CopyState("claimed", named=True)
-        return await self.prove(member, row, state) if copied.state == "pinned" else state
+        return state if copied.state != "pinned" else await self.prove(member, row, state=state)
 
     async def _copier(self, member: AsyncMember, cid: CID) -> AsyncCopier:
         """Return a copier to `member`: from the small store, else from the other members."""
@@ -376,21 +377,23 @@ class AsyncCopiesProvider(AsyncBaseProvider):
 
     # Proofs
 
-    async def check(
-        self, member: AsyncMember, row: LedgerRow, sample: Sample = DEFAULT_SAMPLE
-    ) -> CopyState:
+    async def check(self, member: AsyncMember, row: LedgerRow) -> CopyState:
         """Return whether `member` lists the content of `row`, and sends random blocks of it."""
-        state = row.states[member.name]
         if member.provider.supports("find_pins"):
             pin = await find_pin(member.provider, row.pin.cid)
             if pin is None or not has_content(pin):
-                return state._replace(state="missing")
-        return await self.prove(member, row, state, sample)
+                return row.states[member.name]._replace(state="missing")
+        return await self.prove(member, row)
 
     async def prove(
-        self, member: AsyncMember, row: LedgerRow, state: CopyState, sample: Sample = DEFAULT_SAMPLE
+        self,
+        member: AsyncMember,
+        row: LedgerRow,
+        sample: Sample = DEFAULT_SAMPLE,
+        state: CopyState | None = None,
     ) -> CopyState:
-        """Ask `member` for random blocks of the content of `row`; return the state of the copy."""
+        """Ask `member` for random blocks of the content of `row`; return the state of its copy."""
+        state = state or row.states[member.name]
         cid = CID.parse(row.pin.cid)
         prover = await self._prover(member)
         try:

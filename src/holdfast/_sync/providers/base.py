@@ -56,7 +56,7 @@ from holdfast.errors import (
 )
 from holdfast.protocol import json_text
 from holdfast.protocol.gateway import Gateway
-from holdfast.records import Added, Entry, Health, Pin, PinFilter, PinInfo
+from holdfast.records import Added, Drilled, Entry, Health, Pin, PinFilter, PinInfo
 from holdfast.sinks.sinks import SpoolSink, TargetSink, TextSink, spool
 from holdfast.sources.archive_sources import ArchiveSource
 from holdfast.sources.blob import Blob
@@ -266,8 +266,18 @@ class BaseProvider(StorageProvider, ABC):
         """Unpin `cid` at the member `name` alone; refuse if too few others are proven now."""
 
     @optional("is one place; use a client of provider copies")
-    def check_health(self, sample: Sample, *, fix: bool, adopt: bool) -> Iterator[Health]:
+    def check_health(
+        self, sample: Sample, *, fix: bool, adopt: bool, progress: Progress
+    ) -> Iterator[Health]:
         """Prove everything that is cared for, and yield what is found."""
+
+    @optional("is one place; use a client of provider copies")
+    def drill(self, without: str, sample: Sample) -> Iterator[Drilled]:
+        """Read a sample of the pins from all members but `without`, and yield how that went."""
+
+    @optional("is one place; use a client of provider copies")
+    def foreign_pins(self) -> Iterator[Pin]:
+        """Yield the pins of the members that nobody wrote here; `peers` names the member."""
 
     @optional("makes no signed links; share the address of url(), or let pinata sign uploads")
     def signed_url(self, cid: str, *, expires: int) -> str:

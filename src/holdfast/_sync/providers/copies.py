@@ -2,25 +2,26 @@
 # by scripts/generate_sync.py. Change the original instead.
 """The provider over other providers: every write goes to several places, and is proven there."""
 
+import copy
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final, Protocol, Self, TypeVar
 
 from holdfast._sync.contract import StorageProvider
-from holdfast._sync.copying import Copier
+from holdfast._sync.copying import Copier, find_pin, has_content
 from holdfast._sync.providers.base import BaseProvider, Content, ignore
 from holdfast._sync.providers.foreign import as_provider
 from holdfast._sync.providers.local import LocalProvider, not_pinned, read_pins
 from holdfast._sync.proving import Prover, Verdict
 from holdfast._sync.reads.member_reader import MemberReader, ReadMember
 from holdfast._sync.reads.read_through import GatewayConnections
-from holdfast._sync.reads.reader import Reader
 from holdfast._sync.runtime import Running, now, run_blocking, sleep
 from holdfast.calls import Call
 from holdfast.config import ClientConfig
@@ -40,7 +41,7 @@ from holdfast.errors import (
 from holdfast.protocol import json_text
 from holdfast.protocol.host_privacy import site_of
 from holdfast.protocol.peer_set import PeerSet
-from holdfast.records import Added, Health, Pin, PinFilter, PinInfo, merged_keyvalues, now_ms
+from holdfast.records import Added, Drilled, Health, Pin, PinFilter, PinInfo, now_ms
 from holdfast.registry import BUILT_IN, DEFAULT, build_provider, row_of
 from holdfast.repository import PinQuery, Repository
 from holdfast.repository.ledger import CopyState, Ledger, LedgerRow, MemberVerdict
@@ -55,13 +56,15 @@ PATIENCE: Final = 2.0  # seconds that a write gives to members after enough of t
 GRACE: Final = 6 * 3600.0  # seconds that a member may be down before its copies are replaced
 SLOW: Final = 256 << 10  # bytes a second; a member that takes fewer gets a substitute
 LOCK_PAUSE: Final = 0.02  # seconds between two looks at a lock
+FETCH_WAIT: Final = 60.0  # seconds for a member that fetches content by its CID
+CHECK_WAIT: Final = 30.0  # seconds for the tests of a member, after another one has passed
 DROPPED_BYTES: Final = 64 << 20  # that may wait in the small store to be removed
-DROPPED_PINS: Final = 256
+DROPPED_PIN: Final = 256 << 10  # bytes that are counted for each pin of them besides its content
 WITNESS_AGE: Final = 86400.0  # seconds for which the test of a witness holds
 LAYOUT_AGE: Final = 30 * 86400.0  # seconds for which the test of a layout holds
 LAYOUT_TEST: Final = "holdfast-layout-test"
-OPTIONS: Final = ("want", "need", "patience", "grace")
 LAYOUT_SIZE: Final = 300_000  # bytes of the file in that test: more than one block
+OPTIONS: Final = ("want", "need", "patience", "grace")
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +83,11 @@ class Member:
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def only_fetches(self) -> bool:
+        """Whether nothing can be sent to it: it fetches content from another member."""
+        return not any(map(self.provider.supports, ("import_archive", "put_file")))
 
 
 class HasProvider(Protocol):
@@ -113,6 +121,7 @@ class CopiesProvider(BaseProvider):
         path: The folder of the ledger; by default ``copies`` in the folder for user data.
         patience: The seconds that a write gives to members after `need` of them are proven.
         grace: The seconds that a member may be down before its copies are replaced.
+        config: Other settings, such as the profile, the time-outs and a `gateway_url`.
 
     Example:
         >>> from holdfast import Client
@@ -139,21 +148,30 @@ class CopiesProvider(BaseProvider):
         path: str | os.PathLike[str] | None = None,
         patience: float = PATIENCE,
         grace: float = GRACE,
+        config: ClientConfig | None = None,
     ) -> None:
-        providers = [
-            as_provider(member if isinstance(member, StorageProvider) else member.provider)
-            for member in members
-        ]
-        names = _names(providers) if names is None else names
-        sites = [""] * len(names) if sites is None else sites
-        if not len(names) == len(sites) == len(providers):
-            raise ConfigError("sites and names must have one entry for each member")
-        if len({*names}) < len(names):
-            raise ConfigError("the names of the members must be different")
-        options = {"want": want, "need": need, "patience": patience, "grace": grace}
-        config = ClientConfig(provider="copies", path=path, provider_options=options)
-        self._open(config, _members(names, providers, sites), options)
-        self._owned = False
+        self.members: tuple[Member, ...] = _members(members, names, sites)
+        self.want: int = want
+        self.need: int = need
+        self.patience: float = patience
+        self.grace: float = grace
+        self._check_options()
+        folder = store_folder(path) if path else store_folder(None) / "copies"
+        try:
+            self.ledger: Ledger = Ledger(folder)
+            self._repository = Repository(folder / "store")
+        except OSError as error:
+            raise ConfigError(f"path {folder} cannot hold a ledger: {error.strerror}") from None
+        self._avoided: dict[str, float] = {}
+        self._working = PeerSet(self.members, self._avoided)
+        self._copiers: dict[tuple[str, bool], Copier] = {}
+        self._provers: dict[str, Prover] = {}
+        self._tested: set[str] = set()  # the members that were checked before the first write
+        self._dropped = [0]  # bytes that wait in the small store to be removed
+        self._connections = GatewayConnections()
+        self._owned: tuple[Member, ...] = ()
+        config = config or ClientConfig(provider="copies", path=path)
+        super().__init__(config, reader=self._make_reader(config))
 
     @classmethod
     def from_config(cls, config: ClientConfig) -> Self:
@@ -168,37 +186,16 @@ class CopiesProvider(BaseProvider):
         for name, member in zip(names, configs, strict=True):
             if row_of(member.provider).over_others:
                 raise ConfigError(f"connections: {name!r} has copies itself, name others")
-        sites = [connection_site(name) for name in names]
-        provider = cls.__new__(cls)
-        providers = [as_provider(build_provider(member)) for member in configs]
-        provider._open(config, _members(names, providers, sites), options)  # noqa: SLF001
-        provider._owned = True  # noqa: SLF001 - our own
+        provider = cls(
+            [build_provider(member) for member in configs],
+            names=names,
+            sites=[connection_site(name) for name in names],
+            path=config.path,
+            config=config,
+            **options,
+        )
+        provider._owned = provider.members
         return provider
-
-    def _open(
-        self, config: ClientConfig, members: list[Member], options: Mapping[str, Any]
-    ) -> None:
-        """Check the options, and open the ledger and the small store."""
-        self.members: tuple[Member, ...] = tuple(members)
-        self.want: int = options.get("want", 2)
-        self.need: int = options.get("need", 1)
-        self.patience: float = options.get("patience", PATIENCE)
-        self.grace: float = options.get("grace", GRACE)
-        self._check_options()
-        folder = store_folder(config.path) if config.path else store_folder(None) / "copies"
-        try:
-            self.ledger: Ledger = Ledger(folder)
-            self._repository = Repository(folder / "store")
-        except OSError as error:
-            raise ConfigError(f"path {folder} cannot hold a ledger: {error.strerror}") from None
-        self._avoided: dict[str, float] = {}
-        self._working = PeerSet(self.members, self._avoided)
-        self._copiers: dict[tuple[str, bool], Copier] = {}
-        self._provers: dict[str, Prover] = {}
-        self._checked: list[bool] = []  # True after the checks before the first write
-        self._dropped = [0, 0]  # pins and bytes that wait in the small store to be removed
-        self._connections = GatewayConnections()
-        super().__init__(config, reader=self._make_reader(config))
 
     def _check_options(self) -> None:
         for name in ("want", "need"):
@@ -219,37 +216,43 @@ class CopiesProvider(BaseProvider):
             )
 
     def _make_reader(self, config: ClientConfig) -> MemberReader:
-        readers = [ReadMember("small store", lambda: self._small.reader)]
+        here = config.with_options(
+            provider=DEFAULT, provider_options={}, gateway_url=None, gateway_token=None
+        )
+        self._small = LocalProvider(here, repository=self._repository)
+        readers = [ReadMember("small store", self._small.reader)]
         readers += [
-            ReadMember(member.name, partial(_reader_of, member.provider)) for member in self.members
+            ReadMember(member.name, member.provider.stored.reader) for member in self.members
         ]
         if config.gateway_url is not None:
-            gateways = self._connections.reader(config)
-            readers.append(ReadMember("gateways", lambda: gateways))
-        return MemberReader(
-            PeerSet(readers, self._avoided),
-            patience=self.patience,
-            type_of=self._type_of,
-            total=config.timeouts.total,
-        )
+            readers.append(ReadMember("gateways", self._connections.reader(config)))
+        peers = PeerSet(readers, self._avoided)
+        return MemberReader(peers, self.patience, self._type_of, total=config.timeouts.total)
 
     def _type_of(self, cid: CID) -> str:
         row = run_blocking(self.ledger.find, cid)
         return "" if row is None else row.pin.type
 
-    @property
-    def _small(self) -> LocalProvider:
-        """The small store, which cuts content by the configured profile."""
-        self.check_open()
-        config = self.config.with_options(
-            provider=DEFAULT, provider_options={}, gateway_url=None, gateway_token=None
-        )
-        return LocalProvider(config, repository=self._repository)
-
     def copy_with(self, config: ClientConfig) -> Self:
         """Return a copy with `config` over the same members and the same ledger."""
         other = super().copy_with(config)
         other._reader = other._make_reader(config)  # noqa: SLF001 - our own
+        return other
+
+    def member(self, name: str) -> Member:
+        """Return the member that is called `name`; raise ConfigError if there is none."""
+        for member in self.members:
+            if member.name == name:
+                return member
+        names = ", ".join(member.name for member in self.members)
+        raise ConfigError(f"{name!r} is not a member: the members are {names}")
+
+    def without(self, name: str) -> Self:
+        """Return a copy that does not use the member `name`."""
+        gone = self.member(name)
+        other = copy.copy(self)
+        other.members = tuple(member for member in self.members if member is not gone)
+        other._reader = other._make_reader(self.config)  # noqa: SLF001 - our own
         return other
 
     # Writing
@@ -282,32 +285,25 @@ class CopiesProvider(BaseProvider):
         return roots
 
     def _spread(self, cid: CID, info: PinInfo) -> tuple[Pin, bool]:
-        """Bring what is in the small store to the members; return its pin, and whether it existed.
+        """Bring content of the small store to the members; return its pin, and whether it existed.
 
         The intent is in the ledger before the first byte is sent.
         """
         with self.locked(cid):
             row = run_blocking(self.ledger.find, cid)
+            existed = row is not None and len(self.sites_of(row)) >= self.need
             placing = Placing(self, row)
-            fields = run_blocking(self._fields, cid, info)
+            fields = run_blocking(self._content_fields, cid)
             first = [member.name for member in placing.first()]
-            _, existed = run_blocking(self.ledger.intend, cid, first, self.want, **fields)
-            if existed and info.is_explicit:
-                change = partial(merged_keyvalues, changes=info.keyvalues)
-                name = info.name if info.given else None
-                run_blocking(self.ledger.update, cid, name, change)
-            (row,) = run_blocking(self.ledger.rows, PinQuery(cid=str(cid)))
+            row = run_blocking(self.ledger.intend, cid, info, first, self.want, **fields)
             row = placing.run(row)
             if len(self.sites_of(row)) < self.need:
                 raise placing.failure(row)
-            was_there = existed and row.acknowledged
-            if not row.acknowledged:
-                run_blocking(self.ledger.note, cid, {}, acknowledged=True)
             self.drop_if_done(row)
-            return replace(row.pin, cid=str(cid), peers=_peers(row)), was_there
+            return row.pin_with_places, existed
 
-    def _fields(self, cid: CID, info: PinInfo) -> dict[str, Any]:
-        """Return the fields of a new pin in the ledger, and make sure that the content is here.
+    def _content_fields(self, cid: CID) -> dict[str, Any]:
+        """Return the size and the type of content, and make sure that it is in the small store.
 
         Another write of the same content may have dropped it; then its blocks may still be here.
         """
@@ -315,111 +311,141 @@ class CopiesProvider(BaseProvider):
         if pin is None:
             with suppress(ClientError):
                 pin, _ = self._repository.pin(cid)
-        fields: dict[str, Any] = {"name": info.name, "keyvalues": dict(info.keyvalues)}
-        if pin is not None:
-            fields |= {"size": pin.size, "files": pin.files, "type": pin.type}
-        return fields
+        return {} if pin is None else {"size": pin.size, "files": pin.files, "type": pin.type}
 
     def drop_if_done(self, row: LedgerRow) -> None:
         """Remove content from the small store, if enough sites are proven to have it."""
         if len(self.sites_of(row)) >= row.want:
-            self.drop(CID.parse(row.pin.cid), row.pin.size or 0)
+            self.drop(row.pin)
 
-    def drop(self, cid: CID, size: int = 0) -> None:
+    def drop(self, pin: Pin) -> None:
         """Remove content from the small store, which is emptied of garbage now and then."""
-        if run_blocking(self._repository.unpin, cid):
-            self._dropped[0] += 1
-            self._dropped[1] += size
-        if self._dropped[0] >= DROPPED_PINS or self._dropped[1] >= DROPPED_BYTES:
+        if run_blocking(self._repository.unpin, CID.parse(pin.cid)):
+            self._dropped[0] += DROPPED_PIN + (pin.size or 0)
+        if self._dropped[0] >= DROPPED_BYTES:
             self.collect()
 
     def collect(self) -> None:
-        """Free the space of what the small store has dropped."""
-        self._dropped[:] = 0, 0
+        """Free the space of the content that the small store has dropped."""
+        self._dropped[0] = 0
         run_blocking(self._repository.collect_garbage)
 
     def bring(self, member: Member, row: LedgerRow) -> CopyState:
-        """Make sure that `member` has the content of `row`; return what is known then."""
+        """Make sure that `member` has the content of `row`; return the state of that copy then."""
         cid = CID.parse(row.pin.cid)
         state = row.states.get(member.name)
         if state is None:
             run_blocking(self.ledger.note, cid, {member.name: CopyState()})
         elif state.state in {"claimed", "proven"}:
-            state = self.prove(member, row, state)
-            if state.state == "proven":
-                return self._renamed(member, row, state)
+            state = self.check(member, row)
+            if state.state != "missing":
+                return self.rename(member, row, state)
         is_repair = state is not None and state.state == "missing"
+        if is_repair and member.only_fetches:  # it fetches nothing that it believes to have
+            _unpin_at(member, row.pin.cid)
         copier = self._copier(member, cid)
-        copier.send(row.pin, ignore, is_repair=is_repair)
-        return self.prove(member, row, CopyState("claimed", named=True))
+        copied = copier.send(row.pin, ignore, is_repair=is_repair)
+        state = CopyState("claimed", named=True)
+        return state if copied.state != "pinned" else self.prove(member, row, state=state)
 
-    def _renamed(self, member: Member, row: LedgerRow, state: CopyState) -> CopyState:
+    def _copier(self, member: Member, cid: CID) -> Copier:
+        """Return a copier to `member`: from the small store, else from the other members."""
+        source = self._source(cid)
+        key = member.name, source is self
+        if key not in self._copiers:  # each one learns how the member stores content
+            if member.only_fetches:
+                others = [other.provider for other in self.members if other is not member]
+                source = next((other for other in others if other.is_on_network()), self)
+            options: dict[str, Any] = {"pin_by_cid": True, "wait": FETCH_WAIT}
+            options = options if member.only_fetches else {}
+            self._copiers[key] = Copier(source, member.provider, **options)
+        return self._copiers[key]
+
+    def _source(self, cid: CID) -> BaseProvider:
+        """Return the small store if it has the content, else the provider itself."""
+        is_here = run_blocking(self._repository.find_pin, cid) is not None
+        return self._small if is_here else self
+
+    def rename(self, member: Member, row: LedgerRow, state: CopyState) -> CopyState:
         """Give the pin at `member` the name and the key-values of the ledger."""
         if state.named:
             return state
-        copier = self._copier(member, CID.parse(row.pin.cid))
-        copier.update(row.pin.cid, row.pin.name or None, row.pin.keyvalues)
+        pin = row.pin
+        copier = self._copier(member, CID.parse(pin.cid))
+        copier.update(pin.cid, pin.name or None, pin.keyvalues)
         return state._replace(named=True)
 
-    def _copier(self, member: Member, cid: CID) -> Copier:
-        """Return what copies to `member`: from the small store, else from the other members."""
-        is_here = run_blocking(self._repository.find_pin, cid) is not None
-        key = member.name, is_here
-        if key not in self._copiers:
-            source: BaseProvider = self._small if is_here else self
-            self._copiers[key] = Copier(source, member.provider)
-        return self._copiers[key]
+    # Proofs
+
+    def check(self, member: Member, row: LedgerRow) -> CopyState:
+        """Return whether `member` lists the content of `row`, and sends random blocks of it."""
+        if member.provider.supports("find_pins"):
+            pin = find_pin(member.provider, row.pin.cid)
+            if pin is None or not has_content(pin):
+                return row.states[member.name]._replace(state="missing")
+        return self.prove(member, row)
 
     def prove(
         self,
         member: Member,
         row: LedgerRow,
-        state: CopyState,
         sample: Sample = DEFAULT_SAMPLE,
+        state: CopyState | None = None,
     ) -> CopyState:
-        """Ask `member` for random blocks of the content; return what is known then."""
+        """Ask `member` for random blocks of the content of `row`; return the state of its copy."""
+        state = state or row.states[member.name]
         cid = CID.parse(row.pin.cid)
-        is_here = run_blocking(self._repository.find_pin, cid) is not None
-        source: BaseProvider = self._small if is_here else self
-        proof = (self._prover(member)).prove_dag(source, cid, sample)
+        prover = self._prover(member)
+        try:
+            proof = prover.prove_dag(self._source(cid), cid, sample)
+        except NotFoundError:  # a block of it with links is nowhere
+            return state._replace(state="missing")
         if proof.state == "proven":
             return state._replace(state="proven", proven=now_ms(), blocks=proof.asked)
         return state._replace(state=proof.state)
 
     def _prover(self, member: Member) -> Prover:
-        """Return what asks `member` for blocks, after the test whether that proves anything."""
+        """Return the prover of `member`, after the test whether its blocks prove anything."""
         prover = self._provers.get(member.name)
-        oldest = now_ms() / 1000 - WITNESS_AGE
-        if prover is not None and prover.verdict and prover.verdict.checked_at > oldest:
+        if prover and prover.verdict and prover.verdict.checked_at > time.time() - WITNESS_AGE:
             return prover
         noted = run_blocking(self.ledger.find_verdict, member.name, "witness", WITNESS_AGE)
         verdict = None
         if noted is not None:
-            verdict = Verdict(
-                is_witness=noted.good,
-                reason="" if noted.good else noted.reason,
-                checked_at=noted.since / 1000,
-                gateway=noted.reason if noted.good else "",
-            )
+            words = {"gateway" if noted.good else "reason": noted.reason}
+            verdict = Verdict(is_witness=noted.good, checked_at=noted.since / 1000, **words)
         prover = Prover(member.provider, verdict=verdict)
         if prover.verdict is None:
             others = [other.provider for other in self.members if other is not member]
             verdict = prover.find_verdict(others)
             reason = verdict.gateway if verdict.is_witness else verdict.reason
-            new = MemberVerdict(verdict.is_witness, reason, int(verdict.checked_at * 1000))
+            new = MemberVerdict(verdict.is_witness, reason, now_ms())
             run_blocking(self.ledger.note_verdict, member.name, "witness", new)
         self._provers[member.name] = prover
         return prover
 
     def sites_of(self, row: LedgerRow, *, without: str = "") -> set[str]:
         """Return the sites that are proven to have the content of `row`."""
-        return {
-            member.site
-            for member in self.members
-            if member.name != without
-            and member.name in row.states
-            and row.states[member.name].state == "proven"
-        }
+        names = {name for name, state in row.states.items() if state.state == "proven"}
+        return {member.site for member in self.members if member.name in names - {without}}
+
+    def check_all(
+        self,
+        row: LedgerRow,
+        members: Iterable[Member],
+        check: Callable[[Member, LedgerRow], CopyState],
+        patience: float | None = None,
+    ) -> tuple[set[str], LedgerRow]:
+        """Check the copies of `row` at those of `members` that may have it, and note the results.
+
+        Return who answered, and the row. A member that did not answer counts as one that claims it.
+        """
+        states = {name: state for name, state in row.states.items() if state.state != "sent"}
+        asked = [member for member in members if member.name in states]
+        results = self.at_each(asked, lambda member: check(member, row), patience)
+        run_blocking(self.ledger.note, CID.parse(row.pin.cid), results)
+        claims = {member.name: states[member.name]._replace(state="claimed") for member in asked}
+        return {*results}, row._replace(states={**row.states, **claims, **results})
 
     @contextmanager
     def locked(self, cid: CID) -> Iterator[None]:
@@ -447,25 +473,21 @@ class CopiesProvider(BaseProvider):
 
         A member that does not answer gets the change by the next health run.
         """
-        with self.call("update", cid):
-            root = CID.parse(cid)
-            with self.locked(root):
-                change = partial(merged_keyvalues, changes=keyvalues or {})
-                row = run_blocking(self.ledger.update, root, name, change)
-                if row is None:
-                    raise not_pinned(cid)
-                rename = partial(self._change_at, row=row, name=name, keyvalues=keyvalues or {})
-                members = [member for member in self.members if member.name in row.states]
-                states = self.at_each(members, rename)
-                run_blocking(self.ledger.note, root, states)
-                return replace(row.pin, peers=_peers(row))
+        changes = keyvalues or {}
+        root = CID.parse(cid)
+        with self.call("update", cid), self.locked(root):
+            row = run_blocking(self.ledger.update, root, name, changes)
+            if row is None:
+                raise not_pinned(cid)
+            states = row.states
 
-    def _change_at(
-        self, member: Member, row: LedgerRow, name: str | None, keyvalues: Mapping[str, Any]
-    ) -> CopyState:
-        copier = self._copier(member, CID.parse(row.pin.cid))
-        copier.update(row.pin.cid, name, keyvalues)
-        return row.states[member.name]._replace(named=True)
+            def change_at(member: Member) -> CopyState:
+                (self._copier(member, root)).update(cid, name, changes)
+                return states[member.name]._replace(named=True)
+
+            members = [member for member in self.members if member.name in states]
+            run_blocking(self.ledger.note, root, self.at_each(members, change_at))
+            return row.pin_with_places
 
     def unpin(self, cid: str, _call: Call, /) -> None:
         """Note that `cid` is revoked, then unpin it at every member that may have it.
@@ -481,104 +503,111 @@ class CopiesProvider(BaseProvider):
 
     def finish_tombstone(self, row: LedgerRow) -> None:
         """Unpin content with a tombstone at every member that may have it."""
-        cid = CID.parse(row.pin.cid)
-        self.drop(cid, row.pin.size or 0)
+        self.drop(row.pin)
         members = [member for member in self.members if member.name in row.states]
         gone = self.at_each(members, partial(_unpin_at, cid=row.pin.cid))
-        run_blocking(self.ledger.note, cid, gone)
+        run_blocking(self.ledger.note, CID.parse(row.pin.cid), gone)
 
     def delete_at(self, cid: str, name: str) -> None:
         """Unpin `cid` at the member `name` alone; refuse if too few others are proven now."""
-        member = next((member for member in self.members if member.name == name), None)
-        if member is None:
-            names = ", ".join(member.name for member in self.members)
-            raise ConfigError(f"only_at names no member: {name!r} is none of {names}")
-        with self.call("revoke", cid):
-            root = CID.parse(cid)
-            with self.locked(root):
-                row = run_blocking(self.ledger.find, root)
-                if row is None or name not in row.states:
-                    raise not_pinned(cid)
-                others = [one for one in self.members if one is not member]
-                _, row = self.prove_all(row, others)
-                sites = self.sites_of(row, without=name)
-                if len(sites) < self.need:
-                    raise ConfigError(
-                        f"{cid} stays at {name}: {len(sites)} other sites are proven to have it "
-                        f"now, and {self.need} are needed"
-                    )
-                run_blocking(self.ledger.note, root, {name: CopyState()})
-                _unpin_at(member, cid)
-                run_blocking(self.ledger.note, root, {name: None})
+        member = self.member(name)
+        root = CID.parse(cid)
+        with self.call("revoke", cid), self.locked(root):
+            row = run_blocking(self.ledger.find, root)
+            if row is None or name not in row.states:
+                raise not_pinned(cid)
+            others = [other for other in self.members if other is not member]
+            _, row = self.check_all(row, others, self.check)
+            sites = self.sites_of(row, without=name)
+            if len(sites) < self.need:
+                raise ConfigError(
+                    f"{cid} stays at {name}: {len(sites)} other sites are proven to have it "
+                    f"now, and {self.need} are needed"
+                )
+            run_blocking(self.ledger.note, root, {name: CopyState()})
+            _unpin_at(member, cid)
+            run_blocking(self.ledger.note, root, {name: None})
 
-    def prove_all(
-        self, row: LedgerRow, members: Sequence[Member], sample: Sample = DEFAULT_SAMPLE
-    ) -> tuple[set[str], LedgerRow]:
-        """Prove `row` at those of `members` that may have it; return who answered, and the result.
-
-        The result is noted. A member that does not answer counts as one that claims it.
-        """
-        asked = [
-            member
-            for member in members
-            if member.name in row.states and row.states[member.name].state != "sent"
-        ]
-        proofs = self.at_each(asked, partial(self._prove_state, row=row, sample=sample))
-        claims = {
-            member.name: row.states[member.name]._replace(state="claimed") for member in asked
-        }
-        run_blocking(self.ledger.note, CID.parse(row.pin.cid), proofs)
-        return {*proofs}, row._replace(states={**row.states, **claims, **proofs})
-
-    def _prove_state(self, member: Member, row: LedgerRow, sample: Sample) -> CopyState:
-        return self.prove(member, row, row.states[member.name], sample)
+    # Health
 
     def bring_all(self, row: LedgerRow) -> LedgerRow:
-        """Bring the content of `row` to as many members as are missing; return what is known."""
+        """Bring the content of `row` to as many members as are missing; return the row then."""
         return Placing(self, row).run(row)
 
+    def rename_all(self, row: LedgerRow) -> LedgerRow:
+        """Give the pins of `row` at all members the name and the key-values of the ledger."""
+        states = {name: state for name, state in row.states.items() if not state.named}
+        members = [
+            member
+            for member in self.members
+            if member.name in states and states[member.name].state == "proven"
+        ]
+        new = self.at_each(members, lambda member: self.rename(member, row, states[member.name]))
+        run_blocking(self.ledger.note, CID.parse(row.pin.cid), new)
+        return row._replace(states={**row.states, **new})
+
     def small_pins(self) -> list[Pin]:
-        """Return what the small store has, because it is at too few sites."""
+        """Return the pins of the small store, which are at too few sites."""
         return self._repository.pins()
 
-    def check_health(self, sample: Sample, *, fix: bool, adopt: bool) -> Iterator[Health]:
+    def check_health(
+        self, sample: Sample, *, fix: bool, adopt: bool, progress: Progress
+    ) -> Iterator[Health]:
         """Prove everything that is cared for, and yield what is found."""
         from holdfast._sync.health import check_health  # noqa: PLC0415 - few programs need it
 
-        return check_health(self, sample, fix=fix, adopt=adopt)
+        return check_health(self, sample, fix=fix, adopt=adopt, progress=progress)
 
-    def at_each(self, members: Sequence[Member], action: Callable[[Member], T]) -> dict[str, T]:
+    def drill(self, without: str, sample: Sample) -> Iterator[Drilled]:
+        """Read a sample of the pins from all members but `without`, and yield how that went."""
+        from holdfast._sync.health import drill  # noqa: PLC0415
+
+        return drill(self, without, sample)
+
+    def foreign_pins(self) -> Iterator[Pin]:
+        """Yield the pins of the members that nobody wrote here; `peers` names the member."""
+        from holdfast._sync.health import foreign_pins  # noqa: PLC0415
+
+        for member in self.members:
+            for pin in foreign_pins(self, member):
+                yield pin
+
+    # Members
+
+    def at_each(
+        self,
+        members: Sequence[Member],
+        action: Callable[[Member], T],
+        patience: float | None = None,
+    ) -> dict[str, T]:
         """Run `action` for all `members` at the same time; return the results, without errors.
 
         After the first result, the others get `patience` seconds.
         """
         results: dict[str, T] = {}
         by_name = {member.name: member for member in members}
-        until: float | None = None
+        until = float("inf")
         with Running[T]() as running:
             for member in members:
                 running.start(member.name, partial(action, member))
-            while running.names:
-                left = None if until is None else max(0.0, until - now())
-                ended = running.next(left)
-                if ended is None:
-                    break
+            while running.names and (ended := running.next(until)) is not None:
                 name, outcome = ended
                 if isinstance(outcome, Exception):
                     self.note_failure(by_name[name], outcome)
                 else:
                     results[name] = outcome
-                until = until or now() + self.patience
+                patience = self.patience if patience is None else patience
+                until = min(until, now() + patience)
             for name in running.names:
-                self._working.avoid(by_name[name], now())
+                self.avoid(by_name[name])
         return results
 
     def note_failure(self, member: Member, error: Exception) -> None:
         """Ask `member` last for some time, if `error` is its fault; raise an error of the code."""
-        if isinstance(error, OSError) and not isinstance(error, ClientError):
-            self._working.avoid(member, now())
-        elif isinstance(error, ClientError):
+        if isinstance(error, ClientError):
             self._working.note_failure(member, error, now())
+        elif isinstance(error, OSError):
+            self.avoid(member)
         else:
             raise error
 
@@ -586,32 +615,28 @@ class CopiesProvider(BaseProvider):
         """Ask `member` last for some time."""
         self._working.avoid(member, now())
 
+    def is_avoided(self, member: Member) -> bool:
+        """Return whether `member` has failed lately."""
+        return self._avoided.get(member.name, 0.0) > now()
+
     def in_order(self) -> list[Member]:
         """Return the members in their order, those that have failed last."""
-        return self._working.in_order(now())
-
-    # Checks of the members
+        return [member for member in self._working.in_order(now()) if member in self.members]
 
     def _check_members(self) -> None:
-        """Raise ConfigError unless every member can keep our CIDs, and enough can be proven."""
-        if self._checked:
+        """Raise ConfigError unless every member can keep our CIDs, and enough can be proven.
+
+        One that is down is checked by a later write.
+        """
+        if len(self._tested) == len(self.members):
             return
-        reasons: dict[str, str] = {}
-        is_tested = True
-        for member in self.members:
-            if self._avoided.get(member.name, 0.0) > now():
-                is_tested = False  # it has just failed: a write must not wait for it again
-                continue
-            try:
-                verdict = (self._prover(member)).verdict
-                if verdict is not None and not verdict.is_witness:
-                    reasons[member.name] = verdict.reason
-                self._check_layout(member)
-            except ConfigError:
-                raise
-            except (ClientError, OSError) as error:  # it is down: its writes say so
-                self.note_failure(member, error)
-                is_tested = False
+        new = [member for member in self.members if member.name not in self._tested]
+        new = [member for member in new if not self.is_avoided(member)]
+        faults = self.at_each(new, self._check_member, CHECK_WAIT)
+        for name, (refusal, _) in faults.items():
+            if refusal:
+                raise ConfigError(f"{name} cannot keep copies: {refusal}")
+        reasons = {name: reason for name, (_, reason) in faults.items() if reason}
         provable = {member.site for member in self.members if member.name not in reasons}
         if len(provable) < self.need:
             failure = ConfigError(
@@ -621,17 +646,26 @@ class CopiesProvider(BaseProvider):
             for name, reason in reasons.items():
                 failure.add_note(f"{name}: {reason}")
             raise failure
-        if is_tested:
-            self._checked.append(True)
+        self._tested.update(faults)
 
-    def _check_layout(self, member: Member, *, again: bool = False) -> None:
-        """Raise ConfigError if `member` cannot keep our CIDs.
+    def _check_member(self, member: Member) -> tuple[str, str]:
+        """Return why `member` cannot keep our CIDs, and why nothing proves what it has; or ""."""
+        verdict = (self._prover(member)).verdict
+        reason = "" if verdict is None or verdict.is_witness else verdict.reason
+        return self._find_refusal(member), reason
 
-        One that takes archives can. Another one is sent JSON, a file and a folder, which are
-        removed again. The result is noted for a month.
+    def _find_refusal(self, member: Member, *, again: bool = False) -> str:
+        """Return why `member` cannot keep our CIDs; "" if it can.
+
+        One that takes archives can, and so can one that fetches by CID. Another one is sent JSON, a
+        file and a folder, which are removed again. The result is noted for a month.
         """
         if member.provider.supports("import_archive"):
-            return
+            return ""
+        if member.only_fetches:
+            others = [other.provider for other in self.members if not other.only_fetches]
+            is_fed = any(other.is_on_network() for other in others)
+            return "" if is_fed else "it fetches by CID, and no other member is on the network"
         verdict = run_blocking(self.ledger.find_verdict, member.name, "layout", LAYOUT_AGE)
         if verdict is None or again:
             try:
@@ -640,8 +674,7 @@ class CopiesProvider(BaseProvider):
             except UnsupportedError as error:
                 verdict = MemberVerdict(good=False, reason=str(error), since=now_ms())
             run_blocking(self.ledger.note_verdict, member.name, "layout", verdict)
-        if not verdict.good:
-            raise ConfigError(f"{member.name} cannot keep copies: {verdict.reason}")
+        return verdict.reason
 
     def _test_layout(self, member: Member) -> None:
         """Write JSON, a file and a folder to `member`, and remove them again.
@@ -650,18 +683,18 @@ class CopiesProvider(BaseProvider):
         """
         folder = Path(run_blocking(tempfile.mkdtemp, prefix="holdfast-layout-"))
         try:
-            data = run_blocking(_layout_test, folder)
+            data = os.urandom(LAYOUT_SIZE)
+            run_blocking((folder / "a.bin").write_bytes, data[:1000])
             value = json_text.to_text(data[:16].hex()).encode()
             for content in (value, data, run_blocking(FolderSource.of, folder)):
                 cid = run_blocking(self._add_to_small, content)
-                run_blocking(self.ledger.intend, cid, [member.name], 1, name=LAYOUT_TEST)
-                row = run_blocking(self.ledger.bury, cid)
+                pin = PinInfo(name=LAYOUT_TEST)
+                row = run_blocking(self.ledger.intend, cid, pin, [member.name], 1)
+                run_blocking(self.ledger.bury, cid)
                 try:
-                    pin = Pin(id="", cid=str(cid), name=LAYOUT_TEST)
-                    (self._copier(member, cid)).send(pin, ignore)
+                    (self._copier(member, cid)).send(row.pin, ignore)
                 finally:
-                    if row is not None:
-                        self.finish_tombstone(row)
+                    self.finish_tombstone(row)
         finally:
             run_blocking(shutil.rmtree, folder, ignore_errors=True)
 
@@ -676,7 +709,8 @@ class CopiesProvider(BaseProvider):
         for member in self.members:
             try:
                 member.provider.test_authentication()
-                self._check_layout(member, again=True)
+                if refusal := self._find_refusal(member, again=True):
+                    raise ConfigError(f"{member.name} cannot keep copies: {refusal}")
             except (ClientError, OSError) as error:
                 error.add_note(f"this is about the member {member.name}")
                 raise
@@ -693,9 +727,8 @@ class CopiesProvider(BaseProvider):
         self._connections.close()
         run_blocking(self._repository.close)
         run_blocking(self.ledger.close)
-        if self._owned:
-            for member in self.members:
-                member.provider.close()
+        for member in self._owned:
+            member.provider.close()
 
 
 class Placing:
@@ -710,9 +743,11 @@ class Placing:
         states = {} if row is None else row.states
         has = {name for name, state in states.items() if state.state in {"claimed", "proven"}}
         # Those that have it come first, so that no further copy is made.
-        order = sorted(copies.in_order(), key=lambda member: member.name not in has)
-        self._by_name = {member.name: member for member in order}
-        self._waiting = order
+        self._waiting = sorted(
+            copies.in_order(),
+            key=lambda member: member.name not in has or copies.is_avoided(member),
+        )
+        self._by_name = {member.name: member for member in self._waiting}
         self._states: dict[str, CopyState] = {}
         self._want = copies.want
         self.failures: dict[str, str] = {}
@@ -725,7 +760,7 @@ class Placing:
         return [*sites.values()][: self._want]
 
     def run(self, row: LedgerRow) -> LedgerRow:
-        """Bring the content of `row` to the members; return what is known then, which is noted."""
+        """Bring the content of `row` to the members; return the row then, which is noted."""
         copies = self._copies
         step = copies.patience + (row.pin.size or 0) / SLOW
         slow_at, until = now() + step, float("inf")
@@ -737,8 +772,7 @@ class Placing:
                     break
                 if proven >= copies.need:
                     until = min(until, now() + copies.patience)
-                end = until if not self._waiting else min(until, slow_at)
-                ended = running.next(None if end == float("inf") else max(0.0, end - now()))
+                ended = running.next(min(until, slow_at) if self._waiting else until)
                 if ended is not None:
                     self._take(*ended)
                 elif now() >= until:
@@ -761,18 +795,18 @@ class Placing:
             is_short = len(begun | self._sites("proven")) < self._copies.need
             if len(covered) >= self._want and not is_short:
                 return
-            member = next((one for one in self._waiting if one.site not in covered), None)
+            free = (member for member in self._waiting if member.site not in covered)
+            # One that only fetches needs another one to fetch from.
+            can_fetch = bool(self._sites("proven")) or not begun
+            member = next((member for member in free if can_fetch or not member.only_fetches), None)
             if member is None:
                 return
             self._waiting.remove(member)
             running.start(member.name, partial(self._copies.bring, member, row))
 
     def _sites(self, *states: str) -> set[str]:
-        return {
-            self._by_name[name].site
-            for name, state in self._states.items()
-            if state.state in states
-        }
+        names = [name for name, state in self._states.items() if state.state in states]
+        return {self._by_name[name].site for name in names}
 
     def _take(self, name: str, outcome: CopyState | Exception) -> None:
         member = self._by_name[name]
@@ -798,12 +832,24 @@ class Placing:
 
 
 def _members(
-    names: Sequence[str], providers: Sequence[BaseProvider], sites: Sequence[str]
-) -> list[Member]:
-    return [
+    members: Sequence[HasProvider | StorageProvider],
+    names: Sequence[str] | None,
+    sites: Sequence[str] | None,
+) -> tuple[Member, ...]:
+    providers = [
+        as_provider(member if isinstance(member, StorageProvider) else member.provider)
+        for member in members
+    ]
+    names = _names(providers) if names is None else names
+    sites = [""] * len(names) if sites is None else sites
+    if not len(names) == len(sites) == len(providers):
+        raise ConfigError("sites and names must have one entry for each member")
+    if len({*names}) < len(names):
+        raise ConfigError("the names of the members must be different")
+    return tuple(
         Member(name, site or _site(provider), provider)
         for name, provider, site in zip(names, providers, sites, strict=True)
-    ]
+    )
 
 
 def _site(provider: BaseProvider) -> str:
@@ -824,23 +870,7 @@ def _names(providers: Sequence[BaseProvider]) -> list[str]:
     return names
 
 
-def _reader_of(provider: BaseProvider) -> Reader:
-    return provider.stored.reader
-
-
 def _unpin_at(member: Member, cid: str) -> None:
     """Unpin `cid` at `member`, unless it is not pinned there."""
     with suppress(NotFoundError):
         member.provider.delete(cid)
-
-
-def _peers(row: LedgerRow) -> dict[str, str]:
-    return {name: state.state for name, state in row.states.items()}
-
-
-def _layout_test(folder: Path) -> bytes:
-    """Return random bytes, of which some are in two files in `folder`."""
-    data = os.urandom(LAYOUT_SIZE)
-    (folder / "a.bin").write_bytes(data[:1000])
-    (folder / "b.bin").write_bytes(data[1000:2000])
-    return data

@@ -4,7 +4,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from holdfast._sync.reads.blocks import Blocks, FetchedBlocks
 from holdfast._sync.reads.reader import Reader
@@ -16,75 +16,14 @@ from holdfast.errors import ClientError, NotFoundError, UnprovenError
 from holdfast.protocol.peer_set import PeerSet
 
 
-class ReadMember:
-    """A provider that may have content: its name, and what returns its reader."""
+class ReadMember(NamedTuple):
+    """A provider that may have content: its name, and its reader."""
 
-    def __init__(self, name: str, reader: Callable[[], Reader]) -> None:
-        self.name: str = name
-        self.reader: Callable[[], Reader] = reader
+    name: str
+    reader: Reader
 
     def __str__(self) -> str:
         return self.name
-
-
-class MemberBlocks(FetchedBlocks):
-    """Verified blocks of several members.
-
-    They are asked in their order, those that have failed last. The next one is asked as soon as one
-    lacks the block, and also if it does not send it within `patience` seconds.
-    """
-
-    is_verified = True
-
-    def __init__(
-        self,
-        members: PeerSet[ReadMember],
-        reference: Reference,
-        call: Call,
-        *,
-        patience: float,
-        type_of: Callable[[CID], str],
-    ) -> None:
-        self._members = members
-        self._reference = reference
-        self._call = call
-        self._patience = patience
-        self._type_of = type_of
-        self._opened: dict[str, Blocks] = {}
-
-    def continue_in(self, call: Call) -> None:
-        """Make the next requests within `call`."""
-        self._call = call
-        for blocks in self._opened.values():
-            blocks.continue_in(call)
-
-    def get(self, cid: CID, /) -> bytes:
-        """Return the block of `cid` from the first member that sends it."""
-        order = self._members.in_order(now())
-        get_from = partial(self._get_from, cid=cid)
-        winner, failures = race(order, get_from, self._patience, _discard)
-        for member, error in failures.items():
-            if not isinstance(error, ClientError):
-                raise error
-            self._members.note_failure(member, error, now())
-        if winner is None:
-            raise _combined(cid, [*failures.values()])
-        member, block = winner
-        for slow in order[: order.index(member)]:
-            if slow not in failures:
-                self._members.avoid(slow, now())
-        return block
-
-    def _get_from(self, member: ReadMember, cid: CID) -> bytes:
-        blocks = self._opened.get(member.name)
-        if blocks is None:
-            blocks = member.reader().blocks(self._reference, self._call)
-            self._opened[member.name] = blocks
-        return blocks.block(cid)
-
-    def media_type(self, cid: CID) -> str:
-        """Return the media type that is noted for `cid`, "" if there is none."""
-        return self._type_of(cid)
 
 
 class MemberReader(Reader):
@@ -102,21 +41,68 @@ class MemberReader(Reader):
     def __init__(
         self,
         members: PeerSet[ReadMember],
-        *,
         patience: float,
         type_of: Callable[[CID], str],
-        total: float | None = None,
+        *,
+        total: float | None,
     ) -> None:
         super().__init__(total=total)
-        self._members = members
-        self._patience = patience
-        self._type_of = type_of
+        self.members: PeerSet[ReadMember] = members
+        self.patience: float = patience
+        self.type_of: Callable[[CID], str] = type_of
 
-    def blocks(self, reference: Reference, call: Call) -> MemberBlocks:
+    def blocks(self, reference: Reference, call: Call) -> "MemberBlocks":
         """Return the blocks of all members."""
-        return MemberBlocks(
-            self._members, reference, call, patience=self._patience, type_of=self._type_of
-        )
+        return MemberBlocks(self, reference, call)
+
+
+class MemberBlocks(FetchedBlocks):
+    """Verified blocks of the members of `reader`.
+
+    They are asked in their order, those that have failed last. The next one is asked as soon as one
+    lacks the block, and also if it does not send it in time.
+    """
+
+    is_verified = True
+
+    def __init__(self, reader: MemberReader, reference: Reference, call: Call) -> None:
+        self._reader = reader
+        self._reference = reference
+        self._call = call
+        self._opened: dict[str, Blocks] = {}
+
+    def continue_in(self, call: Call) -> None:
+        """Make the next requests within `call`."""
+        self._call = call
+        for blocks in self._opened.values():
+            blocks.continue_in(call)
+
+    def get(self, cid: CID, /) -> bytes:
+        """Return the block of `cid` from the first member that sends it."""
+        members = self._reader.members
+        order = members.in_order(now())
+        get_from = partial(self._get_from, cid=cid)
+        winner, failures = race(order, get_from, self._reader.patience, _discard)
+        for member, error in failures.items():
+            if not isinstance(error, ClientError):
+                raise error
+            members.note_failure(member, error, now())
+        if winner is None:
+            raise _combined(cid, [*failures.values()])
+        member, block = winner
+        for slow in order[: order.index(member)]:
+            if slow not in failures:
+                members.avoid(slow, now())
+        return block
+
+    def _get_from(self, member: ReadMember, cid: CID) -> bytes:
+        if member.name not in self._opened:
+            self._opened[member.name] = member.reader.blocks(self._reference, self._call)
+        return self._opened[member.name].block(cid)
+
+    def media_type(self, cid: CID) -> str:
+        """Return the media type that is noted for `cid`, "" if there is none."""
+        return self._reader.type_of(cid)
 
 
 def _discard(_block: bytes) -> None:
