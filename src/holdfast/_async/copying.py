@@ -465,6 +465,8 @@ class AsyncUploading:
             return target
         name = profile.name if profile.name in PROFILES else None
         changes: dict[str, Any] = {"cid_version": profile.cid_version, "profile": name}
+        if all(getattr(target.config, field) == value for field, value in changes.items()):
+            return target
         try:
             return as_provider(target.with_config(target.config.with_options(**changes)))
         except ConfigError:  # it is shared with others

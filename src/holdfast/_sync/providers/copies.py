@@ -64,6 +64,7 @@ WITNESS_AGE: Final = 86400.0  # seconds for which the test of a witness holds
 LAYOUT_AGE: Final = 30 * 86400.0  # seconds for which the test of a layout holds
 LAYOUT_TEST: Final = "holdfast-layout-test"
 LAYOUT_SIZE: Final = 300_000  # bytes of the file in that test: more than one block
+HAS: Final = frozenset({"claimed", "proven"})  # the states of a copy that may be there
 OPTIONS: Final = ("want", "need", "patience", "grace")
 
 
@@ -167,6 +168,7 @@ class CopiesProvider(BaseProvider):
         self._copiers: dict[tuple[str, bool], Copier] = {}
         self._provers: dict[str, Prover] = {}
         self._tested: set[str] = set()  # the members that were checked before the first write
+        self._here: set[CID] = set()  # the content of writes, which is in the small store
         self._dropped = [0]  # bytes that wait in the small store to be removed
         self._connections = GatewayConnections()
         self._owned: tuple[Member, ...] = ()
@@ -290,28 +292,36 @@ class CopiesProvider(BaseProvider):
         The intent is in the ledger before the first byte is sent.
         """
         with self.locked(cid):
-            row = run_blocking(self.ledger.find, cid)
-            existed = row is not None and len(self.sites_of(row)) >= self.need
-            placing = Placing(self, row)
-            fields = run_blocking(self._content_fields, cid)
-            first = [member.name for member in placing.first()]
-            row = run_blocking(self.ledger.intend, cid, info, first, self.want, **fields)
-            row = placing.run(row)
+            placing, row, existed = run_blocking(self._begin, cid, info)
+            try:
+                row = placing.run(row)
+            finally:
+                self._here.discard(cid)
             if len(self.sites_of(row)) < self.need:
                 raise placing.failure(row)
             self.drop_if_done(row)
             return row.pin_with_places, existed
 
-    def _content_fields(self, cid: CID) -> dict[str, Any]:
-        """Return the size and the type of content, and make sure that it is in the small store.
+    def _begin(self, cid: CID, info: PinInfo) -> "tuple[Placing, LedgerRow, bool]":
+        """Note the intent to place `cid`; return the placing, the row, and whether it existed.
 
-        Another write of the same content may have dropped it; then its blocks may still be here.
+        Another write of the same content may have dropped it from the small store; then its blocks
+        may still be there.
         """
         pin = self._repository.find_pin(cid)
         if pin is None:
             with suppress(ClientError):
                 pin, _ = self._repository.pin(cid)
-        return {} if pin is None else {"size": pin.size, "files": pin.files, "type": pin.type}
+        fields: dict[str, Any] = {}
+        if pin is not None:
+            self._here.add(cid)
+            fields = {"size": pin.size, "files": pin.files, "type": pin.type}
+        row = self.ledger.find(cid)
+        existed = row is not None and len(self.sites_of(row)) >= self.need
+        placing = Placing(self, row)
+        first = [member.name for member in placing.first()]
+        row = self.ledger.intend(cid, info, first, self.want, **fields)
+        return placing, row, existed
 
     def drop_if_done(self, row: LedgerRow) -> None:
         """Remove content from the small store, if enough sites are proven to have it."""
@@ -336,7 +346,7 @@ class CopiesProvider(BaseProvider):
         state = row.states.get(member.name)
         if state is None:
             run_blocking(self.ledger.note, cid, {member.name: CopyState()})
-        elif state.state in {"claimed", "proven"}:
+        elif state.state in HAS:
             state = self.check(member, row)
             if state.state != "missing":
                 return self.rename(member, row, state)
@@ -363,17 +373,38 @@ class CopiesProvider(BaseProvider):
 
     def _source(self, cid: CID) -> BaseProvider:
         """Return the small store if it has the content, else the provider itself."""
-        is_here = run_blocking(self._repository.find_pin, cid) is not None
-        return self._small if is_here else self
+        if cid in self._here or run_blocking(self._repository.find_pin, cid) is not None:
+            return self._small
+        return self
 
-    def rename(self, member: Member, row: LedgerRow, state: CopyState) -> CopyState:
-        """Give the pin at `member` the name and the key-values of the ledger."""
+    def rename(
+        self,
+        member: Member,
+        row: LedgerRow,
+        state: CopyState,
+        changes: Mapping[str, Any] | None = None,
+    ) -> CopyState:
+        """Give the pin at `member` the name and the key-values of the ledger, and `changes`."""
         if state.named:
             return state
         pin = row.pin
         copier = self._copier(member, CID.parse(pin.cid))
-        copier.update(pin.cid, pin.name or None, pin.keyvalues)
+        copier.update(pin.cid, pin.name or None, {**pin.keyvalues, **(changes or {})})
         return state._replace(named=True)
+
+    def rename_all(self, row: LedgerRow, changes: Mapping[str, Any] | None = None) -> LedgerRow:
+        """Do the same at all members that have the content; return the row then."""
+        states = {
+            name: state
+            for name, state in row.states.items()
+            if not state.named and state.state in HAS
+        }
+        members = [member for member in self.members if member.name in states]
+        new = self.at_each(
+            members, lambda member: self.rename(member, row, states[member.name], changes)
+        )
+        run_blocking(self.ledger.note, CID.parse(row.pin.cid), new)
+        return row._replace(states={**row.states, **new})
 
     # Proofs
 
@@ -479,15 +510,7 @@ class CopiesProvider(BaseProvider):
             row = run_blocking(self.ledger.update, root, name, changes)
             if row is None:
                 raise not_pinned(cid)
-            states = row.states
-
-            def change_at(member: Member) -> CopyState:
-                (self._copier(member, root)).update(cid, name, changes)
-                return states[member.name]._replace(named=True)
-
-            members = [member for member in self.members if member.name in states]
-            run_blocking(self.ledger.note, root, self.at_each(members, change_at))
-            return row.pin_with_places
+            return (self.rename_all(row, changes)).pin_with_places
 
     def unpin(self, cid: str, _call: Call, /) -> None:
         """Note that `cid` is revoked, then unpin it at every member that may have it.
@@ -533,18 +556,6 @@ class CopiesProvider(BaseProvider):
     def bring_all(self, row: LedgerRow) -> LedgerRow:
         """Bring the content of `row` to as many members as are missing; return the row then."""
         return Placing(self, row).run(row)
-
-    def rename_all(self, row: LedgerRow) -> LedgerRow:
-        """Give the pins of `row` at all members the name and the key-values of the ledger."""
-        states = {name: state for name, state in row.states.items() if not state.named}
-        members = [
-            member
-            for member in self.members
-            if member.name in states and states[member.name].state == "proven"
-        ]
-        new = self.at_each(members, lambda member: self.rename(member, row, states[member.name]))
-        run_blocking(self.ledger.note, CID.parse(row.pin.cid), new)
-        return row._replace(states={**row.states, **new})
 
     def small_pins(self) -> list[Pin]:
         """Return the pins of the small store, which are at too few sites."""
@@ -741,7 +752,7 @@ class Placing:
     def __init__(self, copies: CopiesProvider, row: LedgerRow | None) -> None:
         self._copies = copies
         states = {} if row is None else row.states
-        has = {name for name, state in states.items() if state.state in {"claimed", "proven"}}
+        has = {name for name, state in states.items() if state.state in HAS}
         # Those that have it come first, so that no further copy is made.
         self._waiting = sorted(
             copies.in_order(),
@@ -749,6 +760,7 @@ class Placing:
         )
         self._by_name = {member.name: member for member in self._waiting}
         self._states: dict[str, CopyState] = {}
+        self._begun: dict[str, float] = {}  # when each member was started
         self._want = copies.want
         self.failures: dict[str, str] = {}
 
@@ -762,7 +774,8 @@ class Placing:
     def run(self, row: LedgerRow) -> LedgerRow:
         """Bring the content of `row` to the members; return the row then, which is noted."""
         copies = self._copies
-        step = copies.patience + (row.pin.size or 0) / SLOW
+        # A substitute for a slow member begins early enough to be done within the patience.
+        step = copies.patience / 2 + (row.pin.size or 0) / SLOW
         slow_at, until = now() + step, float("inf")
         with Running[CopyState]() as running:
             while True:
@@ -783,7 +796,8 @@ class Placing:
             late = running.names
         for name in late:
             self.failures[name] = "it did not finish in time"
-            copies.avoid(self._by_name[name])
+            if now() - self._begun[name] >= step:
+                copies.avoid(self._by_name[name])
         run_blocking(copies.ledger.note, CID.parse(row.pin.cid), self._states)
         return row._replace(states={**row.states, **self._states})
 
@@ -802,6 +816,7 @@ class Placing:
             if member is None:
                 return
             self._waiting.remove(member)
+            self._begun[member.name] = now()
             running.start(member.name, partial(self._copies.bring, member, row))
 
     def _sites(self, *states: str) -> set[str]:
@@ -826,8 +841,8 @@ class Placing:
             f"{row.pin.cid} is proven at {count} of the {self._copies.need} sites that are needed; "
             "it stays noted, and `holdfast health --fix` brings it to the others"
         )
-        for name, reason in self.failures.items():
-            error.add_note(f"{name}: {reason}")
+        for name in sorted(self.failures):
+            error.add_note(f"{name}: {self.failures[name]}")
         return error
 
 
