@@ -1,0 +1,138 @@
+"""Health of copies: lists that contradict the ledger, samples, doubts, drills and foreign pins."""
+
+import pytest
+
+from holdfast import AsyncClient
+from holdfast.content.cid import CID
+from holdfast.content.sampling import Sample
+from holdfast.errors import ConfigError
+from tests._async.test_copies import CID_OF_LIST, Fleet, peers_of, small_store
+
+
+@pytest.fixture
+async def fleet(memory_folder):
+    fleet = Fleet(memory_folder)
+    yield fleet
+    await fleet.aclose()
+
+
+async def health(client, **options):
+    return [report async for report in client.health(**options)]
+
+
+async def test_a_pin_that_a_member_no_longer_lists_is_missing_there_though_its_blocks_are(fleet):
+    client = fleet.client(need=2)
+    await client.store([1, 2, 3])
+    fleet.members[1].repository.unpin(CID.parse(CID_OF_LIST))
+    assert fleet.members[1].repository.has(CID.parse(CID_OF_LIST))
+    (report,) = await health(client)
+    assert (report.proven, report.missing) == (("a",), ("b",))
+    (report,) = await health(client, fix=True)
+    assert (report.proven, report.missing) == (("a", "b"), ())
+    assert fleet.members[1].cids == {CID_OF_LIST}
+
+
+async def test_only_at_counts_no_member_that_has_unpinned_it(fleet):
+    client = fleet.client(need=1)
+    await client.store([1, 2, 3])
+    fleet.members[1].repository.unpin(CID.parse(CID_OF_LIST))
+    with pytest.raises(ConfigError, match="0 other sites are proven"):
+        await client.revoke(CID_OF_LIST, only_at="a")
+
+
+async def test_a_sample_asks_for_some_pins_and_the_others_count_by_their_last_proof(fleet):
+    client = fleet.client(need=2)
+    for number in range(8):
+        await client.store({"number": number})
+    fleet.members[0].lose_all()
+    reports = await health(client, sample="3/4")  # the blocks of a fourth of them, by their hash
+    lost = [report for report in reports if report.missing == ("a",)]
+    assert len(reports) == 8
+    assert len(lost) < 8
+    seen = set()
+    for part in range(1, 5):
+        seen |= {
+            report.cid for report in await health(client, sample=f"{part}/4") if report.missing
+        }
+    assert len(seen) == 8
+
+
+async def test_a_member_that_lacks_one_block_is_asked_for_all_that_it_lists_if_it_is_mended(fleet):
+    client = fleet.client(need=2)
+    for number in range(8):
+        await client.store({"number": number})
+    fleet.members[0].lose_all()
+    parts = [f"{part}/4" for part in range(1, 5)]
+    losses = {
+        part: [report for report in await health(client, sample=part) if report.missing]
+        for part in parts
+    }
+    part = next(part for part in parts if 0 < len(losses[part]) < 8)
+    reports = await health(client, sample=part, fix=True)
+    assert all(report.proven == ("a", "b") for report in reports)
+    assert all(fleet.members[0].repository.has(CID.parse(report.cid)) for report in reports)
+
+
+async def test_a_name_that_a_member_missed_is_set_by_the_next_run(fleet):
+    client = fleet.client(need=2)
+    await client.store([1, 2, 3], name="old")
+    fleet.members[1].fault = "down"
+    await client.update(CID_OF_LIST, name="new", keyvalues={"year": 2026})
+    fleet.members[1].fault = ""
+    await health(client, fix=True)
+    (pin,) = fleet.members[1].repository.pins()
+    assert (pin.name, pin.keyvalues) == ("new", {"year": 2026})
+
+
+async def test_content_of_a_crash_after_its_proof_leaves_the_small_store(fleet):
+    client = fleet.client(need=2)
+    await client.store([1, 2, 3])
+    client.provider._repository.add(b"[1,2,3]", client.provider._profile)
+    assert small_store(client) == [CID_OF_LIST]
+    await health(client, fix=True)
+    assert small_store(client) == []
+
+
+async def test_foreign_pins_are_shown_with_their_member_and_taken_in_on_request(fleet):
+    client = fleet.client(need=2)
+    await client.store([1, 2, 3])
+    theirs = await AsyncClient(fleet.members[0]).store({"theirs": True}, name="theirs")
+    foreign = [pin async for pin in client.provider.foreign_pins()]
+    assert [(pin.cid, pin.peers) for pin in foreign] == [(theirs.cid, {"a": "foreign"})]
+    await health(client, adopt=True)
+    assert await peers_of(client, theirs.cid) == {"a": "proven"}
+    assert [pin async for pin in client.provider.foreign_pins()] == []
+
+
+async def test_a_lost_ledger_is_rebuilt_from_the_members(fleet):
+    client = fleet.client(need=2)
+    await client.store([1, 2, 3], name="tides", keyvalues={"year": 2026})
+    other = fleet.client(need=2, path=fleet.folder / "another")
+    (report,) = await health(other, adopt=True)
+    assert (report.name, report.proven) == ("tides", ("a", "b"))
+    assert (await other.pins())[0].keyvalues == {"year": 2026}
+
+
+async def test_a_drill_reads_from_the_other_members_alone(fleet):
+    client = fleet.client(need=1)
+    await client.store([1, 2, 3], name="tides")
+    sample = Sample.parse("2%")
+    (drilled,) = [one async for one in client.provider.drill("a", sample)]
+    assert (drilled.name, drilled.sites, drilled.blocks, drilled.reason) == ("tides", 1, 1, "")
+    fleet.members[1].lose_all()
+    (drilled,) = [one async for one in client.provider.drill("a", sample)]
+    assert (drilled.sites, drilled.blocks) == (0, 0)
+    assert drilled.reason == "nothing proves that b has it"
+    with pytest.raises(ConfigError, match="'x' is not a member: the members are a, b, c"):
+        [one async for one in client.provider.drill("x", sample)]
+
+
+async def test_progress_counts_pins(fleet):
+    client = fleet.client(need=2)
+    for number in range(3):
+        await client.store([number])
+    done = []
+    await health(client, progress=lambda *counts: done.append(counts))
+    assert done == [(3, 3)]
+    with pytest.raises(ValueError, match="is not a sample"):
+        client.health(sample="lots")
