@@ -10,6 +10,7 @@ from bench import (
     against,
     cids,
     copies,
+    health,
     kubo,
     many,
     node,
@@ -37,12 +38,15 @@ SECTIONS = {
     "kubo": kubo.run,
     "many": many.run,
     "copies": copies.run,
+    "health": health.run,
     "pieces": pieces.run,
     "startup": startup.run,
     "growth": pins.run,
     "page": node_page.run,
 }
-NOT_QUICK = frozenset({"resuming", "kubo", "many", "copies", "page"})  # unless they are asked for
+NOT_QUICK = frozenset(
+    {"resuming", "kubo", "many", "copies", "health", "page"}
+)  # unless they are asked for
 
 
 def main() -> None:

@@ -54,6 +54,8 @@ AT_ONCE = (1, 16, 64)
 GROWTH = ("store", "list, first 100", "check", "gc")
 PIECES_LIMIT = 25.0  # microseconds of CPU for each leaf
 PAGE_LIMIT = 1000.0  # milliseconds; how long the node's web page may take to show a result
+HEALTH_REQUESTS = 2500  # to each member, for 100,000 pins at 2 %
+HEALTH_MEMORY = 64  # MiB that the process of the run may grow
 SIZES = (1_000, 100_000, 1_000_000)
 
 
@@ -171,6 +173,22 @@ GOALS = (
         (("copies-store", ALL_UP),),
         0.7,
         ours=ONE_DOWN,
+    ),
+    Goal(
+        "a health run over 100,000 pins at 2 %: requests to a member / 2,500",
+        "health-requests",
+        (("health-requests", "limit"),),
+        1.0,
+        at_most=True,
+        ours="the most at one member",
+    ),
+    Goal(
+        "the same: memory of the client / 64 MiB",
+        "health-memory",
+        (("health-memory", "limit"),),
+        1.0,
+        at_most=True,
+        ours="growth",
     ),
     *(_growth(work, size, smaller) for work in GROWTH for smaller, size in pairwise(SIZES)),
 )

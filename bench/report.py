@@ -39,7 +39,9 @@ COPIES = """## Copies
 
 Values of a few bytes, one after the other, to nodes that are 20 ms away: to one of them, and with
 the provider `copies` to two of three (`want=2`, `need=1`), of which all are up, or one accepts
-connections and never answers."""
+connections and never answers. And one run of `health` at 2 % over 100,000 pins of one block, which
+two nodes have: the requests that the busier node got, its lists included, and how much memory the
+client needed for it."""
 
 RESUMING = """## A very large upload
 
@@ -216,7 +218,9 @@ def make_page(results: Results, plots: Collection[str]) -> str:
     parts["unavailable"] = _unavailable(results)
     pieces = [figure.work for figure in results.figures.values() if figure.section == "pieces"]
     parts["many"] = _section(MANY, results, ["upload_many-blocking", "upload_many-async-64"])
-    parts["copies"] = _section(COPIES, results, ["copies-store"])
+    parts["copies"] = _section(
+        COPIES, results, ["copies-store", "health-requests", "health-memory"]
+    )
     parts["resuming"] = _section(
         RESUMING,
         results,
