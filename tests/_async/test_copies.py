@@ -156,6 +156,15 @@ async def test_a_write_returns_when_need_are_proven_and_the_rest_is_noted(fleet)
     assert all(member.state["ended"] for member in fleet.members)
 
 
+async def test_a_member_that_hangs_is_not_tried_by_the_next_writes(fleet):
+    fleet.members[0].fault = "hangs"
+    client = fleet.client(patience=0.5)
+    assert set(await peers_of(client, (await client.store([0])).cid)) == {"a", "b", "c"}
+    for number in (1, 2):  # the substitute had time to finish, so it is in use now
+        record = await client.store([number])
+        assert await peers_of(client, record.cid) == {"b": "proven", "c": "proven"}
+
+
 async def test_too_few_members_are_an_error_and_nothing_is_lost(fleet):
     client = fleet.client(need=2)
     fleet.members[0].fault = "down"

@@ -1,10 +1,14 @@
 # WARNING: this file is generated from tests/_async/test_copies_avoid.py
 # by scripts/generate_sync.py. Change the original instead.
-"""A member that is down costs the first write time, and no other."""
+"""How often the members are asked: by writes while one is down, and by health."""
+
+from collections import Counter
 
 from holdfast import Client
+from holdfast._sync.proving import WELL_KNOWN
 from holdfast.providers import CopiesProvider
 from holdfast.testing import Scripted, ScriptedServer
+from tests.fleet import Proxy
 from tests.support import config_for
 
 
@@ -26,3 +30,31 @@ def test_a_member_that_was_down_from_the_start_is_not_asked_by_every_write(tmp_p
                 assert len(server.requests) == asked
                 places = [set(pin.peers) - {"pinning"} for pin in client.pins()]
                 assert places == [{"local", "local-2"}] * 4
+
+
+def test_health_tests_a_member_once_and_asks_for_each_block_once(empty_node, tmp_path):
+    with Proxy(empty_node.api_url) as proxy:
+        config = empty_node.config.with_options(
+            pin_api_url=proxy.url, gateway_url=f"{proxy.url}/ipfs"
+        )
+        with (
+            Client.init(config) as node,
+            Client.init(path=tmp_path / "disk") as disk,
+        ):
+            for is_new in (True, False):
+                provider = CopiesProvider(
+                    [node, disk], names=["node", "disk"], sites=["a", "b"], path=tmp_path / "ledger"
+                )
+                with Client(provider) as client:
+                    if is_new:
+                        cids = [(client.store([number])).cid for number in range(12)]
+                        provider.ledger.note_verdict("node", "witness", None)
+                        continue
+                    proxy.seen.clear()
+                    reports = [report for report in client.health()]
+                    seen = Counter(target for _, target in proxy.seen)
+        assert [report.proven for report in reports] == [("node", "disk")] * 12
+        blocks = [f"/ipfs/{cid}?format=raw" for cid in (*WELL_KNOWN, *cids)]
+        assert {block: seen[block] for block in blocks} == dict.fromkeys(blocks, 1)
+        lists = [target for target in seen if target.startswith("/data/pinList")]
+        assert len([target for target in lists if "cid=" not in target]) == 1

@@ -144,6 +144,7 @@ class AsyncHealthRun:
             self._absent.add(member.site)
 
     async def _read_list(self, member: "AsyncMember") -> None:
+        await self._copies.prover(member)  # once, before several proofs at the same time need it
         if not member.provider.supports("find_pins"):
             return
         listed = self._listed[member.name] = SpilledCIDs(LISTED)

@@ -144,6 +144,7 @@ class HealthRun:
             self._absent.add(member.site)
 
     def _read_list(self, member: "Member") -> None:
+        self._copies.prover(member)  # once, before several proofs at the same time need it
         if not member.provider.supports("find_pins"):
             return
         listed = self._listed[member.name] = SpilledCIDs(LISTED)

@@ -428,7 +428,7 @@ class AsyncCopiesProvider(AsyncBaseProvider):
         """Ask `member` for random blocks of the content of `row`; return the state of its copy."""
         state = state or row.states[member.name]
         cid = CID.parse(row.pin.cid)
-        prover = await self._prover(member)
+        prover = await self.prover(member)
         try:
             proof = await prover.prove_dag(await self._source(cid), cid, sample)
         except NotFoundError:  # a block of it with links is nowhere
@@ -437,7 +437,7 @@ class AsyncCopiesProvider(AsyncBaseProvider):
             return state._replace(state="proven", proven=now_ms(), blocks=proof.asked)
         return state._replace(state=proof.state)
 
-    async def _prover(self, member: AsyncMember) -> AsyncProver:
+    async def prover(self, member: AsyncMember) -> AsyncProver:
         """Return the prover of `member`, after the test whether its blocks prove anything."""
         prover = self._provers.get(member.name)
         if prover and prover.verdict and prover.verdict.checked_at > time.time() - WITNESS_AGE:
@@ -665,7 +665,7 @@ class AsyncCopiesProvider(AsyncBaseProvider):
 
     async def _check_member(self, member: AsyncMember) -> tuple[str, str]:
         """Return why `member` cannot keep our CIDs, and why nothing proves what it has; or ""."""
-        verdict = (await self._prover(member)).verdict
+        verdict = (await self.prover(member)).verdict
         reason = "" if verdict is None or verdict.is_witness else verdict.reason
         return await self._find_refusal(member), reason
 

@@ -426,7 +426,7 @@ class CopiesProvider(BaseProvider):
         """Ask `member` for random blocks of the content of `row`; return the state of its copy."""
         state = state or row.states[member.name]
         cid = CID.parse(row.pin.cid)
-        prover = self._prover(member)
+        prover = self.prover(member)
         try:
             proof = prover.prove_dag(self._source(cid), cid, sample)
         except NotFoundError:  # a block of it with links is nowhere
@@ -435,7 +435,7 @@ class CopiesProvider(BaseProvider):
             return state._replace(state="proven", proven=now_ms(), blocks=proof.asked)
         return state._replace(state=proof.state)
 
-    def _prover(self, member: Member) -> Prover:
+    def prover(self, member: Member) -> Prover:
         """Return the prover of `member`, after the test whether its blocks prove anything."""
         prover = self._provers.get(member.name)
         if prover and prover.verdict and prover.verdict.checked_at > time.time() - WITNESS_AGE:
@@ -661,7 +661,7 @@ class CopiesProvider(BaseProvider):
 
     def _check_member(self, member: Member) -> tuple[str, str]:
         """Return why `member` cannot keep our CIDs, and why nothing proves what it has; or ""."""
-        verdict = (self._prover(member)).verdict
+        verdict = (self.prover(member)).verdict
         reason = "" if verdict is None or verdict.is_witness else verdict.reason
         return self._find_refusal(member), reason
 
