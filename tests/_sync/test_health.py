@@ -57,6 +57,16 @@ def test_a_sample_asks_for_some_pins_and_the_others_count_by_their_last_proof(fl
     assert len(seen) == 8
 
 
+def test_a_pin_without_a_block_in_the_sample_keeps_its_last_proof(fleet):
+    client = fleet.client(need=2)
+    for number in range(8):
+        client.store({"number": number})
+    for part in range(1, 4):
+        reports = health(client, sample=f"{part}/3", fix=True)
+        assert [report.proven for report in reports] == [("a", "b")] * 8
+    assert fleet.members[2].cids == set()
+
+
 def test_a_member_that_lacks_one_block_is_asked_for_all_that_it_lists_if_it_is_mended(fleet):
     client = fleet.client(need=2)
     for number in range(8):

@@ -435,7 +435,8 @@ class AsyncCopiesProvider(AsyncBaseProvider):
             return state._replace(state="missing")
         if proof.state == "proven":
             return state._replace(state="proven", proven=now_ms(), blocks=proof.asked)
-        return state._replace(state=proof.state)
+        is_asked = proof.asked or proof.reason  # else no block of it is in the sample
+        return state._replace(state=proof.state) if is_asked else state
 
     async def prover(self, member: AsyncMember) -> AsyncProver:
         """Return the prover of `member`, after the test whether its blocks prove anything."""

@@ -433,7 +433,8 @@ class CopiesProvider(BaseProvider):
             return state._replace(state="missing")
         if proof.state == "proven":
             return state._replace(state="proven", proven=now_ms(), blocks=proof.asked)
-        return state._replace(state=proof.state)
+        is_asked = proof.asked or proof.reason  # else no block of it is in the sample
+        return state._replace(state=proof.state) if is_asked else state
 
     def prover(self, member: Member) -> Prover:
         """Return the prover of `member`, after the test whether its blocks prove anything."""
