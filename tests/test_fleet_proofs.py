@@ -51,7 +51,7 @@ def test_a_gateway_that_fetches_is_no_witness(fleet, neighbour):
         with member.faulty(faults.without_cache_control):
             verdict = Prover(client.provider).find_verdict(others)
         assert not verdict.is_witness
-        assert "may fetch anything" in verdict.reason
+        assert "may fetch what it lacks" in verdict.reason
 
 
 @pytest.mark.parametrize("name", ["kubo-a", "cluster", "v3", "older", "psa"])
@@ -64,7 +64,7 @@ def test_every_member_proves_what_it_has_and_nothing_else(fleet, name):
         prover = Prover(client.provider)
         assert prover.find_verdict([origin.provider]).is_witness
         proof = prover.prove_dag(origin.provider, root)
-        assert (proof.state, len(proof.missing)) == ("missing", proof.asked)
+        assert (proof.state, proof.missing) == ("missing", proof.asked)
         with member.faulty(faults.claim_all):
             assert prover.prove_dag(origin.provider, root).state == "missing"
         with member.faulty(faults.wrong_bytes):
@@ -78,7 +78,7 @@ def test_every_member_proves_what_it_has_and_nothing_else(fleet, name):
             origin.copy(str(root), to=client)
         wait_until(lambda: member.has(str(root)))
         proof = prover.prove_dag(origin.provider, root)
-        assert (proof.state, proof.missing, proof.reason) == ("proven", (), "")
+        assert (proof.state, proof.missing, proof.reason) == ("proven", 0, "")
         with member.faulty(faults.wrong_bytes):
             assert prover.prove_dag(origin.provider, root).state == "missing"
         member.empty()

@@ -1,19 +1,23 @@
 """Copies that are proven: blocks come from the target itself, or the copy is only claimed."""
 
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
 
 from holdfast import AsyncClient, ClientConfig
+from holdfast._async.copying import AsyncCopier
+from holdfast._async.providers.base import ignore
 from holdfast._async.proving import WELL_KNOWN, AsyncProver, CopyProof, Verdict, dag_cids
 from holdfast.content.cid import CID
-from holdfast.errors import ProviderError
+from holdfast.content.sampling import Sample
+from holdfast.errors import ProviderError, UnprovenError
 from holdfast.providers import AsyncPinProvider
 from holdfast.records import Copied
 from holdfast.testing import ScriptedServer, running_node
 from holdfast.testing.scripted_server import Scripted
 from tests.content import stream
-from tests.support import GATEWAY_TOKEN, TOKEN
+from tests.support import GATEWAY_TOKEN, TOKEN, query_of
 
 LARGE = b"".join(stream("proofs", 6_000_000))
 BLOCK = CID.of_raw(b"block")
@@ -85,7 +89,7 @@ async def test_a_file_of_the_store_that_is_gone_or_damaged_is_missing(source, ta
     gone.unlink()
     damaged.write_bytes(bytes(1 << 20))
     proof = await AsyncProver(target.provider).prove(await blocks_of(source, cid))
-    assert (proof.asked, len(proof.missing), proof.how, proof.state) == (7, 2, "store", "missing")
+    assert (proof.asked, proof.missing, proof.state) == (7, 2, "missing")
     copied = await source.copy(cid, to=target, proof=True, sample="1/1")
     assert (copied.proof, copied.repaired) == ("proven", True)
     assert (await target.download(cid)).read() == LARGE
@@ -117,9 +121,9 @@ async def test_a_noted_line_is_no_proof(source, target, tmp_path):
 
 
 async def test_everything_in_the_cid_is_proven_and_a_part_without_blocks_is_not(source, target):
-    assert (
-        await AsyncProver(target.provider).prove_dag(source.provider, CID.parse("bafkqaaa"))
-    ) == (CopyProof(how="store", is_empty=True))
+    prover = AsyncProver(target.provider)
+    proof = await prover.prove_dag(source.provider, CID.parse("bafkqaaa"))
+    assert (proof.state, proof.note) == ("proven", "")
     cid = (await source.store([1])).cid
     parts = [await source.copy(cid, to=target, proof=True, sample=f"{n}/3") for n in (1, 2, 3)]
     assert sorted(copied.proof for copied in parts) == ["claimed", "claimed", "proven"]
@@ -143,17 +147,24 @@ class Service:
     def __init__(self, blocks=(), listed=()):
         self.blocks = {CID.of_raw(data): data for data in blocks}
         self.listed = [str(CID.of_raw(data)) for data in listed]
+        self.claims_all = False
+        self.fetches_from = None
         self.status = 412
         self.headers = {}
 
     def __call__(self, request):
         if request.target.startswith("/data/pinList"):
             rows = [row(cid) for cid in self.listed if cid in request.target]
+            if self.claims_all:
+                rows = [row(query_of(request)["cid"])]
             return Scripted(body={"count": len(rows), "rows": rows})
         assert request.target.startswith("/ipfs/")
         cid = CID.parse(request.target[6:].partition("?")[0])
+        if cid not in self.blocks and self.fetches_from is not None:
+            with suppress(UnprovenError):
+                self.blocks[cid] = self.fetches_from.block(cid)
         if cid not in self.blocks:
-            return Scripted(status=self.status, body=b"not here")
+            return Scripted(status=self.status, body=b"not here", headers=self.headers)
         return Scripted(body=self.blocks[cid], headers=RAW | self.headers)
 
 
@@ -182,7 +193,7 @@ async def provider(server):
         provider_token=TOKEN,
         pin_api_url=server.url,
         gateway_url=server.url,
-        retries={"attempts": 1},
+        retries={"attempts": 2, "base": 0.001},
     )
     provider = AsyncPinProvider(config)
     yield provider
@@ -200,8 +211,7 @@ async def test_a_gateway_is_asked_to_fetch_nothing_and_gets_no_token(
     service.status = status
     absent = CID.of_raw(b"absent")
     proof = await AsyncProver(provider).prove([BLOCK, absent])
-    host = server.url.removeprefix("http://")
-    assert proof == CopyProof(asked=2, missing=(absent,), how=host)
+    assert proof == CopyProof(asked=2, missing=1)
     assert proof.note == "1 of 2 blocks are not there: unpin it there and send it again"
     requests = asked_at(server)
     assert {request.target for request in requests} == {
@@ -214,7 +224,7 @@ async def test_a_gateway_is_asked_to_fetch_nothing_and_gets_no_token(
 async def test_wrong_bytes_are_missing_and_that_is_said(provider, service):
     service.blocks[BLOCK] = b"other bytes"
     proof = await AsyncProver(provider).prove([BLOCK])
-    assert (proof.state, proof.asked, proof.missing) == ("missing", 1, (BLOCK,))
+    assert (proof.state, proof.asked, proof.missing) == ("missing", 1, 1)
     assert str(BLOCK) in proof.reason
 
 
@@ -254,16 +264,31 @@ async def test_a_reply_past_a_cache_proves_something(provider, service, headers)
     assert (await AsyncProver(provider).prove([BLOCK])).state == "proven"
 
 
+@pytest.mark.parametrize("headers", [{"age": "7"}, {"cf-cache-status": "HIT"}])
+@pytest.mark.parametrize("status", [404, 412])
+async def test_a_cache_that_says_that_a_block_is_not_there_proves_nothing_either(
+    provider, service, status, headers
+):
+    service.status, service.headers = status, headers
+    prover = AsyncProver(provider)
+    proof = await prover.prove([CID.of_raw(b"absent")])
+    assert (proof.state, proof.asked) == ("claimed", 0)
+    assert "a cache before" in proof.note
+    assert prover.verdict.is_witness  # it has sent nothing that it cannot have
+
+
 async def test_a_gateway_that_refuses_blocks_proves_nothing(provider, service):
     service.status = 403
     proof = await AsyncProver(provider).prove([BLOCK])
-    assert (proof.state, proof.how) == ("claimed", "")
-    assert "cannot be asked for blocks" in proof.reason
+    assert (proof.state, proof.asked) == ("claimed", 0)
+    assert "cannot be asked for blocks: HTTP error 403" in proof.reason
 
 
-async def test_a_gateway_that_searches_the_network_proves_nothing(provider, service):
+async def test_a_gateway_that_searches_the_network_proves_nothing(provider, server, service):
     service.status = 504
-    assert "does not say whether it has a block" in (await AsyncProver(provider).prove([])).reason
+    proof = await AsyncProver(provider).prove([])
+    assert f"does not refuse {WELL_KNOWN[0]}, which" in proof.reason
+    assert len(asked_at(server)) == 1  # a search is not repeated
 
 
 async def test_a_service_that_does_not_answer_is_an_error_and_no_verdict(provider, service):
@@ -284,15 +309,80 @@ async def test_a_gateway_that_has_what_its_service_does_not_list_is_no_witness(
     prover = AsyncProver(provider)
     verdict = await prover.find_verdict([source.provider])
     assert not verdict.is_witness
-    assert f"sends {cid}, which" in verdict.reason
+    assert f"does not refuse {cid}, which" in verdict.reason
     proof = await prover.prove([BLOCK])
     assert (proof.state, proof.reason) == ("claimed", verdict.reason)
     service.listed = [str(cid)]
     assert (await prover.find_verdict([source.provider])).is_witness
 
 
+@pytest.fixture
+def other_node():
+    with running_node() as node:
+        yield node
+
+
+@pytest.fixture
+async def other(other_node):
+    """A provider on the network, which has the block `BLOCK`."""
+    async with AsyncClient.init(other_node.config.with_options(gateway_url=None)) as client:
+        assert client.provider.is_on_network()
+        assert (await client.upload(b"block")).cid == str(BLOCK)
+        yield client
+
+
+@pytest.mark.parametrize("claims_all", [False, True])
+async def test_a_root_that_is_garbage_or_a_part_of_something_else_is_no_objection(
+    provider, service, other, other_node, claims_all
+):
+    """A new block decides, which is stored for the test and removed again."""
+    service.claims_all = claims_all
+    verdict = await AsyncProver(provider).find_verdict([other.provider])
+    assert (verdict.is_witness, verdict.reason) == (True, "")
+    assert [pin.cid for pin in other_node.repository.pins()] == [str(BLOCK)]
+
+
+@pytest.mark.parametrize("claims_all", [False, True])
+async def test_a_gateway_that_fetches_is_no_witness_whatever_its_service_lists(
+    provider, service, other, other_node, claims_all
+):
+    service.claims_all = claims_all
+    service.fetches_from = other_node.repository
+    verdict = await AsyncProver(provider).find_verdict([other.provider])
+    assert not verdict.is_witness
+    assert "it may fetch what it lacks" in verdict.reason
+    assert str(BLOCK) not in verdict.reason  # the new block has decided
+    assert [pin.cid for pin in other_node.repository.pins()] == [str(BLOCK)]
+
+
+async def test_a_new_block_decides_if_everything_is_listed(provider, service, other, other_node):
+    service.listed = [str(BLOCK)]
+    assert (await AsyncProver(provider).find_verdict([other.provider])).is_witness
+    service.fetches_from = other_node.repository
+    assert not (await AsyncProver(provider).find_verdict([other.provider])).is_witness
+
+
+async def test_without_a_new_block_a_list_that_claims_everything_says_nothing(
+    provider, service, source
+):
+    """The store is not on the network, so the root decides."""
+    await source.upload(b"block")
+    service.listed = [str(BLOCK)]
+    assert (await AsyncProver(provider).find_verdict([source.provider])).is_witness
+    service.claims_all = True
+    assert not (await AsyncProver(provider).find_verdict([source.provider])).is_witness
+
+
+async def test_a_new_block_that_cannot_be_removed_does_not_end_the_test(
+    provider, other, other_node, caplog
+):
+    other_node.fail_next(status=403, method="DELETE", times=9)
+    assert (await AsyncProver(provider).find_verdict([other.provider])).is_witness
+    assert "keeps" in caplog.text
+
+
 async def test_a_gateway_with_content_of_the_world_is_no_witness(provider, service):
-    service.blocks[CID.parse(WELL_KNOWN[1])] = b"made up"
+    service.blocks[WELL_KNOWN[1]] = b"made up"
     assert (await AsyncProver(provider).find_verdict()).is_witness  # only made up
     service.headers = {"age": "1"}
     assert not (await AsyncProver(provider).find_verdict()).is_witness
@@ -312,7 +402,7 @@ async def test_the_token_of_a_gateway_goes_to_that_gateway_alone(provider, serve
         other = AsyncPinProvider(provider.config.with_options(**options))
         try:
             proof = await AsyncProver(other).prove([BLOCK])
-            assert proof.how == witness.url.removeprefix("http://")
+            assert proof.state == "proven"
             await other.gateway_block(BLOCK, f"{server.url}/ipfs")
         finally:
             await other.aclose()
@@ -337,8 +427,39 @@ async def test_public_gateways_and_other_sites_are_never_asked(options):
         proof = await AsyncProver(provider).prove([BLOCK])
     finally:
         await provider.aclose()
-    assert (proof.state, proof.how) == ("claimed", "")
+    assert proof.state == "claimed"
     assert "name one that fetches nothing as `witness`" in proof.reason
+
+
+async def test_a_service_that_only_pins_by_cid_gets_a_copy_from_another_one_and_proves_it(
+    other_node,
+):
+    """It cannot be sent anything: it fetches from the source, which has it."""
+    with running_node(gateways=(other_node.gateway_url,)) as node:
+        config = node.config.with_options(provider="psa", pin_api_url=f"{node.api_url}/psa")
+        async with AsyncClient.init(config) as target, AsyncClient.init(other_node.config) as other:
+            cid = (
+                await other.upload(LARGE[:2_500_000], name="mine", keyvalues={"sea": "north"})
+            ).cid
+            (pin,) = await other.pins(cid=cid)
+            copier = AsyncCopier(other.provider, target.provider, pin_by_cid=True, wait=30)
+            copied = await copier.send(pin, ignore)
+            assert (copied.how, copied.state, copied.dropped) == ("pin", "pinned", ())
+            prover = AsyncProver(target.provider)
+            assert (await prover.find_verdict([other.provider])).is_witness
+            root = CID.parse(cid)
+            proof = await prover.prove_dag(other.provider, root, Sample.parse("1/1"))
+            assert (proof.state, proof.asked) == ("proven", 4)
+            assert await copier.update(cid, "theirs", {"n": "1"}) == ()
+            (pin,) = await target.pins()
+            assert (pin.name, pin.keyvalues) == ("theirs", {"sea": "north", "n": "1"})
+            with node.repository._database.writing() as connection:
+                connection.execute("DELETE FROM blocks")
+            assert (await prover.prove_dag(other.provider, root)).state == "missing"
+            await target.revoke(cid)  # without that, the service would do nothing
+            copied = await copier.send(pin, ignore, is_repair=True)
+            assert (copied.how, copied.state) == ("pin", "pinned")
+            assert (await prover.prove_dag(other.provider, root)).state == "proven"
 
 
 async def test_the_node_is_a_witness_and_what_it_loses_is_sent_again(source):

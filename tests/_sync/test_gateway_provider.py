@@ -115,7 +115,8 @@ def test_everything_that_writes_names_who_can(client, target, server):
         with pytest.raises(UnsupportedError) as caught:
             call()
         assert str(caught.value).endswith(
-            "only reads; to store or pin, use one of local, pinning, pinata, kubo, cluster, psa"
+            "only reads; to store or pin, use one of local, pinning, pinata, kubo, cluster, psa, "
+            "copies"
         )
     assert server.connections == 0
     assert "gateway" not in writing_providers()

@@ -121,45 +121,36 @@ class AsyncCopier:
             await run_blocking(journal.add, line, copied)
         return copied
 
-    async def _find_verdict(self) -> None:
-        """Test the target before the first copy. Its list says then what it cannot have."""
-        if self._prover is None:
-            return
-        async with self._verdict_lock:
-            if self._prover.verdict is None:
-                await self._prover.find_verdict([self._source])
-
     async def _copy(self, pin: Pin, noted: Copied | None, progress: Progress) -> Copied:
         """Copy the content of `pin`, unless the target has it now.
 
         `noted` is what a journal says. It is believed only if the target cannot be asked, and never
         as a proof.
         """
-        existing = None
-        is_unasked = noted is not None and not self._target.supports("find_pins")
-        if not is_unasked:
+        if noted is not None and not self._target.supports("find_pins"):
+            existing = None
+            copied = replace(noted, cid=pin.cid, name=pin.name, earlier=True, checked=False)
+        else:
             existing = await find_pin(self._target, pin.cid)
             if existing is None or not has_content(existing):
-                return await self._with_proof(pin, await self.send(pin, progress), set())
+                return await self._prove(await self.send(pin, progress))
             pin = replace(pin, name=pin.name or existing.name)
-        asked: set[CID] = set()
-        proof = await self._prove(pin, asked)
-        if proof.missing:
-            return await self._repair(pin, proof, asked, progress)
-        if existing is None:
-            copied = replace(noted or Copied(cid=""), cid=pin.cid, name=pin.name, checked=False)
-        else:
-            copied = await self._renamed(pin, existing)
-        if noted is not None:
-            copied = replace(
-                copied,
-                how=noted.how,
-                duplicate=noted.duplicate,
-                size=noted.size,
-                gateways=noted.gateways,
-                earlier=True,
-            )
-        return replace(copied, proof=proof.state, proof_note=proof.note if self._prover else "")
+            copied = Copied(cid=pin.cid, name=pin.name, duplicate=True, state=existing.state)
+        copied = await self._prove(copied)
+        if copied.proof == "missing":
+            return await self._repair(pin, copied, progress)
+        if existing is not None:
+            copied = replace(copied, dropped=await self._rename(pin, existing))
+        if noted is None:
+            return copied
+        return replace(
+            copied,
+            how=noted.how,
+            duplicate=noted.duplicate,
+            size=noted.size,
+            gateways=noted.gateways,
+            earlier=True,
+        )
 
     async def send(self, pin: Pin, progress: Progress, *, is_repair: bool = False) -> Copied:
         """Send the content of `pin`; the target is not asked before whether it has it.
@@ -172,39 +163,37 @@ class AsyncCopier:
 
     # Proofs that the target has it
 
-    async def _prove(self, pin: Pin, asked: set[CID]) -> CopyProof:
-        """Ask the target for a sample of the blocks; first for those that were not `asked` for."""
-        if self._prover is None or self._sample is None:
-            return CopyProof()
-        try:
-            return await self._prover.prove_dag(
-                self._source, CID.parse(pin.cid), self._sample, asked=asked
-            )
-        except UnsupportedError as error:  # the source gives no blocks, so they are not known
-            return CopyProof(reason=str(error))
+    async def _find_verdict(self) -> None:
+        """Test the target before the first copy. Its list says then what it cannot have."""
+        if self._prover is not None:
+            async with self._verdict_lock:
+                if self._prover.verdict is None:
+                    await self._prover.find_verdict([self._source])
 
-    async def _with_proof(self, pin: Pin, copied: Copied, asked: set[CID]) -> Copied:
-        """Return `copied` with the proof that the target has it now."""
-        if self._prover is None or copied.state != "pinned":
+    async def _prove(self, copied: Copied) -> Copied:
+        """Ask the target for a sample of the blocks; return `copied` with what came of it."""
+        is_awaited = copied.how == "pin" and copied.state != "pinned"
+        if self._prover is None or self._sample is None or is_awaited:
             return copied
-        proof = await self._prove(pin, asked)
+        try:
+            root = CID.parse(copied.cid)
+            proof = await self._prover.prove_dag(self._source, root, self._sample)
+        except UnsupportedError as error:  # the source gives no blocks, so they are not known
+            proof = CopyProof(reason=str(error))
         return replace(copied, proof=proof.state, proof_note=proof.note)
 
-    async def _repair(
-        self, pin: Pin, proof: CopyProof, asked: set[CID], progress: Progress
-    ) -> Copied:
+    async def _repair(self, pin: Pin, copied: Copied, progress: Progress) -> Copied:
         """Send content of which the target has a pin and lacks blocks."""
         try:
-            copied = await self.send(pin, progress, is_repair=True)
+            sent = await self.send(pin, progress, is_repair=True)
         except UnsupportedError:  # it can only be told to fetch what it believes to have
-            facts: dict[str, Any] = {"proof": "missing", "proof_note": proof.note}
-            return Copied(cid=pin.cid, name=pin.name, duplicate=True, **facts)
-        return await self._with_proof(pin, replace(copied, duplicate=False, repaired=True), asked)
+            return copied
+        return await self._prove(replace(sent, duplicate=False, repaired=True))
 
     # A pin that the target has
 
-    async def _renamed(self, pin: Pin, existing: Pin) -> Copied:
-        """Give a pin at the target the name and the key-values of `pin`."""
+    async def _rename(self, pin: Pin, existing: Pin) -> tuple[str, ...]:
+        """Give a pin at the target what `pin` has; return what the target does not keep."""
         name = pin.name if pin.name and pin.name != existing.name else None
         changed = {
             key: value
@@ -216,13 +205,7 @@ class AsyncCopier:
             changed, dropped = {}, KEYVALUES
         if name is not None or changed:
             dropped += await self.update(pin.cid, name, changed)
-        return Copied(
-            cid=pin.cid,
-            name=pin.name or existing.name,
-            duplicate=True,
-            dropped=dropped,
-            state=existing.state,
-        )
+        return dropped
 
     async def update(
         self, cid: str, name: str | None, keyvalues: Mapping[str, Any]
@@ -244,8 +227,7 @@ class AsyncCopier:
 
     async def _by_archive(self, pin: Pin, progress: Progress, *, is_repair: bool = False) -> Copied:
         self._source.require("export_archive")
-        info, dropped = self._info(pin)
-        info = replace(info, is_repair=is_repair)
+        info, dropped = self._info(pin, is_repair=is_repair)
         pieces: Any = self._source.export_archive(pin.cid)
         size, hosts = 0, gateway_hosts.get()
         refusal = ""
@@ -284,14 +266,11 @@ class AsyncCopier:
 
     async def _with_less(self, pin: Pin, info: PinInfo, progress: Progress) -> Copied:
         """Copy a pin without its key-values, then also without its name, if that helps."""
+        send = partial(self._by_archive, progress=progress, is_repair=info.is_repair)
         if not info.keyvalues:
-            copied = await self._by_archive(
-                replace(pin, name=""), progress, is_repair=info.is_repair
-            )
+            copied = await send(replace(pin, name=""))
             return replace(copied, dropped=NAME + copied.dropped)
-        copied = await self._by_archive(
-            replace(pin, keyvalues={}), progress, is_repair=info.is_repair
-        )
+        copied = await send(replace(pin, keyvalues={}))
         # If it helped to leave out the name too, the key-values may not have been at fault.
         self._keeps_keyvalues = bool(copied.dropped)
         return replace(copied, dropped=KEYVALUES + copied.dropped)
@@ -330,12 +309,13 @@ class AsyncCopier:
             self._origins = await addresses_of(self._source)
         return await self._target.pin_from(cid, info, self._origins)
 
-    def _info(self, pin: Pin) -> tuple[PinInfo, tuple[str, ...]]:
+    def _info(self, pin: Pin, *, is_repair: bool = False) -> tuple[PinInfo, tuple[str, ...]]:
         """Return what is stored with the new pin, and what the target does not keep."""
         keeps = self._keeps_keyvalues
         keyvalues = pin.keyvalues if keeps else {}
         dropped = () if keeps or not pin.keyvalues else KEYVALUES
-        return PinInfo(name=pin.name, keyvalues=keyvalues, given=bool(pin.name)), dropped
+        info = PinInfo(name=pin.name, keyvalues=keyvalues, given=bool(pin.name))
+        return replace(info, is_repair=is_repair), dropped
 
     def _no_method(self, pin: Pin) -> UnsupportedError:
         source, why = self._source.title, _not_sent(self._target, pin)

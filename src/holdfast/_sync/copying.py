@@ -123,45 +123,36 @@ class Copier:
             run_blocking(journal.add, line, copied)
         return copied
 
-    def _find_verdict(self) -> None:
-        """Test the target before the first copy. Its list says then what it cannot have."""
-        if self._prover is None:
-            return
-        with self._verdict_lock:
-            if self._prover.verdict is None:
-                self._prover.find_verdict([self._source])
-
     def _copy(self, pin: Pin, noted: Copied | None, progress: Progress) -> Copied:
         """Copy the content of `pin`, unless the target has it now.
 
         `noted` is what a journal says. It is believed only if the target cannot be asked, and never
         as a proof.
         """
-        existing = None
-        is_unasked = noted is not None and not self._target.supports("find_pins")
-        if not is_unasked:
+        if noted is not None and not self._target.supports("find_pins"):
+            existing = None
+            copied = replace(noted, cid=pin.cid, name=pin.name, earlier=True, checked=False)
+        else:
             existing = find_pin(self._target, pin.cid)
             if existing is None or not has_content(existing):
-                return self._with_proof(pin, self.send(pin, progress), set())
+                return self._prove(self.send(pin, progress))
             pin = replace(pin, name=pin.name or existing.name)
-        asked: set[CID] = set()
-        proof = self._prove(pin, asked)
-        if proof.missing:
-            return self._repair(pin, proof, asked, progress)
-        if existing is None:
-            copied = replace(noted or Copied(cid=""), cid=pin.cid, name=pin.name, checked=False)
-        else:
-            copied = self._renamed(pin, existing)
-        if noted is not None:
-            copied = replace(
-                copied,
-                how=noted.how,
-                duplicate=noted.duplicate,
-                size=noted.size,
-                gateways=noted.gateways,
-                earlier=True,
-            )
-        return replace(copied, proof=proof.state, proof_note=proof.note if self._prover else "")
+            copied = Copied(cid=pin.cid, name=pin.name, duplicate=True, state=existing.state)
+        copied = self._prove(copied)
+        if copied.proof == "missing":
+            return self._repair(pin, copied, progress)
+        if existing is not None:
+            copied = replace(copied, dropped=self._rename(pin, existing))
+        if noted is None:
+            return copied
+        return replace(
+            copied,
+            how=noted.how,
+            duplicate=noted.duplicate,
+            size=noted.size,
+            gateways=noted.gateways,
+            earlier=True,
+        )
 
     def send(self, pin: Pin, progress: Progress, *, is_repair: bool = False) -> Copied:
         """Send the content of `pin`; the target is not asked before whether it has it.
@@ -174,37 +165,37 @@ class Copier:
 
     # Proofs that the target has it
 
-    def _prove(self, pin: Pin, asked: set[CID]) -> CopyProof:
-        """Ask the target for a sample of the blocks; first for those that were not `asked` for."""
-        if self._prover is None or self._sample is None:
-            return CopyProof()
-        try:
-            return self._prover.prove_dag(
-                self._source, CID.parse(pin.cid), self._sample, asked=asked
-            )
-        except UnsupportedError as error:  # the source gives no blocks, so they are not known
-            return CopyProof(reason=str(error))
+    def _find_verdict(self) -> None:
+        """Test the target before the first copy. Its list says then what it cannot have."""
+        if self._prover is not None:
+            with self._verdict_lock:
+                if self._prover.verdict is None:
+                    self._prover.find_verdict([self._source])
 
-    def _with_proof(self, pin: Pin, copied: Copied, asked: set[CID]) -> Copied:
-        """Return `copied` with the proof that the target has it now."""
-        if self._prover is None or copied.state != "pinned":
+    def _prove(self, copied: Copied) -> Copied:
+        """Ask the target for a sample of the blocks; return `copied` with what came of it."""
+        is_awaited = copied.how == "pin" and copied.state != "pinned"
+        if self._prover is None or self._sample is None or is_awaited:
             return copied
-        proof = self._prove(pin, asked)
+        try:
+            root = CID.parse(copied.cid)
+            proof = self._prover.prove_dag(self._source, root, self._sample)
+        except UnsupportedError as error:  # the source gives no blocks, so they are not known
+            proof = CopyProof(reason=str(error))
         return replace(copied, proof=proof.state, proof_note=proof.note)
 
-    def _repair(self, pin: Pin, proof: CopyProof, asked: set[CID], progress: Progress) -> Copied:
+    def _repair(self, pin: Pin, copied: Copied, progress: Progress) -> Copied:
         """Send content of which the target has a pin and lacks blocks."""
         try:
-            copied = self.send(pin, progress, is_repair=True)
+            sent = self.send(pin, progress, is_repair=True)
         except UnsupportedError:  # it can only be told to fetch what it believes to have
-            facts: dict[str, Any] = {"proof": "missing", "proof_note": proof.note}
-            return Copied(cid=pin.cid, name=pin.name, duplicate=True, **facts)
-        return self._with_proof(pin, replace(copied, duplicate=False, repaired=True), asked)
+            return copied
+        return self._prove(replace(sent, duplicate=False, repaired=True))
 
     # A pin that the target has
 
-    def _renamed(self, pin: Pin, existing: Pin) -> Copied:
-        """Give a pin at the target the name and the key-values of `pin`."""
+    def _rename(self, pin: Pin, existing: Pin) -> tuple[str, ...]:
+        """Give a pin at the target what `pin` has; return what the target does not keep."""
         name = pin.name if pin.name and pin.name != existing.name else None
         changed = {
             key: value
@@ -216,13 +207,7 @@ class Copier:
             changed, dropped = {}, KEYVALUES
         if name is not None or changed:
             dropped += self.update(pin.cid, name, changed)
-        return Copied(
-            cid=pin.cid,
-            name=pin.name or existing.name,
-            duplicate=True,
-            dropped=dropped,
-            state=existing.state,
-        )
+        return dropped
 
     def update(self, cid: str, name: str | None, keyvalues: Mapping[str, Any]) -> tuple[str, ...]:
         """Change a pin at the target; return what it does not keep."""
@@ -242,8 +227,7 @@ class Copier:
 
     def _by_archive(self, pin: Pin, progress: Progress, *, is_repair: bool = False) -> Copied:
         self._source.require("export_archive")
-        info, dropped = self._info(pin)
-        info = replace(info, is_repair=is_repair)
+        info, dropped = self._info(pin, is_repair=is_repair)
         pieces: Any = self._source.export_archive(pin.cid)
         size, hosts = 0, gateway_hosts.get()
         refusal = ""
@@ -282,10 +266,11 @@ class Copier:
 
     def _with_less(self, pin: Pin, info: PinInfo, progress: Progress) -> Copied:
         """Copy a pin without its key-values, then also without its name, if that helps."""
+        send = partial(self._by_archive, progress=progress, is_repair=info.is_repair)
         if not info.keyvalues:
-            copied = self._by_archive(replace(pin, name=""), progress, is_repair=info.is_repair)
+            copied = send(replace(pin, name=""))
             return replace(copied, dropped=NAME + copied.dropped)
-        copied = self._by_archive(replace(pin, keyvalues={}), progress, is_repair=info.is_repair)
+        copied = send(replace(pin, keyvalues={}))
         # If it helped to leave out the name too, the key-values may not have been at fault.
         self._keeps_keyvalues = bool(copied.dropped)
         return replace(copied, dropped=KEYVALUES + copied.dropped)
@@ -324,12 +309,13 @@ class Copier:
             self._origins = addresses_of(self._source)
         return self._target.pin_from(cid, info, self._origins)
 
-    def _info(self, pin: Pin) -> tuple[PinInfo, tuple[str, ...]]:
+    def _info(self, pin: Pin, *, is_repair: bool = False) -> tuple[PinInfo, tuple[str, ...]]:
         """Return what is stored with the new pin, and what the target does not keep."""
         keeps = self._keeps_keyvalues
         keyvalues = pin.keyvalues if keeps else {}
         dropped = () if keeps or not pin.keyvalues else KEYVALUES
-        return PinInfo(name=pin.name, keyvalues=keyvalues, given=bool(pin.name)), dropped
+        info = PinInfo(name=pin.name, keyvalues=keyvalues, given=bool(pin.name))
+        return replace(info, is_repair=is_repair), dropped
 
     def _no_method(self, pin: Pin) -> UnsupportedError:
         source, why = self._source.title, _not_sent(self._target, pin)

@@ -10,24 +10,24 @@ may come that the provider does not have.
 import logging
 import secrets
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from random import SystemRandom
-from typing import Final, TypeAlias
+from typing import Final
 from urllib.parse import urlsplit
 
 from holdfast import registry
 from holdfast._sync.providers.base import BaseProvider, ignore
-from holdfast._sync.providers.http import GATEWAY_TIMEOUT
-from holdfast._sync.reads.state import CachedReplyError, RefusedError
+from holdfast._sync.reads.state import RefusedError
 from holdfast._sync.runtime import run_blocking, together
 from holdfast.config import ClientConfig
 from holdfast.content.blocks import BlockCache, inline_block
 from holdfast.content.budgets import BLOCKS_AT_ONCE, MAX_CACHED
 from holdfast.content.car import Block
 from holdfast.content.cid import CID
+from holdfast.content.codecs import has_links
 from holdfast.content.reference import Reference
 from holdfast.content.sampling import DEFAULT_SAMPLE, Sample, SamplePicker
 from holdfast.content.unixfs.walks import NodeWalk
@@ -35,28 +35,26 @@ from holdfast.disk.seen_cids import SpilledCIDs
 from holdfast.errors import (
     ClientError,
     NotFoundError,
-    ProviderError,
     RequestTimeoutError,
     UnprovenError,
     VerificationError,
 )
+from holdfast.protocol.gateway import NotOwnReplyError
 from holdfast.protocol.host_privacy import WORLD, privacy, site_of
-from holdfast.protocol.http import RETRIED
 from holdfast.records import PinFilter, PinInfo, ProofState
 from holdfast.sources.sources import open_source
 
-SizedCID: TypeAlias = tuple[CID, int]
-
-MOST_MISSING: Final = 1000  # missing blocks after which no others are asked for
 # Content that very many gateways have or find, and hardly anybody pins.
 WELL_KNOWN: Final = (
-    "bafybeiaysi4s6lnjev27ln5icwm6tueaw2vdykrtjkwiphwekaywqhcjze",  # Wikipedia in English
-    "QmSnuWmxptJZdLJpKRarxBMS2Ju2oANVrgbr2xWbie9b2D",  # photographs of the Apollo missions
+    # Wikipedia in English, and photographs of the Apollo missions
+    CID.parse("bafybeiaysi4s6lnjev27ln5icwm6tueaw2vdykrtjkwiphwekaywqhcjze"),
+    CID.parse("QmSnuWmxptJZdLJpKRarxBMS2Ju2oANVrgbr2xWbie9b2D"),
 )
 # Every Kubo has it from its start, and most list it.
 EMPTY_DIRECTORY: Final = CID.parse("QmUNLLsPACCz1vLxQVkXqqLX5R1X345qqfHbsf67hvA3Nn")
-FOREIGN: Final = 3  # blocks of others that a witness must not have
-LOOKED_AT: Final = 32  # pins of each of the others that are compared
+FOREIGN: Final = 3  # pins of others of which a witness must not have the roots
+LOOKED_AT: Final = 16  # pins of each of the others that are compared
+MOST_REMEMBERED: Final = 50_000  # blocks that were asked for: some 10 MiB
 PUBLIC_GATEWAYS: Final = frozenset(
     url
     for row in registry.BUILT_IN.values()
@@ -67,49 +65,47 @@ RANDOM: Final = SystemRandom()
 log = logging.getLogger("holdfast")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CopyProof:
     """What came of asking a provider for blocks.
 
     Attributes:
         asked: How many blocks it was asked for, and answered itself.
-        missing: Those that it does not have, or sent with other bytes; at most `MOST_MISSING`.
-        how: Where they were asked for: ``store``, ``rpc`` or the host of a gateway; "" if the
-            provider cannot be asked.
+        missing: How many of them it does not have, or sent with other bytes.
         reason: One sentence: why nothing is proven, or what is wrong with the blocks; else "".
-        is_empty: Whether the content has no blocks, because all of it is in the CID.
     """
 
     asked: int = 0
-    missing: tuple[CID, ...] = ()
-    how: str = ""
+    missing: int = 0
     reason: str = ""
-    is_empty: bool = False
 
     @property
     def note(self) -> str:
         """Why nothing is proven, and what to do about missing blocks; "" if all is proven."""
         if self.missing:
-            counts = f"{len(self.missing)} of {self.asked} blocks are not there"
+            counts = f"{self.missing} of {self.asked} blocks are not there"
             words = f"{counts} ({self.reason})" if self.reason else counts
             return f"{words}: unpin it there and send it again"
-        return "" if self.state == "proven" else self.reason or "no block of it is in the sample"
+        return "" if self.asked else self.reason or "no block of it is in the sample"
 
     @property
     def state(self) -> ProofState:
         """``proven`` if all blocks came, ``missing`` if not; ``claimed`` if none was asked for."""
         if self.missing:
             return "missing"
-        return "proven" if self.how and (self.asked or self.is_empty) else "claimed"
+        return "proven" if self.asked else "claimed"
 
-    def plus(self, other: "CopyProof") -> "CopyProof":
-        """Return the sum of this proof and another one, of other blocks."""
-        return CopyProof(
-            self.asked + other.asked,
-            (*self.missing, *other.missing)[:MOST_MISSING],
-            other.how,
-            self.reason or other.reason,
-        )
+    def add(self, outcome: bytes | Exception) -> None:
+        """Count a block, or the error that came for it. Raise an error that says nothing of it."""
+        if isinstance(outcome, UnprovenError):
+            self.reason = str(outcome)
+        elif _is_missing(outcome):
+            self.asked, self.missing = self.asked + 1, self.missing + 1
+            self.reason = self.reason if isinstance(outcome, NotFoundError) else str(outcome)
+        elif isinstance(outcome, Exception):
+            raise outcome
+        else:
+            self.asked += 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,33 +126,29 @@ class Verdict:
     gateway: str = ""
 
 
-def dag_cids(provider: BaseProvider, root: CID) -> Generator[list[SizedCID]]:
+def dag_cids(provider: BaseProvider, root: CID) -> Generator[list[tuple[CID, int]]]:
     """Yield the CIDs and sizes of all blocks below `root`, each once, in lists.
 
     Only the blocks that may have links are read from `provider`, each verified. A size is that of
-    the block, or what the link to it says; 0 if that is nothing. Blocks in identity CIDs are left
-    out. Each list is a call of its own, so no time runs while the caller works on it.
+    the block, or what the link to it says; 0 if that is nothing. Below the root, blocks in identity
+    CIDs are left out. Each list is a call of its own, so no time runs while the caller works on it.
     """
-    reference = Reference(str(root), root)
+    if not has_links(root) or inline_block(root) is not None:
+        yield [(root, 0)]
+        return
     seen = SpilledCIDs()
     try:
         walk = NodeWalk(root, seen)
         cache = BlockCache(MAX_CACHED)
         blocks = None
         while walk.need is not None:
-            nodes: list[SizedCID] = []
-
-            def take(page: list[Block], nodes: list[SizedCID] = nodes) -> None:
-                nodes.extend((cid, len(block)) for cid, block in page)
-
+            nodes: list[Block] = []
             with provider.call("proof", str(root)) as call:
-                blocks = blocks or provider.reader.blocks(reference, call)
+                blocks = blocks or provider.reader.blocks(Reference(str(root), root), call)
                 blocks.continue_in(call)
-                blocks.advance(walk, cache, take)
+                blocks.advance(walk, cache, nodes.extend)
             leaves, walk.leaves = walk.leaves, []
-            yield nodes + leaves
-        if walk.leaves:  # the root has no links
-            yield walk.leaves
+            yield [(cid, len(block)) for cid, block in nodes] + leaves
     finally:
         run_blocking(seen.close)
 
@@ -165,12 +157,11 @@ class Prover:
     """Asks one provider for blocks that it has itself. It never asks anybody else.
 
     A local store and Kubo are asked directly. Any other provider is asked through a gateway of the
-    same site as its API, or one of the `witness` gateways; the default public gateways are never
-    asked, and no gateway gets a token of the API.
+    same site as its API, or one of the `witness` gateways of its configuration; the default public
+    gateways are never asked, and no gateway gets a token of the API.
 
     Args:
         provider: The provider.
-        witnesses: Addresses of gateways, besides the `witness` of its configuration.
         verdict: What `find_verdict` returned before, if that is less than a day ago.
 
     Attributes:
@@ -181,111 +172,82 @@ class Prover:
         >>> from holdfast.config import ClientConfig
         >>> provider = LocalProvider(ClientConfig(path="store"))
         >>> proof = Prover(provider).prove([CID.of_raw(b"not in this store")])
-        >>> proof.state, proof.how, len(proof.missing)
-        ('missing', 'store', 1)
+        >>> proof.state, proof.asked, proof.missing
+        ('missing', 1, 1)
     """
 
-    def __init__(
-        self,
-        provider: BaseProvider,
-        *,
-        witnesses: Iterable[str] = (),
-        verdict: Verdict | None = None,
-    ) -> None:
+    def __init__(self, provider: BaseProvider, *, verdict: Verdict | None = None) -> None:
         self._provider = provider = provider.stored
-        self._is_direct = provider.supports("own_block")
-        self._is_http = provider.supports("gateway_block")
-        self._gateways: tuple[str, ...] = ()
-        if not self._is_direct and self._is_http:
-            self._gateways = witness_urls(provider.config, witnesses)
+        # "" is the provider itself, which is asked directly.
+        self._gateways: tuple[str, ...] = ("",) if provider.supports("own_block") else ()
+        if not self._gateways and provider.supports("gateway_block"):
+            self._gateways = witness_urls(provider.config)
         if verdict is not None and not {*verdict.gateway.split()} <= {*self._gateways}:
             verdict = None  # the configuration has changed
         self.verdict: Verdict | None = verdict
-
-    @property
-    def how(self) -> str:
-        """Where the provider is asked: ``store``, ``rpc`` or the host of a gateway; "" if not."""
-        if self._is_direct:
-            return "rpc" if self._is_http else "store"
-        gateways = self.verdict.gateway.split() if self.verdict else self._gateways
-        return urlsplit(next(iter(gateways), "")).netloc
+        self._asked: set[CID] = set()  # blocks that are asked for again only if there are no others
+        self._believes_list = True
 
     # Blocks that the provider has
 
-    def prove(self, cids: Iterable[CID]) -> CopyProof:
-        """Ask for all of `cids`, several at the same time.
+    def prove(self, cids: Iterable[CID], proof: CopyProof | None = None) -> CopyProof:
+        """Ask for all of `cids`, several at the same time; return the proof, or add to `proof`.
 
         Without a verdict, one is first found with the well-known CIDs alone.
 
         Raise NetworkError or ProviderError if the provider does not answer.
         """
+        proof = CopyProof() if proof is None else proof
         verdict = self.verdict or self.find_verdict()
         if not verdict.is_witness:
-            return CopyProof(reason=verdict.reason)
-        missing: list[CID] = []
-        asked, reason = 0, ""
-        pending = [cid for cid in cids if inline_block(cid) is None]
-        while pending and len(missing) < MOST_MISSING:
+            proof.reason = verdict.reason
+            return proof
+        gateways = verdict.gateway.split() or [""]
+        pending = list(cids)
+        while pending:
             batch, pending = pending[:BLOCKS_AT_ONCE], pending[BLOCKS_AT_ONCE:]
-            outcomes = together([partial(self._find, cid, verdict) for cid in batch])
-            for cid, outcome in zip(batch, outcomes, strict=True):
-                if isinstance(outcome, CachedReplyError | RefusedError):
-                    reason = str(outcome)
-                    continue
-                asked += 1
-                if isinstance(outcome, NotFoundError | VerificationError):
-                    missing.append(cid)
-                    reason = reason if isinstance(outcome, NotFoundError) else str(outcome)
-                elif isinstance(outcome, Exception):
-                    raise outcome
-        return CopyProof(asked, tuple(missing), self.how, reason)
+            for outcome in together([partial(self._find, cid, gateways) for cid in batch]):
+                proof.add(outcome)
+        return proof
 
     def prove_dag(
-        self,
-        source: BaseProvider,
-        root: CID,
-        sample: Sample = DEFAULT_SAMPLE,
-        *,
-        random: Callable[[], float] = RANDOM.random,
-        asked: set[CID] | None = None,
+        self, source: BaseProvider, root: CID, sample: Sample = DEFAULT_SAMPLE
     ) -> CopyProof:
         """Ask for a sample of the blocks below `root`, whose links are read from `source`.
 
-        Blocks that were `asked` for before are asked for again only if there are no others. Those
-        of this sample are added, unless it is a part of all blocks.
+        Blocks that were asked for before, in another sample, are chosen only if there are no
+        others: a cache before the provider may have them.
         """
-        asked = set() if asked is None else asked
-        verdict = self.verdict or self.find_verdict()
-        if not verdict.is_witness:
-            return CopyProof(reason=verdict.reason)
-        picker = SamplePicker(sample, random, asked)
-        proof = CopyProof(how=self.how)
+        proof = self.prove(())
+        if proof.reason:  # it is no witness
+            return proof
+        picker = SamplePicker(sample, RANDOM.random, self._asked)
         with closing(dag_cids(source, root)) as pages:
             for page in pages:
-                if chosen := picker.add(page):
-                    proof = proof.plus(self.prove(chosen))
+                self.prove(picker.add(page), proof)
         chosen = picker.rest()
-        asked.update(chosen)
-        proof = proof.plus(self.prove(chosen))
-        if not picker.count:
-            return CopyProof(how=self.how, is_empty=True)
-        return proof
+        if len(self._asked) > MOST_REMEMBERED:
+            self._asked.clear()
+        self._asked.update(chosen)
+        return self.prove(chosen, proof)
 
-    def _find(self, cid: CID, verdict: Verdict) -> bytes:
+    def _find(self, cid: CID, gateways: Sequence[str]) -> bytes:
         """Return a block from the first gateway that has it: each peer of a cluster has a part.
 
         If none has it, raise an error that leaves it open whether another one has, if there is one.
         """
+        if (block := inline_block(cid)) is not None:
+            return block
         errors: list[ClientError] = []
-        for gateway in verdict.gateway.split() or [""]:
+        for gateway in gateways:
             try:
                 return self._ask(cid, gateway)
             except ClientError as error:
                 errors.append(error)
-        raise min(errors, key=_certainty)
+        raise min(errors, key=_is_missing)
 
     def _ask(self, cid: CID, gateway: str) -> bytes:
-        if self._is_direct:
+        if not gateway:
             return self._provider.own_block(cid)
         return self._provider.gateway_block(cid, gateway)
 
@@ -294,133 +256,119 @@ class Prover:
     def find_verdict(self, others: Sequence[BaseProvider] = ()) -> Verdict:
         """Test whether the provider sends only what it has, and remember the verdict.
 
-        It is asked for the roots of pins that `others` have and it does not list, and for two
-        well-known public CIDs. If there is no such pin, a new block is stored at one of the others
-        that is on the network, and removed again. A provider that sends one of these blocks fetches
-        what it lacks, so it proves nothing. A local store needs no test.
+        It is asked for two well-known public CIDs, and for the roots of pins that `others` have and
+        it does not list. If it sends such a root, or if there is none, a new block is stored at one
+        of the others that is on the network, and removed again: only a provider that fetches what
+        it lacks sends that one. If no other takes the new block, the root decides. A list that has
+        a made-up CID counts for nothing. A local store needs no test.
 
         Raise NetworkError or ProviderError if the provider does not answer.
         """
-        self.verdict = self._find_verdict([other.stored for other in others])
-        if not self.verdict.is_witness:
-            log.info("%s proves nothing: %s", self._provider.title, self.verdict.reason)
+        others = [other.stored for other in others]
+        reasons: dict[str, str] = {}
+        if not self._gateways:
+            reasons[""] = (
+                f"{self._provider.title} has no gateway that shows what it has itself: name one "
+                "that fetches nothing as `witness`"
+            )
+        elif self._provider.supports("gateway_block"):
+            self._believes_list = True
+            self._believes_list = not self._lists(CID.of_raw(secrets.token_bytes(32)))
+            roots = self._unlisted_roots(others)
+            for gateway in self._gateways:
+                reasons[gateway] = self._test(gateway, roots, others)
+        passed = [gateway for gateway in self._gateways if not reasons.get(gateway)]
+        reason = "" if passed else next(iter(reasons.values()))
+        self.verdict = Verdict(bool(passed), reason, time.time(), gateway=" ".join(passed))
         return self.verdict
 
-    def _find_verdict(self, others: Sequence[BaseProvider]) -> Verdict:
-        title = self._provider.title
-        now = time.time()
-        if self._is_direct and not self._is_http:
-            return Verdict(is_witness=True, checked_at=now)
-        if not self._is_direct and not self._gateways:
-            words = (
-                f"{title} has no gateway that shows what it has itself: name one that fetches "
-                "nothing as `witness`"
-            )
-            return Verdict(is_witness=False, reason=words, checked_at=now)
-        reasons: dict[str, str] = {}
-        with self._foreign_blocks(others) as foreign:
-            for gateway in self._gateways or ("",):
-                reasons[gateway] = self._objection(gateway, foreign)
-        passed = [gateway for gateway, reason in reasons.items() if not reason]
-        if passed:
-            return Verdict(is_witness=True, checked_at=now, gateway=" ".join(passed))
-        return Verdict(is_witness=False, reason=next(iter(reasons.values())), checked_at=now)
-
-    def _objection(self, gateway: str, foreign: Iterable[CID]) -> str:
+    def _test(self, gateway: str, roots: Sequence[CID], others: Iterable[BaseProvider]) -> str:
         """Return why a gateway, or the RPC, is no witness; "" if it is one."""
+        if reason := self._objection(WELL_KNOWN, gateway):
+            return reason
+        reason = self._objection(roots, gateway)
+        if reason or not roots:
+            # It may have such a root as a part of something else, or not be rid of it yet.
+            with _new_block(others) as new:
+                if new is not None:
+                    return self._objection([new], gateway)
+        return reason
+
+    def _objection(self, cids: Iterable[CID], gateway: str) -> str:
+        """Return what is wrong if one of `cids` comes that the provider does not list; else ""."""
         host = urlsplit(gateway).netloc or "its RPC"
-        for cid in foreign:
+        for cid in cids:
             try:
-                if not self._sends(cid, gateway):
-                    continue
-            except RefusedError as error:
-                return f"{host} cannot be asked for blocks: {error.reason or error}"
+                self._ask(cid, gateway)
+            except NotOwnReplyError:
+                pass
             except RequestTimeoutError as error:
                 if not error.sent:
                     raise
-                return f"{host} does not answer in time when it lacks a block"
-            except ProviderError as error:
-                if error.status in RETRIED - GATEWAY_TIMEOUT:
-                    raise
-                return f"{host} does not say whether it has a block: {error}"
+            except RefusedError as error:
+                return f"{host} cannot be asked for blocks: {error.reason or error}"
+            except (NotFoundError, VerificationError):  # a made-up reply is none
+                continue
             if not self._lists(cid):  # it may just have been pinned
-                title = self._provider.title
-                return f"{host} sends {cid}, which {title} does not list: it may fetch anything"
+                unlisted = f"{cid}, which {self._provider.title} does not list"
+                return f"{host} does not refuse {unlisted}: it may fetch what it lacks"
         return ""
 
-    def _sends(self, cid: CID, gateway: str) -> bool:
-        """Return whether a block comes, be it from a cache. A made-up reply is none."""
-        try:
-            self._ask(cid, gateway)
-        except CachedReplyError:
-            return True
-        except RefusedError:
-            raise
-        except (NotFoundError, VerificationError):
-            return False
-        return True
-
     def _lists(self, cid: CID) -> bool:
-        """Return whether the provider lists a pin of `cid`."""
-        if not self._provider.supports("find_pins"):
+        """Return whether the provider lists a pin of `cid`, if its list is believed."""
+        if not self._believes_list or not self._provider.supports("find_pins"):
             return False
         pins = self._provider.find_pins(PinFilter(cid=str(cid)), limit=1)
         return bool([pin for pin in pins])
 
-    @contextmanager
-    def _foreign_blocks(self, others: Sequence[BaseProvider]) -> Iterator[list[CID]]:
-        """Give blocks that others have and the provider does not."""
-        public = [cid for cid in map(CID.parse, WELL_KNOWN) if not self._lists(cid)]
-        foreign = self._unlisted_roots(others)
-        if foreign:
-            yield [*foreign, *public]
-            return
-        for other in others:
-            if not (other.is_on_network() and other.supports("put_file")):
-                continue
-            try:
-                source = run_blocking(open_source, secrets.token_bytes(64))
-                added = other.put(source, PinInfo(name="holdfast-proof"), ignore)
-            except ClientError as error:
-                log.info("%s takes no block for a test: %s", other.title, error)
-                continue
-            try:
-                yield [CID.parse(added.cid), *public]
-            finally:
-                other.delete(added.cid)
-            return
-        yield public
-
     def _unlisted_roots(self, others: Iterable[BaseProvider]) -> list[CID]:
         """Return the roots of a few pins of `others` that the provider does not list."""
-        roots: list[CID] = []
-        if not self._provider.supports("find_pins"):
-            return roots
+        candidates: list[CID] = []
         for other in others:
-            if len(roots) == FOREIGN or not other.supports("find_pins"):
-                continue
-            try:
-                pins = [pin for pin in other.find_pins(PinFilter(), limit=LOOKED_AT)]
-            except ClientError as error:  # it may be down, which says nothing about this one
-                log.info("%s does not list its pins: %s", other.title, error)
-                continue
-            RANDOM.shuffle(pins)
-            for pin in pins:
-                cid = CID.parse(pin.cid)
-                is_usual = cid == EMPTY_DIRECTORY or inline_block(cid) is not None
-                if len(roots) < FOREIGN and not is_usual:
-                    roots += [] if self._lists(cid) else [cid]
+            with suppress(ClientError):  # it may be down, which says nothing about this one
+                pins = other.find_pins(PinFilter(), limit=LOOKED_AT)
+                candidates += [CID.parse(pin.cid) for pin in pins]
+        RANDOM.shuffle(candidates)
+        roots: list[CID] = []
+        for cid in candidates:
+            is_usual = cid == EMPTY_DIRECTORY or inline_block(cid) is not None
+            if len(roots) < FOREIGN and not is_usual and not self._lists(cid):
+                roots.append(cid)
         return roots
 
 
-def _certainty(error: ClientError) -> int:
-    """Return how sure it is that the block is not there: 0 if it may be."""
-    if isinstance(error, VerificationError) and not isinstance(error, UnprovenError):
-        return 1
-    return 2 if isinstance(error, NotFoundError) else 0
+@contextmanager
+def _new_block(others: Iterable[BaseProvider]) -> Iterator[CID | None]:
+    """Store a new block at one of `others` that is on the network, and remove it at the end.
+
+    Give None if there is none that takes it.
+    """
+    for other in others:
+        if not other.is_on_network():
+            continue
+        try:
+            source = run_blocking(open_source, secrets.token_bytes(64))
+            added = other.put(source, PinInfo(name="holdfast-proof"), ignore)
+        except ClientError:
+            continue
+        try:
+            yield CID.parse(added.cid)
+        finally:
+            try:
+                other.delete(added.cid)
+            except ClientError as error:
+                log.warning("%s keeps %s, a test: %s", other.title, added.cid, error)
+        return
+    yield None
 
 
-def witness_urls(config: ClientConfig, named: Iterable[str] = ()) -> tuple[str, ...]:
+def _is_missing(outcome: object) -> bool:
+    """Return whether an error says for sure that a block is not there."""
+    is_unproven = isinstance(outcome, UnprovenError)
+    return isinstance(outcome, NotFoundError | VerificationError) and not is_unproven
+
+
+def witness_urls(config: ClientConfig) -> tuple[str, ...]:
     """Return the gateways that may show what the provider of `config` has, without repeats.
 
     Example:
@@ -433,5 +381,5 @@ def witness_urls(config: ClientConfig, named: Iterable[str] = ()) -> tuple[str, 
         return ()  # its gateways send private content by signed links alone
     sites = {site_of(url) for url in config.api_urls}
     own = (url for url in config.gateway_urls if site_of(url) in sites)
-    urls = dict.fromkeys((*named, *(config.witness or ()), *own))
+    urls = dict.fromkeys((*(config.witness or ()), *own))
     return tuple(url for url in urls if url not in PUBLIC_GATEWAYS)

@@ -41,18 +41,6 @@ def _place(flag: str, text: str) -> Any:
     )
 
 
-def _sample(value: str | None) -> str | None:
-    """Return the text of a sample, checked."""
-    from holdfast.content.sampling import Sample
-
-    try:
-        if value is not None:
-            Sample.parse(value)
-        return value
-    except ValueError as error:
-        raise UsageError(f"--sample: {error}") from None
-
-
 @command(commands)
 def copy(
     run: Run,
@@ -107,20 +95,10 @@ def copy(
         float, options.option("SECONDS", "How long to wait until it is fetched.", min=0)
     ] = 60.0,
     proof: Annotated[
-        bool,
-        options.flag(
-            "Ask the target for random blocks, and send again what it claims to have and lacks.",
-            "--proof",
-        ),
+        bool, options.flag("Ask for random blocks, and send again what is missing.", "--proof")
     ] = False,
     sample: Annotated[
-        str | None,
-        options.option(
-            "SAMPLE",
-            "Which blocks to ask for, with --proof: 2% of each pin, part 3/30 of all blocks, or "
-            "500M of each pin.",
-            callback=_sample,
-        ),
+        str | None, options.option("SAMPLE", "The blocks, with --proof: 2%, 3/30 of all, or 500M.")
     ] = None,
 ) -> None:
     """Copy content to another provider.
@@ -161,8 +139,8 @@ def copy(
             _show_missing(run, client, target, items, filters)
             raise typer.Exit(report.code)
         how: dict[str, Any] = {"pin_by_cid": pin_by_cid, "wait": wait, "journal": journal}
-        how |= {"to": target, "progress": report.progress, "proof": proof or sample is not None}
-        how |= {} if sample is None else {"sample": sample}
+        how |= {"to": target, "progress": report.progress}
+        how |= {"proof": proof or sample is not None, "sample": "2%" if sample is None else sample}
         with report.shown("copy"):
             if items is None:
                 report.take_all(client.copy_pins(**how, **filters))
@@ -229,13 +207,13 @@ class CopyReport(BatchReport):
         super().__init__(run)
         self._words = done
         self._gateways: Counter[str] = Counter()
-        self._proofs: Counter[str] = Counter()
+        self._proven = 0
         self._missing = 0
 
     def state_of(self, result: "Copied") -> str:
         """Return what became of a pin, for `counts`."""
         if result.proof == "missing" or result.repaired:
-            return "repaired" if result.proof != "missing" else "missing"
+            return "missing" if result.proof == "missing" else "repaired"
         is_new = result.state == "pinned"
         return "there" if result.duplicate or result.earlier else "new" if is_new else "waiting"
 
@@ -243,7 +221,7 @@ class CopyReport(BatchReport):
         """Report a copy."""
         super().succeed(item, result)
         self._gateways.update(result.gateways)
-        self._proofs[result.proof] += 1
+        self._proven += result.proof == "proven"
         if result.proof == "missing":
             self.code = self.code or exit_codes.FAILED
         elif result.proof_note:
@@ -256,14 +234,14 @@ class CopyReport(BatchReport):
 
     def write_result(self, item: object, result: "Copied") -> None:  # noqa: ARG002
         """Write what became of a pin, its CID and its name."""
-        dropped = f"  (without {', '.join(result.dropped)})" if result.dropped else ""
-        done = "there" if result.duplicate or result.earlier else "copied"
-        done = done if result.state == "pinned" else result.state
-        done = "repaired" if result.repaired else done
-        if result.proof == "missing":
-            done, dropped = "missing", f"  ({result.proof_note})"
+        done = self.state_of(result)
+        remark = f"  (without {', '.join(result.dropped)})" if result.dropped else ""
+        remark = f"  ({result.proof_note})" if done == "missing" else remark
+        if done in {"new", "there", "waiting"}:
+            words = "copied" if done == "new" else "there"
+            done = words if result.state == "pinned" else result.state
         cid = output.cid_column(result.cid)
-        self._run.emit(asdict(result), f"{done:7}  {cid}  {result.name}{dropped}")
+        self._run.emit(asdict(result), f"{done:7}  {cid}  {result.name}{remark}")
 
     def summary(self) -> str:
         """Return how many were copied, and what became of the others."""
@@ -274,7 +252,7 @@ class CopyReport(BatchReport):
         parts += [f"from {host}: {count:,}" for host, count in self._gateways.most_common()]
         parts += [f"{words}: {counts[name]:,}" for name, words in others.items() if counts[name]]
         parts[-1] += f" (not found: {self._missing:,})" if self._missing else ""
-        parts += [f"proven: {self._proofs['proven']:,}"] if self._proofs["proven"] else []
+        parts += [f"proven: {self._proven:,}"] if self._proven else []
         parts += [] if self.is_over else ["to go on, run the same command again"]
         return "; ".join(parts)
 

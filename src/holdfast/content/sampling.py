@@ -8,13 +8,15 @@ import heapq
 import math
 import re
 from collections.abc import Callable, Container, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from holdfast.content.blocks import MAX_BLOCK
 from holdfast.content.cid import CID
 from holdfast.readable_size import parse_size
 
+Random: TypeAlias = Callable[[], float]
 FEWEST: Final = 4  # blocks of each DAG that are asked for, of a share
 MOST: Final = 64
 FEWEST_PINS: Final = 300  # pins of a run that are asked about, of a share
@@ -53,16 +55,13 @@ class Sample:
             return cls(share=float(match[1]) / 100)
         if (match := _PART.fullmatch(text)) and 1 <= int(match[1]) <= int(match[2]):
             return cls(part=int(match[1]), parts=int(match[2]))
-        try:
-            max_bytes = parse_size(text)
-        except ValueError:
-            max_bytes = 0
-        if not max_bytes:
-            raise ValueError(
-                f"{text!r} is not a sample: write a share of the blocks such as 2%, a part of all "
-                "such as 3/30, or a size such as 500M"
-            )
-        return cls(max_bytes=max_bytes)
+        with suppress(ValueError):
+            if max_bytes := parse_size(text):
+                return cls(max_bytes=max_bytes)
+        raise ValueError(
+            f"{text!r} is not a sample: write a share of the blocks such as 2%, a part of all such "
+            "as 3/30, or a size such as 500M"
+        )
 
 
 DEFAULT_SAMPLE: Final = Sample(share=0.02)
@@ -76,52 +75,43 @@ class SamplePicker:
         random: Returns a random number from 0 to 1.
         asked: Blocks that were asked for before. They are chosen only if there are no others.
 
-    Attributes:
-        count: How many blocks were added.
-
     Example:
         >>> picker = SamplePicker(Sample.parse("1/1"), lambda: 0.5)
         >>> [str(cid)[-4:] for cid in picker.add([(CID.of_raw(b"x"), 1)])], picker.rest()
         (['siqe'], [])
     """
 
-    def __init__(
-        self, sample: Sample, random: Callable[[], float], asked: Container[CID] = ()
-    ) -> None:
+    def __init__(self, sample: Sample, random: Random, asked: Container[CID] = ()) -> None:
         self._sample = sample
         self._random = random
         self._asked = asked
-        self._most = MOST_BY_SIZE if sample.max_bytes else MOST
+        self._count = 0
         self._size = 0
         # A heap: the block to give up first is the first one.
         self._chosen: list[tuple[bool, float, int, CID, int]] = []
-        self.count: int = 0
 
     def add(self, blocks: Iterable[tuple[CID, int]]) -> list[CID]:
         """Take blocks with their sizes; return those to ask for now. The others are in `rest`."""
-        if not self._sample.parts:
-            for cid, size in blocks:
-                self._add(cid, size)
-            return []
-        blocks = list(blocks)
-        self.count += len(blocks)
-        return [cid for cid, _ in blocks if part_of(cid, self._sample.parts) == self._sample.part]
-
-    def _add(self, cid: CID, size: int) -> None:
-        self.count += 1
-        size = min(size or UNKNOWN_SIZE, MAX_BLOCK)
-        entry = (cid not in self._asked, self._random(), self.count, cid, size)
-        heapq.heappush(self._chosen, entry)
-        self._size += size
-        limit = self._sample.max_bytes or math.inf
-        while self._chosen and (len(self._chosen) > self._most or self._size > limit):
-            self._size -= heapq.heappop(self._chosen)[-1]
+        sample, chosen = self._sample, self._chosen
+        if sample.parts:
+            return [cid for cid, _ in blocks if part_of(cid, sample.parts) == sample.part]
+        most = MOST_BY_SIZE if sample.max_bytes else MOST
+        limit = sample.max_bytes or math.inf
+        for cid, declared in blocks:
+            self._count += 1
+            size = min(declared or UNKNOWN_SIZE, MAX_BLOCK)
+            self._size += size
+            entry = (cid not in self._asked, self._random(), self._count, cid, size)
+            heapq.heappush(chosen, entry)
+            while chosen and (len(chosen) > most or self._size > limit):
+                self._size -= heapq.heappop(chosen)[-1]
+        return []
 
     def rest(self) -> list[CID]:
         """Return the blocks to ask for at the end, in a random order."""
         chosen = sorted(self._chosen, reverse=True)
         if self._sample.share:
-            share = math.ceil(self._sample.share * self.count)
+            share = math.ceil(self._sample.share * self._count)
             del chosen[max(FEWEST, min(share, MOST)) :]
         return [cid for *_, cid, _ in chosen]
 
@@ -143,7 +133,7 @@ class PinPicker:
         True
     """
 
-    def __init__(self, sample: Sample, pins: int, size: int, random: Callable[[], float]) -> None:
+    def __init__(self, sample: Sample, pins: int, size: int, random: Random) -> None:
         self._sample = sample
         self._random = random
         self._bytes_left = sample.max_bytes

@@ -10,7 +10,7 @@ from holdfast.config.secret import MASK, Secret
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.file_nodes import directory_error
-from holdfast.errors import ProviderError
+from holdfast.errors import ProviderError, UnprovenError
 from holdfast.protocol import host_privacy
 from holdfast.protocol.http import Reply, Request, SignedURL, origin
 from holdfast.protocol.status_errors import failure, provider_error
@@ -26,6 +26,7 @@ CAR_TYPE: Final = "application/vnd.ipld.car"
 FORMAT_REFUSALS: Final = frozenset({406, 501})
 # Statuses of a block that the gateway does not have: it must not fetch it (412).
 NOT_CACHED: Final = frozenset({404, 410, 412})
+GATEWAY_TIMEOUT: Final = 504
 TRUSTLESS_FOR: Final = 3600.0  # seconds for which such a gateway is not asked for plain content
 ArchiveScope: TypeAlias = Literal["entity", "all", "dag"]
 # What a cache says of a reply that it had already, and how often it has sent it before.
@@ -66,11 +67,9 @@ class Gateway:
             headers = {**headers, "Range": f"bytes={start}-{last}"}
         return Request("GET", self.link or f"{self.base_url}/{reference}", headers)
 
-    def block(self, cid: CID, *, only_if_cached: bool = False) -> Request:
-        """Build the request for one block; with `only_if_cached`, the gateway must have it."""
-        url = f"{self.base_url}/{cid}?format=raw"
-        cached = {"Cache-Control": "only-if-cached"} if only_if_cached else {}
-        return self._get(url, {"Accept": RAW_TYPE, **cached})
+    def block(self, cid: CID) -> Request:
+        """Build the request for one block."""
+        return self._get(f"{self.base_url}/{cid}?format=raw", {"Accept": RAW_TYPE})
 
     def archive(
         self,
@@ -155,6 +154,31 @@ class Gateway:
         if self.token is not None and origin(url) == origin(self.base_url):
             headers[TOKEN_HEADER] = self.token
         return Request("GET", url, headers)
+
+
+class NotOwnReplyError(UnprovenError):
+    """A cache has sent a block, or the gateway has searched the network for it."""
+
+
+class WitnessGateway(Gateway):
+    """A gateway that is asked for blocks that it has itself, and must not fetch others."""
+
+    def block(self, cid: CID) -> Request:
+        """Build the request for one block, which forbids to fetch it."""
+        request = super().block(cid)
+        return replace(request, headers={**request.headers, "Cache-Control": "only-if-cached"})
+
+    def check(self, reply: Reply) -> None:
+        """Raise an error if `reply` is a failure, or does not show what the gateway has.
+
+        That is NotOwnReplyError; or UnprovenError, if a cache says that there is no such block.
+        """
+        if reply.status == GATEWAY_TIMEOUT:
+            raise NotOwnReplyError(f"{self.peer} searches the network")
+        if (reply.ok or reply.status in NOT_CACHED) and is_from_cache(reply.headers):
+            error = NotOwnReplyError if reply.ok else UnprovenError
+            raise error(f"a cache before {self.peer} has replied")
+        super().check(reply)
 
 
 def is_from_cache(headers: Mapping[str, str]) -> bool:

@@ -4,14 +4,14 @@ from abc import abstractmethod
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from functools import partial
-from typing import TYPE_CHECKING, Any, AsyncContextManager, ClassVar, Final, Self, TypeVar  # noqa: UP035
+from typing import TYPE_CHECKING, Any, AsyncContextManager, ClassVar, Self, TypeVar  # noqa: UP035
 from urllib.parse import urlsplit
 
 from holdfast._async.pin_waiting import AsyncPinStream
 from holdfast._async.providers.base import AsyncBaseProvider, Content, ignore
 from holdfast._async.reads.gateway_reader import gateway_urls, read_gateways
 from holdfast._async.reads.reader import AsyncReader
-from holdfast._async.reads.state import AsyncGatewayPeer, Output, ReadState
+from holdfast._async.reads.state import AsyncGatewayPeer, Output, ReadState, RefusedError
 from holdfast._async.session import AsyncSession, open_session
 from holdfast.calls import Call, Clock
 from holdfast.config import ClientConfig
@@ -19,11 +19,11 @@ from holdfast.config.fields import fields_bound_to
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
 from holdfast.disk.copy_journal import Place
-from holdfast.errors import ProviderError
+from holdfast.errors import NetworkError, NotFoundError, ProviderError
 from holdfast.protocol.daemon_api import PinLines
-from holdfast.protocol.gateway import Gateway
+from holdfast.protocol.gateway import NOT_CACHED, Gateway, WitnessGateway
 from holdfast.protocol.host_privacy import WORLD, privacy
-from holdfast.protocol.http import RETRIED, Reply, Request
+from holdfast.protocol.http import Reply, Request
 from holdfast.protocol.pin_api import Exchange, PinPages
 from holdfast.protocol.retrying import retry_reason
 from holdfast.records import Pin, PinFilter
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from holdfast._async.transport import AsyncResponse
 
 T = TypeVar("T")
-GATEWAY_TIMEOUT: Final = frozenset({504})  # it has searched the network, which it must not
 
 
 class AsyncHTTPProvider(AsyncBaseProvider):
@@ -85,23 +84,22 @@ class AsyncHTTPProvider(AsyncBaseProvider):
     async def gateway_block(self, cid: CID, gateway: str) -> bytes:
         """Return a block that a gateway has itself. Only the first of ours gets its token."""
         token = self.config.gateway_token if gateway == gateway_urls(self.config)[0] else None
-        reference = Reference(str(cid), cid)
         async with self.call("block", str(cid)) as call:
-            state = ReadState(reference, Output(MemorySink()), call)
-            at = Gateway(gateway, token)
+            state = ReadState(Reference(str(cid), cid), Output(MemorySink()), call)
+            at = WitnessGateway(gateway, token)
             peer = AsyncGatewayPeer(self._session, at, state, call.deadline, verify=True)
-
-            async def attempt() -> bytes | ProviderError:
+            backoff = self._session.backoff()
+            while True:
                 try:
-                    return await peer.fetch_cached(cid)
-                except ProviderError as error:
-                    return error
-
-            reason = partial(retry_reason, statuses=RETRIED - GATEWAY_TIMEOUT)
-            outcome: bytes | ProviderError = await self._session.retry(attempt, call, reason)
-        if isinstance(outcome, ProviderError):
-            raise outcome
-        return outcome
+                    return await peer.find(cid)
+                except RefusedError as refusal:
+                    if refusal.reason is None or refusal.reason.status not in NOT_CACHED:
+                        raise
+                    raise NotFoundError(f"{at.peer} does not have {cid}") from None
+                except (NetworkError, ProviderError) as error:
+                    why = retry_reason(error)
+                    if why is None or not await self._session.wait(backoff, call, why):
+                        raise
 
     def place(self) -> Place:
         """Return the place of the account at the API."""

@@ -279,10 +279,6 @@ class RefusedError(UnprovenError):
         self.reason = reason
 
 
-class CachedReplyError(UnprovenError):
-    """A cache sent the block, so that it does not show what the gateway has."""
-
-
 class Sent(NamedTuple):
     """A request for plain content that was sent, and its reply, whose body is still to come."""
 
@@ -526,34 +522,12 @@ class GatewayPeer(Peer):
 
     def _fetch(self, cid: CID) -> bytes:
         """Fetch one block and verify it."""
-        return self._verified(cid, self._receive(self.gateway.block(cid)))
-
-    def fetch_cached(self, cid: CID) -> bytes:
-        """Return a block that the gateway has itself, verified.
-
-        Raise NotFoundError if it is not there, and CachedReplyError if a cache sent it.
-        """
-        try:
-            reply = self._receive(self.gateway.block(cid, only_if_cached=True))
-        except RefusedError as refusal:
-            if refusal.reason is None or refusal.reason.status not in gateways.NOT_CACHED:
-                raise
-            reply = None
-        if reply is None:
-            raise NotFoundError(f"{self.gateway.peer} does not have {cid}")
-        if gateways.is_from_cache(reply.headers):
-            raise CachedReplyError(f"a cache before {self.gateway.peer} sent {cid}", cid=str(cid))
-        return self._verified(cid, reply)
-
-    def _receive(self, request: Request) -> Reply:
-        response = self.open_or_refuse(request)
+        response = self.open_or_refuse(self.gateway.block(cid))
         try:
             # No variable for the bytes: a traceback may show it, and a gateway may echo its token.
-            return Reply(response.status, response.headers, response.read(MAX_BLOCK + 1))
+            reply = Reply(response.status, response.headers, response.read(MAX_BLOCK + 1))
         finally:
             response.close()
-
-    def _verified(self, cid: CID, reply: Reply) -> bytes:
         try:
             check_block(cid, reply.body)
         except VerificationError:

@@ -20,7 +20,6 @@ from holdfast.content.budgets import OUTPUT_SIZE, PIECE_COST
 from holdfast.content.car import Block
 from holdfast.content.cid import CID
 from holdfast.content.codecs import has_links, links_of, step
-from holdfast.content.dag_pb import Link as DagLink
 from holdfast.content.unixfs.directory_nodes import DirectoryEntry, Shard, directory_node
 from holdfast.content.unixfs.file_nodes import FileNode, Segment, file_node, in_range
 from holdfast.errors import NotFoundError
@@ -268,12 +267,12 @@ class DagWalk(Walk[_Link, Block]):
             raise malformed(cid, f"the DAG is deeper than {DEEPEST} levels")
         if len(self._pending) + len(links) > MAX_LINKS_HELD:
             raise malformed(cid, "the DAG is too wide at too many levels")
-        followed = filter(self.follows, links)
-        self._pending[-1:] = [_Link(link.cid, link.size, depth + 1) for link in followed][::-1]
+        following = (_Link(link.cid, link.size, depth + 1) for link in reversed(links))
+        self._pending[-1:] = filter(self.follows, following)
         self._drop_seen()
         return [(cid, block)]
 
-    def follows(self, link: DagLink) -> bool:  # noqa: ARG002 - for walks that leave blocks out
+    def follows(self, link: _Link) -> bool:  # noqa: ARG002 - for walks that leave blocks out
         """Return whether the block that `link` leads to is needed."""
         return True
 
@@ -306,12 +305,10 @@ class NodeWalk(DagWalk):
     """
 
     def __init__(self, root: CID, seen: SeenCIDs) -> None:
-        self.leaves: list[tuple[CID, int]] = []
         super().__init__(root, seen)
-        if not self.follows(DagLink(root, b"", 0)):
-            self._pending.clear()
+        self.leaves: list[tuple[CID, int]] = []
 
-    def follows(self, link: DagLink) -> bool:
+    def follows(self, link: _Link) -> bool:
         """Return whether a block may have links. If not, note it."""
         if has_links(link.cid) or _is_inline(link.cid):
             return True
