@@ -151,13 +151,13 @@ async def test_progress_counts_pins(fleet):
 
 
 async def test_a_member_that_only_fetches_by_cid_gets_its_copy_from_another_one(
-    memory_folder, other_node
+    memory_folder, empty_node
 ):
     """Nothing can be sent to it: a write waits until the other one has it."""
     sites = {"names": ["older", "psa"], "sites": ["cellar", "attic"], "path": memory_folder}
-    with running_node(gateways=(other_node.gateway_url,)) as node:
+    with running_node(gateways=(empty_node.gateway_url,)) as node:
         config = node.config.with_options(provider="psa", pin_api_url=f"{node.api_url}/psa")
-        async with AsyncClient.init(other_node.config) as older, AsyncClient.init(config) as psa:
+        async with AsyncClient.init(empty_node.config) as older, AsyncClient.init(config) as psa:
             provider = AsyncCopiesProvider([older, psa], need=2, patience=30, **sites)
             client = AsyncClient(provider)
             cid = (await client.store([1, 2, 3], name="tides")).cid

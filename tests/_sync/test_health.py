@@ -8,6 +8,8 @@ from holdfast import Client
 from holdfast.content.cid import CID
 from holdfast.content.sampling import Sample
 from holdfast.errors import ConfigError
+from holdfast.providers import CopiesProvider
+from holdfast.testing import running_node
 from tests._sync.test_copies import CID_OF_LIST, Fleet, peers_of, small_store
 
 
@@ -145,3 +147,35 @@ def test_progress_counts_pins(fleet):
     assert done == [(3, 3)]
     with pytest.raises(ValueError, match="is not a sample"):
         client.health(sample="lots")
+
+
+def test_a_member_that_only_fetches_by_cid_gets_its_copy_from_another_one(
+    memory_folder, empty_node
+):
+    """Nothing can be sent to it: a write waits until the other one has it."""
+    sites = {"names": ["older", "psa"], "sites": ["cellar", "attic"], "path": memory_folder}
+    with running_node(gateways=(empty_node.gateway_url,)) as node:
+        config = node.config.with_options(provider="psa", pin_api_url=f"{node.api_url}/psa")
+        with Client.init(empty_node.config) as older, Client.init(config) as psa:
+            provider = CopiesProvider([older, psa], need=2, patience=30, **sites)
+            client = Client(provider)
+            cid = (client.store([1, 2, 3], name="tides")).cid
+            assert peers_of(client, cid) == {"older": "proven", "psa": "proven"}
+            with node.repository._database.writing() as connection:
+                connection.execute("DELETE FROM blocks")
+            (report,) = health(client)
+            assert (report.proven, report.missing) == (("older",), ("psa",))
+            (report,) = health(client, fix=True)
+            assert report.proven == ("older", "psa")
+            assert node.repository.has(CID.parse(cid))
+            provider.close()
+
+
+def test_a_member_that_only_fetches_is_refused_beside_stores_alone(fleet, node):
+    config = node.config.with_options(provider="psa", pin_api_url=f"{node.api_url}/psa")
+    with Client.init(config) as psa:
+        members = [fleet.members[0].inner, psa]
+        provider = CopiesProvider(members, sites=["a", "b"], path=fleet.folder / "other")
+        fleet.opened.append(provider)
+        with pytest.raises(ConfigError, match="psa cannot keep copies: it fetches by CID, and no"):
+            Client(provider).store([1])

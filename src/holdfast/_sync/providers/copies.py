@@ -365,7 +365,7 @@ class CopiesProvider(BaseProvider):
         if key not in self._copiers:  # each one learns how the member stores content
             if member.only_fetches:
                 others = [other.provider for other in self.members if other is not member]
-                source = next((other for other in others if other.is_on_network()), self)
+                source = next((other for other in others if other.supports("addresses")), self)
             options: dict[str, Any] = {"pin_by_cid": True, "wait": FETCH_WAIT}
             options = options if member.only_fetches else {}
             self._copiers[key] = Copier(source, member.provider, **options)
@@ -676,7 +676,7 @@ class CopiesProvider(BaseProvider):
             return ""
         if member.only_fetches:
             others = [other.provider for other in self.members if not other.only_fetches]
-            is_fed = any(other.is_on_network() for other in others)
+            is_fed = not all(isinstance(other, LocalProvider) for other in others)
             return "" if is_fed else "it fetches by CID, and no other member is on the network"
         verdict = run_blocking(self.ledger.find_verdict, member.name, "layout", LAYOUT_AGE)
         if verdict is None or again:
