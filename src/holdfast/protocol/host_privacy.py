@@ -1,9 +1,9 @@
 """How private a host is, which decides whether a redirect to it is followed."""
 
-import ipaddress
 import re
 import unicodedata
 from collections.abc import Iterator
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Final, TypeAlias
 from urllib.parse import unquote, urlsplit
 
@@ -12,42 +12,34 @@ PRIVATE: Final = 1
 MACHINE: Final = 2  # this machine: loopback, and 0.0.0.0, which connects to it
 METADATA: Final = 3  # link-local: where clouds offer the credentials of their machines
 
-METADATA_ADDRESSES: Final = frozenset(
-    map(
-        ipaddress.ip_address,
-        (
-            "192.0.0.192",  # Oracle
-            "100.100.100.200",  # Alibaba
-            "168.63.129.16",  # Azure; public only by its number
-            "fd00:ec2::254",  # Amazon
-            "fd20:ce::254",  # Google
-            "fd00:42::42",  # Scaleway
-        ),
-    )
+METADATA_ADDRESSES: Final = (
+    ip_address("192.0.0.192"),  # Oracle
+    ip_address("100.100.100.200"),  # Alibaba
+    ip_address("168.63.129.16"),  # Azure; public only by its number
+    ip_address("fd00:ec2::254"),  # Amazon
+    ip_address("fd20:ce::254"),  # Google
+    ip_address("fd00:42::42"),  # Scaleway
 )
 
-_Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
-_THIS_NETWORK: Final = ipaddress.IPv4Network("0.0.0.0/8")
+_Address: TypeAlias = IPv4Address | IPv6Address
+_THIS_NETWORK: Final = IPv4Network("0.0.0.0/8")
 # Only a private resolver knows names under these (RFC 6762, RFC 8375, ICANN 2024).
 _PRIVATE_SUFFIXES: Final = (".local", ".home.arpa", ".internal", ".localdomain")
 _NUMERIC_END: Final = re.compile(r"(^|\.)(0x[0-9a-f]*|[0-9]+)$", re.IGNORECASE)
 
 # IPv6 networks whose addresses contain an IPv4 address, and the number of bits after it.
-_EMBEDDING: Final = tuple(
-    (ipaddress.IPv6Network(network), shift)
-    for network, shift in (
-        ("::/96", 0),  # IPv4-compatible
-        ("::ffff:0:0/96", 0),  # IPv4-mapped
-        ("::ffff:0:0:0/96", 0),  # IPv4-translated
-        ("64:ff9b::/96", 0),  # NAT64
-        ("64:ff9b:1::/48", 0),  # NAT64 of a private network; other positions are possible
-        ("2002::/16", 80),  # 6to4
-        ("2001::/32", 64),  # Teredo: the server
-    )
+_EMBEDDING: Final = (
+    (IPv6Network("::/96"), 0),  # IPv4-compatible
+    (IPv6Network("::ffff:0:0/96"), 0),  # IPv4-mapped
+    (IPv6Network("::ffff:0:0:0/96"), 0),  # IPv4-translated
+    (IPv6Network("64:ff9b::/96"), 0),  # NAT64
+    (IPv6Network("64:ff9b:1::/48"), 0),  # NAT64 of a private network; other positions are possible
+    (IPv6Network("2002::/16"), 80),  # 6to4
+    (IPv6Network("2001::/32"), 64),  # Teredo: the server
 )
 _TRANSLATED: Final = tuple(network for network, _ in _EMBEDDING[1:4])
-_TEREDO: Final = ipaddress.IPv6Network("2001::/32")
-_LOCAL_NAT64: Final = ipaddress.IPv6Network("64:ff9b:1::/48")
+_TEREDO: Final = IPv6Network("2001::/32")
+_LOCAL_NAT64: Final = IPv6Network("64:ff9b:1::/48")
 _ISATAP: Final = 0x5EFE
 
 
@@ -83,7 +75,7 @@ def privacy(host: str | None) -> int:
     if name == "localhost" or name.endswith(".localhost"):
         return MACHINE
     try:
-        address = ipaddress.ip_address(name)
+        address = ip_address(name)
     except ValueError:
         if _NUMERIC_END.search(name):
             # Some programs read 2130706433, 127.1 and 0x7f000001 as addresses. No host name ends
@@ -109,7 +101,7 @@ def _level(address: _Address) -> int:
         return METADATA
     if address.is_loopback or address.is_unspecified or address in _THIS_NETWORK:
         return MACHINE
-    if isinstance(address, ipaddress.IPv4Address):
+    if isinstance(address, IPv4Address):
         is_private = address.is_reserved
     elif any(address in network for network in _TRANSLATED):
         return WORLD  # only the embedded address counts
@@ -120,9 +112,9 @@ def _level(address: _Address) -> int:
     return PRIVATE if is_private else WORLD
 
 
-def _embedded(address: _Address) -> Iterator[ipaddress.IPv4Address]:
+def _embedded(address: _Address) -> Iterator[IPv4Address]:
     """Yield the IPv4 addresses that a router may derive from an IPv6 address."""
-    if isinstance(address, ipaddress.IPv4Address):
+    if isinstance(address, IPv4Address):
         return
     number = int(address)
     for network, shift in _EMBEDDING:
@@ -137,5 +129,5 @@ def _embedded(address: _Address) -> Iterator[ipaddress.IPv4Address]:
         yield _ipv4((number >> 64 & 0xFFFF) << 16 | number >> 40 & 0xFFFF)
 
 
-def _ipv4(number: int) -> ipaddress.IPv4Address:
-    return ipaddress.IPv4Address(number & 0xFFFF_FFFF)
+def _ipv4(number: int) -> IPv4Address:
+    return IPv4Address(number & 0xFFFF_FFFF)

@@ -177,11 +177,8 @@ class FileForm:
         return min(done, *following) if following else done
 
     def _head(self, file: FormFile, number: int) -> bytes:
-        head = _part(
-            self._boundary,
-            f'name="file"; filename="{_quoted(file.name)}"',
-            content_type=_media_type(file.type),
-        )
+        disposition = f'name="file"; filename="{_quoted(file.name)}"'
+        head = _part(self._boundary, disposition, content_type=_media_type(file.type))
         return (b"\r\n" if number else self._fields) + head
 
 
@@ -200,6 +197,5 @@ def _quoted(name: str) -> str:
 
 def _media_type(media_type: str) -> str:
     """Return `media_type`, unless it could break out of its header line."""
-    return (
-        media_type if media_type.isascii() and media_type.isprintable() and media_type else OCTETS
-    )
+    is_plain = media_type.isascii() and media_type.isprintable()
+    return media_type if media_type and is_plain else OCTETS
