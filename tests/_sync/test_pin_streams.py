@@ -165,7 +165,7 @@ def test_the_total_is_for_all_pages_of_a_list_and_for_each_pin_of_a_lazy_one(
 
 @pytest.mark.parametrize("provider", PAGED)
 def test_a_page_that_is_too_long_is_not_held(server, provider, monkeypatch):
-    monkeypatch.setattr(f"holdfast.protocol.{provider}.MAX_PAGE", 60)
+    monkeypatch.setattr("holdfast.protocol.pin_api.MAX_PAGE", 60)
     server.reply(200, PAGED[provider](1))
     config = config_for(server, provider=provider)
     with Client.init(config) as client:

@@ -22,9 +22,9 @@ from holdfast.protocol.daemon_api import DaemonAPI, OnSent, check_stream, read_o
 from holdfast.protocol.http import Reply, Request
 from holdfast.protocol.json_text import text_at
 from holdfast.protocol.multipart import FileSource
-from holdfast.protocol.pin_api import Exchange
+from holdfast.protocol.pin_api import Exchange, as_texts
 from holdfast.protocol.status_errors import CLASSES, ErrorTable, one_line, provider_error
-from holdfast.records import Added, Pin, PinFilter, PinInfo, PinState, merged_keyvalues, value_text
+from holdfast.records import Added, Pin, PinFilter, PinInfo, PinState, merged_keyvalues
 
 TOO_LONG: Final = frozenset({414, 431})  # the statuses for a request whose address is too long
 NO_TIME: Final = "0001-01-01T00:00:00Z"  # how Go writes that there is no time
@@ -447,11 +447,8 @@ def not_pinned(cid: str) -> NotFoundError:
 
 
 def _changed(pin: ClusterPin, info: PinInfo) -> ClusterPin:
-    changes = {
-        key: value if value is None else value_text(value) for key, value in info.keyvalues.items()
-    }
     name = info.name if info.given else pin.pin.name
-    keyvalues = merged_keyvalues(pin.pin.keyvalues, changes)
+    keyvalues = merged_keyvalues(pin.pin.keyvalues, as_texts(info.keyvalues))
     return replace(pin, pin=replace(pin.pin, name=name, keyvalues=keyvalues))
 
 

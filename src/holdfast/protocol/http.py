@@ -22,7 +22,7 @@ MAX_TRAILER: Final = 1 << 14  # bytes of it that are looked at
 LAST_CHUNK: Final = re.compile(rb"0+[ \t]*(;.*)?")
 USER_AGENT = f"holdfast/{__version__}"
 PIECE_SIZE = 1 << 18
-MAX_DIGITS = 18  # the most digits of a plausible Content-Length
+MAX_DIGITS = 18  # the most digits of a plausible number of bytes
 USUAL_PORTS = {"http": ":80", "https": ":443"}
 EMPTY_LENGTHS = {"POST": 0, "PUT": 0, "PATCH": 0}  # methods that announce a body of no bytes
 
@@ -294,8 +294,13 @@ def body_length(headers: Mapping[str, str]) -> int | None:
     """Return the Content-Length, or None if there is none, or none that is valid and applies."""
     if "transfer-encoding" in headers:
         return None
-    value = headers.get("content-length", "")
-    return int(value) if value.isdecimal() and len(value) <= MAX_DIGITS else None
+    return read_size(headers.get("content-length", ""))
+
+
+def read_size(text: str) -> int | None:
+    """Return a number of bytes; None if `text` is not a number, or has too many digits."""
+    is_number = text.isascii() and text.isdecimal() and len(text) <= MAX_DIGITS
+    return int(text) if is_number else None
 
 
 def head_bytes(first_line: str, fields: Mapping[str, str]) -> bytes:

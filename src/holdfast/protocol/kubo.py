@@ -32,7 +32,7 @@ from holdfast.protocol.host_privacy import WORLD, privacy
 from holdfast.protocol.http import Reply, Request
 from holdfast.protocol.json_text import text_at
 from holdfast.protocol.multipart import FileSource
-from holdfast.protocol.pin_api import Exchange
+from holdfast.protocol.pin_api import Exchange, KeyValues
 from holdfast.protocol.status_errors import ErrorTable, failure, provider_error
 from holdfast.records import Added, Pin, PinFilter, PinInfo
 
@@ -161,9 +161,7 @@ class KuboAPI(DaemonAPI[Pin]):
             yield from self._pin(text, name, timeout=timeout)
         return _make_pin(text, name), pin is not None
 
-    def update(
-        self, cid: str, name: str | None, keyvalues: Mapping[str, Any] | None
-    ) -> Exchange[Pin]:
+    def update(self, cid: str, name: str | None, keyvalues: KeyValues | None) -> Exchange[Pin]:
         """Change the name of a pin."""
         info = PinInfo(name=name or "", keyvalues=keyvalues or {}, given=name is not None)
         check_info(info)

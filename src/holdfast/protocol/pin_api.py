@@ -17,12 +17,13 @@ from holdfast.protocol import json_text
 from holdfast.protocol.http import Reply, Request
 from holdfast.protocol.multipart import FormFile
 from holdfast.protocol.status_errors import SPEC_ERRORS, ErrorTable, failure, provider_error
-from holdfast.records import Added, Pin, PinFilter, PinInfo
+from holdfast.records import Added, Pin, PinFilter, PinInfo, value_text
 
 MAX_PAGE: Final = 16 << 20  # bytes of one page of pins, with all metadata
 OTHER: Final = "other "  # begins the cursor of a list under the other version of its CID
 T = TypeVar("T")
 Exchange: TypeAlias = Generator[Request, Reply, T]
+KeyValues: TypeAlias = Mapping[str, Any]
 PAGE_LIMIT: Final = 1000  # the pins of one page
 MAX_PINS: Final = 10**6  # pins in one list
 MAX_ROWS: Final = 2 * MAX_PINS  # rows in one list, with those that came twice
@@ -43,6 +44,16 @@ def other_version(text: str | None) -> str | None:
     """
     other = None if text is None else CID.parse(text).in_other_version()
     return None if other is None else str(other)
+
+
+def members(**members: Any) -> dict[str, Any]:
+    """Return the members of a JSON object, without those that are None."""
+    return {name: value for name, value in members.items() if value is not None}
+
+
+def as_texts(keyvalues: KeyValues) -> dict[str, str | None]:
+    """Return key-values as services keep them: all values are texts; None removes one."""
+    return {key: None if value is None else value_text(value) for key, value in keyvalues.items()}
 
 
 def read_id(value: Any) -> str:
@@ -107,9 +118,7 @@ class PinAPI(Protocol):
     def pages(self, pin_filter: PinFilter, *, limit: int | None) -> "PinPages":
         """Return a new list of at most `limit` pins, newest first."""
 
-    def update(
-        self, cid: str, name: str | None, keyvalues: Mapping[str, Any] | None
-    ) -> Exchange[Pin]:
+    def update(self, cid: str, name: str | None, keyvalues: KeyValues | None) -> Exchange[Pin]:
         """Change the name, the key-values or both of the pin of `cid`."""
 
     def pin(self, cid: str, info: PinInfo) -> Exchange[Pin]:

@@ -15,22 +15,10 @@ from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
 from holdfast.errors import ConfigError, NotFoundError, UnsupportedError
 from holdfast.hints import advise
-from holdfast.protocol import json_text
+from holdfast.protocol import json_text, pin_api
 from holdfast.protocol.http import BytesBody, Reply, Request, SignedURL, origin
 from holdfast.protocol.multipart import FileForm, FormFile, FormFolder
-from holdfast.protocol.pin_api import (
-    FORBIDDEN,
-    JSON_TYPE,
-    MAX_PAGE,
-    NOT_FOUND,
-    OTHER,
-    Exchange,
-    PagedList,
-    ServiceAPI,
-    other_version,
-    read_file,
-    read_id,
-)
+from holdfast.protocol.pin_api import OTHER, Exchange, KeyValues, PagedList, ServiceAPI
 from holdfast.protocol.pinning import JOBS, PinningAPI, find_job, read_job, state_of
 from holdfast.protocol.status_errors import provider_error
 from holdfast.protocol.tus import GONE, TusAPI
@@ -135,7 +123,7 @@ class PinataList(PagedList):
         if token := (cursor or "").removeprefix(OTHER):
             query["pageToken"] = token
         path = f"/files/{self.api.options.network}?{urlencode(query)}"
-        return self.api.request("GET", path, max_reply=MAX_PAGE)
+        return self.api.request("GET", path, max_reply=pin_api.MAX_PAGE)
 
     def read(self, reply: Reply, _count: int, cursor: str | None) -> tuple[list[Pin], str | None]:
         """Return the files of a page whose CID is known, and the cursor of the next page."""
@@ -145,7 +133,7 @@ class PinataList(PagedList):
             token = data.get("next_page_token") or ""
             if not isinstance(data["files"], list) or not isinstance(token, str):
                 raise TypeError("files are a list, and a token is text")
-        if not (pins or token or cursor) and other_version(self.pin_filter.cid) is not None:
+        if not (pins or token or cursor) and pin_api.other_version(self.pin_filter.cid) is not None:
             return pins, OTHER
         since = self.pin_filter.since
         is_older = since is not None and pins and (pins[-1].created or 0) < since
@@ -156,7 +144,7 @@ class PinataList(PagedList):
 
 def read_pin(row: dict[str, Any]) -> Pin:
     """Return the pin of a file of the v3 API; raise a built-in error for anything else."""
-    return read_file(row, row["cid"], row, row["created_at"])
+    return pin_api.read_file(row, row["cid"], row, row["created_at"])
 
 
 class PinataAPI(ServiceAPI):
@@ -191,7 +179,7 @@ class PinataAPI(ServiceAPI):
 
     def add_json(self, text: bytes, info: PinInfo) -> Exchange[Added]:
         """Store the JSON `text` as a file of exactly these bytes."""
-        file = FormFile(JSON_NAME, JSON_TYPE["Content-Type"], BytesBody(text))
+        file = FormFile(JSON_NAME, pin_api.JSON_TYPE["Content-Type"], BytesBody(text))
         return (yield from self._add([file], info, whole=True))
 
     def add_files(
@@ -208,7 +196,7 @@ class PinataAPI(ServiceAPI):
         if info.name:
             fields["name"] = info.name
         if info.keyvalues:
-            fields["keyvalues"] = json_text.to_text(_texts(info.keyvalues))
+            fields["keyvalues"] = json_text.to_text(pin_api.as_texts(info.keyvalues))
         if self.options.group is not None:
             fields["group_id"] = self.options.group
         if self.options.expires is not None:
@@ -235,26 +223,22 @@ class PinataAPI(ServiceAPI):
         text = str(data.get("cid"))
         with self.reading(reply, "the provider's reply names no file (data.cid, data.id)"):
             cid = Reference(text, CID.parse(text))  # so that it is parsed only once
-            pin_id = read_id(data.get("id"))
+            pin_id = pin_api.read_id(data.get("id"))
         # The service sends is_duplicate only where it is true.
         return Added(cid=cid, duplicate=data.get("is_duplicate") is True, pin_id=pin_id)
 
     # Pins
 
-    def update(
-        self, cid: str, name: str | None, keyvalues: Mapping[str, Any] | None
-    ) -> Exchange[Pin]:
+    def update(self, cid: str, name: str | None, keyvalues: KeyValues | None) -> Exchange[Pin]:
         """Change the name, the key-values or both of the file with `cid`."""
         pins = yield from self.find(cid)
         if not pins:
             raise NotFoundError(f"{cid} is not pinned: upload it, or pin it by its CID")
         return (yield from self._change(pins[0].id, name, keyvalues))
 
-    def _change(
-        self, pin_id: str, name: str | None, keyvalues: Mapping[str, Any] | None
-    ) -> Exchange[Pin]:
+    def _change(self, pin_id: str, name: str | None, keyvalues: KeyValues | None) -> Exchange[Pin]:
         """Change one file. The service adds key-values to those it has; null removes one."""
-        body = _members(name=name, keyvalues=_texts(keyvalues or {}) or None)
+        body = pin_api.members(name=name, keyvalues=pin_api.as_texts(keyvalues or {}) or None)
         reply = yield self.request("PUT", self.file_path(pin_id), json=body)
         data = self.read_data(reply)
         with self.reading(reply, "the provider's reply is not a file (data)"):
@@ -277,10 +261,10 @@ class PinataAPI(ServiceAPI):
                 "PinataProvider pins by CID in the public network only; download the content "
                 "and upload it here"
             )
-        body = _members(
+        body = pin_api.members(
             cid=str(cid),
             name=info.name if info.given else None,
-            keyvalues=_texts(info.keyvalues) or None,
+            keyvalues=pin_api.as_texts(info.keyvalues) or None,
             group_id=self.options.group,
         )
         reply = yield self.request("POST", "/files/public/pin_by_cid", json=body)
@@ -304,7 +288,7 @@ class PinataAPI(ServiceAPI):
         for pin in pins:
             reply = yield self.request("DELETE", self.file_path(pin.id))
             # If the reply to an earlier attempt was lost, the file may be gone already.
-            if not (reply.reply_lost and reply.status == NOT_FOUND):
+            if not (reply.reply_lost and reply.status == pin_api.NOT_FOUND):
                 self.check(reply)
 
     def file_path(self, pin_id: str) -> str:
@@ -328,7 +312,7 @@ class PinataAPI(ServiceAPI):
         refused: Reply | None = None
         for permission, request, read in probes:
             reply = yield request
-            if reply.status == FORBIDDEN:
+            if reply.status == pin_api.FORBIDDEN:
                 lacking.append(permission)
                 refused = refused or reply
             else:
@@ -362,7 +346,7 @@ class PinataAPI(ServiceAPI):
         return self._read_link((yield self._upload_link(expires, max_bytes, types)))
 
     def _upload_link(self, expires: int, max_bytes: int | None, types: tuple[str, ...]) -> Request:
-        body = _members(
+        body = pin_api.members(
             date=self._seconds(),
             expires=expires,
             network=self.options.network,
@@ -442,16 +426,6 @@ class PinataAPI(ServiceAPI):
     def _seconds(self) -> int:
         """Return the time in seconds, as the service takes it."""
         return self._clock() // 1000
-
-
-def _members(**members: Any) -> dict[str, Any]:
-    """Return the members of a JSON object, without those that are None."""
-    return {name: value for name, value in members.items() if value is not None}
-
-
-def _texts(keyvalues: Mapping[str, Any]) -> dict[str, str | None]:
-    """Return key-values as the service keeps them: all values are texts; null removes one."""
-    return {key: None if value is None else value_text(value) for key, value in keyvalues.items()}
 
 
 def account_id(token: Secret) -> Secret:

@@ -10,23 +10,10 @@ from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
 from holdfast.errors import NotFoundError, PermissionDeniedError
 from holdfast.hints import advise
-from holdfast.protocol import json_text
+from holdfast.protocol import json_text, pin_api
 from holdfast.protocol.http import Reply, Request
 from holdfast.protocol.multipart import FileForm, FormFile
-from holdfast.protocol.pin_api import (
-    JSON_TYPE,
-    MALFORMED,
-    MAX_PAGE,
-    OTHER,
-    PAGE_LIMIT,
-    Exchange,
-    PagedList,
-    ServiceAPI,
-    iso_time,
-    other_version,
-    read_file,
-    read_id,
-)
+from holdfast.protocol.pin_api import OTHER, Exchange, KeyValues, PagedList, ServiceAPI
 from holdfast.protocol.status_errors import PINNING_ERRORS
 from holdfast.records import Added, Pin, PinFilter, PinInfo, PinState, merged_keyvalues
 
@@ -60,7 +47,8 @@ class PinList(PagedList):
         query = {"status": "pinned", "includeCount": "false", "pageLimit": str(count)}
         query["pageOffset"] = (cursor or "0").removeprefix(OTHER)
         query |= _filters(self.pin_filter, self.cid_at(cursor))
-        return self.api.request("GET", f"/data/pinList?{urlencode(query)}", max_reply=MAX_PAGE)
+        path = f"/data/pinList?{urlencode(query)}"
+        return self.api.request("GET", path, max_reply=pin_api.MAX_PAGE)
 
     def read(self, reply: Reply, count: int, cursor: str | None) -> tuple[list[Pin], str | None]:
         """Return the pins of a page, and the cursor of the next unless fewer came than `count`.
@@ -70,7 +58,7 @@ class PinList(PagedList):
         value = self.api.read_json(reply)
         with self.api.reading(reply, "the provider's reply is not a list of pins (rows)"):
             pins = [_read_pin(row) for row in value["rows"]]
-        if not pins and cursor is None and other_version(self.pin_filter.cid) is not None:
+        if not pins and cursor is None and pin_api.other_version(self.pin_filter.cid) is not None:
             return pins, f"{OTHER}0"
         if len(pins) < count:
             return pins, None
@@ -78,7 +66,7 @@ class PinList(PagedList):
 
     def before(self, cursor: str) -> str | None:
         """Return the cursor of `PAGE_LIMIT` pins that end at `cursor`; None at the start."""
-        before = _moved(cursor, 1 - PAGE_LIMIT)
+        before = _moved(cursor, 1 - pin_api.PAGE_LIMIT)
         return None if before == cursor else before
 
 
@@ -101,15 +89,16 @@ def _filters(pin_filter: PinFilter, cid: str | None) -> dict[str, str]:
         }
         query["metadata[keyvalues]"] = json_text.to_text(conditions)
     if pin_filter.since is not None:
-        query["pinStart"] = iso_time(pin_filter.since)
+        query["pinStart"] = pin_api.iso_time(pin_filter.since)
     if pin_filter.until is not None:
-        query["pinEnd"] = iso_time(pin_filter.until)
+        query["pinEnd"] = pin_api.iso_time(pin_filter.until)
     return query
 
 
 def _read_pin(row: dict[str, Any]) -> Pin:
     """Return the pin of a row of `pinList`; raise a built-in error for anything else."""
-    return read_file(row, row["ipfs_pin_hash"], row.get("metadata") or {}, row["date_pinned"])
+    metadata = row.get("metadata") or {}
+    return pin_api.read_file(row, row["ipfs_pin_hash"], metadata, row["date_pinned"])
 
 
 class PinningAPI(ServiceAPI):
@@ -145,7 +134,7 @@ class PinningAPI(ServiceAPI):
         reply = yield self.request(
             "POST",
             "/pinning/pinJSONToIPFS",
-            headers=JSON_TYPE,
+            headers=pin_api.JSON_TYPE,
             body=b'{"%b":%b,%b}' % (CONTENT, text, members),
         )
         added = self._read_added(reply)
@@ -175,20 +164,13 @@ class PinningAPI(ServiceAPI):
             yield from self._change(added.cid, info.name if info.given else None, info.keyvalues)
         return replace(added, duplicate=None) if reply.reply_lost else added
 
-    def _change(
-        self, cid: str, name: str | None, keyvalues: Mapping[str, Any] | None
-    ) -> Exchange[None]:
+    def _change(self, cid: str, name: str | None, keyvalues: KeyValues | None) -> Exchange[None]:
         """Change the metadata of a pin. The service adds key-values; null removes one."""
-        body = {
-            "ipfsPinHash": str(cid),
-            **({} if name is None else {"name": name}),
-            **({"keyvalues": dict(keyvalues)} if keyvalues else {}),
-        }
+        changes = dict(keyvalues or {}) or None
+        body = pin_api.members(ipfsPinHash=str(cid), name=name, keyvalues=changes)
         self.check((yield self.request("PUT", "/pinning/hashMetadata", json=body)))
 
-    def update(
-        self, cid: str, name: str | None, keyvalues: Mapping[str, Any] | None
-    ) -> Exchange[Pin]:
+    def update(self, cid: str, name: str | None, keyvalues: KeyValues | None) -> Exchange[Pin]:
         """Change the name, the key-values or both of the pin of `cid`."""
         yield from self._change(cid, name, keyvalues)
         pins = yield from self.find(cid)
@@ -204,7 +186,7 @@ class PinningAPI(ServiceAPI):
             reply = yield self.request(
                 "POST",
                 "/pinning/pinByHash",
-                headers=JSON_TYPE,
+                headers=pin_api.JSON_TYPE,
                 body=f'{{"hashToPin":{json_text.to_text(cid)}{metadata}}}'.encode(),
             )
             return read_job(self, reply, self.read_json(reply), "ipfsHash", cid=cid, info=info)
@@ -218,8 +200,7 @@ class PinningAPI(ServiceAPI):
         """Return a pin by `pin` as it is now."""
         query = urlencode({"ipfs_pin_hash": pin.cid, "sort": "DESC", "limit": str(JOBS)})
         reply = yield self.request("GET", f"/pinning/pinJobs?{query}")
-        value = self.read_json(reply)
-        state = find_job(self, reply, value, "rows", pin)
+        state = find_job(self, reply, self.read_json(reply), "rows", pin)
         if state is not None and state != DONE:
             return replace(pin, state=state_of(self, reply, state, pin.cid))
         pins = yield from self.find(pin.cid)
@@ -253,7 +234,7 @@ class PinningAPI(ServiceAPI):
         try:  # not `reading`, which takes longer: every document that is stored comes here
             text = members["IpfsHash"]
             cid = Reference(text, CID.parse(text))  # so that it is parsed only once
-        except MALFORMED:
+        except pin_api.MALFORMED:
             words = "the provider's reply holds no CID (IpfsHash)"
             raise self.failure(words, reply) from None
         # The service sends isDuplicate only where it is true.
@@ -295,7 +276,7 @@ def read_job(
     with api.reading(reply, f"the provider's reply names no job for the CID (id, {member})"):
         if CID.parse(job[member]) != CID.parse(cid):
             raise ValueError("another CID")
-        pin_id, status = read_id(job["id"]), job.get("status")
+        pin_id, status = pin_api.read_id(job["id"]), job.get("status")
     return Pin(
         id=pin_id,
         cid=job[member],

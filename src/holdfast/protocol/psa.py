@@ -12,19 +12,9 @@ from urllib.parse import quote, urlencode
 from holdfast.config.secret import Secret
 from holdfast.content.cid import CID
 from holdfast.errors import NotFoundError, ProviderError
-from holdfast.protocol.http import Reply, Request, authorization
-from holdfast.protocol.pin_api import (
-    MAX_PAGE,
-    NOT_FOUND,
-    Exchange,
-    PagedList,
-    PinPages,
-    ServiceAPI,
-    iso_time,
-    other_version,
-    read_id,
-    read_time,
-)
+from holdfast.protocol import pin_api
+from holdfast.protocol.http import Reply, Request, authorization, read_size
+from holdfast.protocol.pin_api import Exchange, KeyValues, PagedList, PinPages, ServiceAPI
 from holdfast.protocol.status_errors import one_line
 from holdfast.records import Pin, PinFilter, PinInfo, PinState, merged_keyvalues, value_text
 
@@ -34,6 +24,7 @@ NOT_THE_API: Final = (
     "its Pinning Services API, and whether a proxy or login page is in between"
 )
 FAILED: Final = "failed"
+STATES: Final[Mapping[str, PinState]] = {"queued": "queued", "pinned": "pinned"}
 UNDER_WAY: Final = ("queued", "pinning", "pinned")
 ALL: Final = (*UNDER_WAY, FAILED)  # the default of the API is the third alone
 MAX_ID: Final = 1000  # characters of a requestid, which becomes a part of an address
@@ -77,16 +68,16 @@ class PSAList(PagedList):
         query = {"status": ",".join(self.statuses), "limit": str(count)}
         pin_filter = self.pin_filter
         if pin_filter.cid is not None:
-            names = (pin_filter.cid, other_version(pin_filter.cid))
+            names = (pin_filter.cid, pin_api.other_version(pin_filter.cid))
             query["cid"] = ",".join(name for name in names if name is not None)
         if pin_filter.since is not None:
-            query["after"] = iso_time(pin_filter.since - 1)
+            query["after"] = pin_api.iso_time(pin_filter.since - 1)
         if cursor is not None:
             query["before"] = cursor
         elif pin_filter.until is not None:
-            query["before"] = iso_time(pin_filter.until + 1)
+            query["before"] = pin_api.iso_time(pin_filter.until + 1)
         path = f"/pins?{urlencode(query, safe=',')}"
-        return self.api.request("GET", path, max_reply=MAX_PAGE)
+        return self.api.request("GET", path, max_reply=pin_api.MAX_PAGE)
 
     def read(self, reply: Reply, count: int, _cursor: str | None) -> tuple[list[Pin], str | None]:
         """Return the pins of a page, and the cursor of the next page, if there may be one.
@@ -120,7 +111,7 @@ def _next_cursor(rows: list[PSARow]) -> str:
     if not all(row.created for row in rows) or times != sorted(times, reverse=True):
         return UNORDERED
     if len(rows) > 1 and rows[-2].created == rows[-1].created:
-        return iso_time(times[-1] + 1)
+        return pin_api.iso_time(times[-1] + 1)
     return rows[-1].created
 
 
@@ -132,31 +123,22 @@ def read_row(row: dict[str, Any]) -> PSARow:
     content, info = row["pin"], row.get("info")
     facts = info if isinstance(info, dict) else {}
     CID.parse(content["cid"])
-    status, request_id = row["status"], read_id(row.get("requestid", row.get("requestId")))
+    status, request_id = row["status"], pin_api.read_id(row.get("requestid", row.get("requestId")))
     created = row.get("created") or ""
     if not isinstance(status, str) or len(request_id) > MAX_ID or request_id in {".", ".."}:
         raise TypeError("a status is a text, and an id is short and no step in a path")
     if not isinstance(created, str) or len(created) > MAX_CURSOR:
         raise TypeError("a time is a short text")
-    state: PinState = "pinning"
-    if status in {"queued", "pinned"}:
-        state = status  # type: ignore[assignment]  # just compared
     pin = Pin(
         id=request_id,
         cid=content["cid"],
         name=str(content.get("name") or ""),
         keyvalues=dict(content.get("meta") or {}),
-        size=_size(facts.get("dag_size")),
-        created=read_time(created) if created else None,
-        state=state,
+        size=read_size(str(facts.get("dag_size"))),
+        created=pin_api.read_time(created) if created else None,
+        state=STATES.get(status, "pinning"),
     )
     return PSARow(pin, status, created, str(facts.get("status_details") or ""))
-
-
-def _size(text: object) -> int | None:
-    """Return the bytes of a pin, if the service says them."""
-    digits = str(text)
-    return int(digits) if digits.isascii() and digits.isdecimal() and len(digits) < 19 else None
 
 
 class PSAAPI(ServiceAPI):
@@ -192,9 +174,7 @@ class PSAAPI(ServiceAPI):
             return existing
         return (yield from self._replace(existing, name, after))
 
-    def update(
-        self, cid: str, name: str | None, keyvalues: Mapping[str, Any] | None
-    ) -> Exchange[Pin]:
+    def update(self, cid: str, name: str | None, keyvalues: KeyValues | None) -> Exchange[Pin]:
         """Change the name, the key-values or both, by a request in place of the one there is."""
         existing = yield from self._best(cid)
         if existing is None:
@@ -216,15 +196,11 @@ class PSAAPI(ServiceAPI):
         return (yield from self._ask("/pins", body, pin.cid))
 
     def _body(
-        self, cid: str, name: str, keyvalues: Mapping[str, Any], origins: Sequence[str]
+        self, cid: str, name: str, keyvalues: KeyValues, origins: Sequence[str]
     ) -> dict[str, Any]:
         hints = list(dict.fromkeys((*self._origins, *origins)))[:MAX_ORIGINS]
-        return {
-            "cid": str(cid),
-            **({"name": name} if name else {}),
-            **({"meta": _texts(keyvalues)} if keyvalues else {}),
-            **({"origins": hints} if hints else {}),
-        }
+        meta = _texts(keyvalues) or None
+        return pin_api.members(cid=str(cid), name=name or None, meta=meta, origins=hints or None)
 
     def _ask(self, path: str, body: dict[str, Any], cid: str) -> Exchange[Pin]:
         """Send a request to pin `cid`, and return its pin."""
@@ -241,7 +217,7 @@ class PSAAPI(ServiceAPI):
     def check_pin(self, pin: Pin) -> Exchange[Pin]:
         """Return a pin by `pin` as it is now; raise ProviderError if it has failed or is gone."""
         reply = yield self.request("GET", _path(pin.id))
-        if reply.status != NOT_FOUND:
+        if reply.status != pin_api.NOT_FOUND:
             return self._checked(self._read_row(reply), reply)
         newest = yield from self._best(pin.cid)
         if newest is None:
@@ -255,7 +231,7 @@ class PSAAPI(ServiceAPI):
             raise NotFoundError(f"{cid} is not pinned")
         for pin in pins:
             reply = yield self.request("DELETE", _path(pin.id))
-            if reply.status != NOT_FOUND:  # somebody else was faster, or the reply was lost
+            if reply.status != pin_api.NOT_FOUND:  # somebody else was faster, or the reply was lost
                 self.check(reply)
 
     def _best(self, cid: str) -> Exchange[Pin | None]:

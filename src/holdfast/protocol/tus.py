@@ -11,15 +11,7 @@ from typing import Any, Final
 from urllib.parse import urljoin
 
 from holdfast.config.checks import address_error
-from holdfast.protocol.http import (
-    MAX_DIGITS,
-    RETRIED,
-    Reply,
-    Request,
-    SignedURL,
-    StreamBody,
-    origin,
-)
+from holdfast.protocol.http import RETRIED, Reply, Request, SignedURL, StreamBody, origin, read_size
 from holdfast.protocol.pin_api import ServiceAPI
 
 VERSION: Final = {"Tus-Resumable": "1.0.0"}
@@ -99,10 +91,8 @@ class TusAPI(ServiceAPI):
 
 def read_offset(reply: Reply, least: int, most: int) -> int | None:
     """Return the header Upload-Offset; None unless it is a number from `least` to `most`."""
-    value = reply.headers.get("upload-offset", "")
-    if not (value.isascii() and value.isdecimal() and len(value) <= MAX_DIGITS):
-        return None
-    return int(value) if least <= int(value) <= most else None
+    offset = read_size(reply.headers.get("upload-offset", ""))
+    return None if offset is None or not least <= offset <= most else offset
 
 
 def read_expiry(reply: Reply) -> float | None:
