@@ -29,7 +29,7 @@ async def check_health(
     """Prove everything that is cared for, and yield what is found; see `AsyncClient.health`."""
     await _finish_tombstones(copies)
     if adopt:
-        async for pin in copies.foreign_pins():
+        async for pin in foreign_pins(copies):
             await _take_in(copies, pin)
     left = await run_blocking(copies.small_pins) if fix else []
     for pin in left:
@@ -74,9 +74,11 @@ async def drill(
         await run.aclose()
 
 
-async def foreign_pins(copies: "AsyncCopiesProvider", member: "AsyncMember") -> AsyncIterator[Pin]:
-    """Yield the pins of `member` that nobody wrote here."""
-    if member.provider.supports("find_pins"):
+async def foreign_pins(copies: "AsyncCopiesProvider") -> AsyncIterator[Pin]:
+    """Yield the pins of the members that nobody wrote here."""
+    for member in copies.members:
+        if not member.provider.supports("find_pins"):
+            continue
         async for pin in member.provider.find_pins(PinFilter()):
             row = await run_blocking(copies.ledger.find, CID.parse(pin.cid))
             if row is None or member.name not in row.states:

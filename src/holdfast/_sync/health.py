@@ -31,7 +31,7 @@ def check_health(
     """Prove everything that is cared for, and yield what is found; see `Client.health`."""
     _finish_tombstones(copies)
     if adopt:
-        for pin in copies.foreign_pins():
+        for pin in foreign_pins(copies):
             _take_in(copies, pin)
     left = run_blocking(copies.small_pins) if fix else []
     for pin in left:
@@ -74,9 +74,11 @@ def drill(copies: "CopiesProvider", without: str, sample: Sample) -> Iterator[Dr
         run.close()
 
 
-def foreign_pins(copies: "CopiesProvider", member: "Member") -> Iterator[Pin]:
-    """Yield the pins of `member` that nobody wrote here."""
-    if member.provider.supports("find_pins"):
+def foreign_pins(copies: "CopiesProvider") -> Iterator[Pin]:
+    """Yield the pins of the members that nobody wrote here."""
+    for member in copies.members:
+        if not member.provider.supports("find_pins"):
+            continue
         for pin in member.provider.find_pins(PinFilter()):
             row = run_blocking(copies.ledger.find, CID.parse(pin.cid))
             if row is None or member.name not in row.states:

@@ -10,8 +10,9 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Final, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar
 
+from holdfast._async import health
 from holdfast._async.contract import AsyncStorageProvider
 from holdfast._async.copying import AsyncCopier, find_pin, has_content
 from holdfast._async.providers.base import AsyncBaseProvider, Content, ignore
@@ -47,6 +48,9 @@ from holdfast.sources.archive_sources import ArchiveSource
 from holdfast.sources.folder_source import FolderSource
 from holdfast.sources.importing import import_content
 from holdfast.sources.sources import Progress, Source
+
+if TYPE_CHECKING:
+    from holdfast._async.client import AsyncClient
 
 T = TypeVar("T")
 
@@ -87,14 +91,6 @@ class AsyncMember:
     def only_fetches(self) -> bool:
         """Whether nothing can be sent to it: it fetches content from another member."""
         return not any(map(self.provider.supports, ("import_archive", "put_file")))
-
-
-class AsyncHasProvider(Protocol):
-    """A client, or anything else that has a provider."""
-
-    @property
-    def provider(self) -> AsyncStorageProvider:
-        """The provider that stores the content."""
 
 
 class AsyncCopiesProvider(AsyncBaseProvider):
@@ -138,7 +134,7 @@ class AsyncCopiesProvider(AsyncBaseProvider):
 
     def __init__(
         self,
-        members: Sequence[AsyncHasProvider | AsyncStorageProvider],
+        members: "Sequence[AsyncClient | AsyncStorageProvider]",
         *,
         want: int = 2,
         need: int = 1,
@@ -570,23 +566,15 @@ class AsyncCopiesProvider(AsyncBaseProvider):
         self, sample: Sample, *, fix: bool, adopt: bool, progress: Progress
     ) -> AsyncIterator[Health]:
         """Prove everything that is cared for, and yield what is found."""
-        from holdfast._async.health import check_health  # noqa: PLC0415 - few programs need it
-
-        return check_health(self, sample, fix=fix, adopt=adopt, progress=progress)
+        return health.check_health(self, sample, fix=fix, adopt=adopt, progress=progress)
 
     def drill(self, without: str, sample: Sample) -> AsyncIterator[Drilled]:
         """Read a sample of the pins from all members but `without`, and yield how that went."""
-        from holdfast._async.health import drill  # noqa: PLC0415
+        return health.drill(self, without, sample)
 
-        return drill(self, without, sample)
-
-    async def foreign_pins(self) -> AsyncIterator[Pin]:
+    def foreign_pins(self) -> AsyncIterator[Pin]:
         """Yield the pins of the members that nobody wrote here; `peers` names the member."""
-        from holdfast._async.health import foreign_pins  # noqa: PLC0415
-
-        for member in self.members:
-            async for pin in foreign_pins(self, member):
-                yield pin
+        return health.foreign_pins(self)
 
     # Members
 
@@ -852,7 +840,7 @@ class AsyncPlacing:
 
 
 def _members(
-    members: Sequence[AsyncHasProvider | AsyncStorageProvider],
+    members: "Sequence[AsyncClient | AsyncStorageProvider]",
     names: Sequence[str] | None,
     sites: Sequence[str] | None,
 ) -> tuple[AsyncMember, ...]:
@@ -866,9 +854,9 @@ def _members(
         raise ConfigError("sites and names must have one entry for each member")
     if len({*names}) < len(names):
         raise ConfigError("the names of the members must be different")
+    rows = zip(names, sites, providers, strict=True)
     return tuple(
-        AsyncMember(name, site or _site(provider), provider)
-        for name, provider, site in zip(names, providers, sites, strict=True)
+        AsyncMember(name, site or _site(provider), provider) for name, site, provider in rows
     )
 
 
@@ -881,13 +869,12 @@ def _site(provider: AsyncBaseProvider) -> str:
 
 
 def _names(providers: Sequence[AsyncBaseProvider]) -> list[str]:
-    """Return a name for each member: that of its provider, with a number if there are several."""
-    names: list[str] = []
-    for provider in providers:
-        kind = provider.config.provider
-        count = 1 + sum(name.split("-")[0] == kind for name in names)
-        names.append(kind if count == 1 else f"{kind}-{count}")
-    return names
+    """Return a name for each member: that of its provider, with a number from the second on."""
+    kinds = [provider.config.provider for provider in providers]
+    counts = [kinds[:place].count(kind) + 1 for place, kind in enumerate(kinds)]
+    return [
+        kind if count == 1 else f"{kind}-{count}" for kind, count in zip(kinds, counts, strict=True)
+    ]
 
 
 async def _unpin_at(member: AsyncMember, cid: str) -> None:

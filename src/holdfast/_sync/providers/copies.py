@@ -12,8 +12,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Final, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar
 
+from holdfast._sync import health
 from holdfast._sync.contract import StorageProvider
 from holdfast._sync.copying import Copier, find_pin, has_content
 from holdfast._sync.providers.base import BaseProvider, Content, ignore
@@ -49,6 +50,9 @@ from holdfast.sources.archive_sources import ArchiveSource
 from holdfast.sources.folder_source import FolderSource
 from holdfast.sources.importing import import_content
 from holdfast.sources.sources import Progress, Source
+
+if TYPE_CHECKING:
+    from holdfast._sync.client import Client
 
 T = TypeVar("T")
 
@@ -89,14 +93,6 @@ class Member:
     def only_fetches(self) -> bool:
         """Whether nothing can be sent to it: it fetches content from another member."""
         return not any(map(self.provider.supports, ("import_archive", "put_file")))
-
-
-class HasProvider(Protocol):
-    """A client, or anything else that has a provider."""
-
-    @property
-    def provider(self) -> StorageProvider:
-        """The provider that stores the content."""
 
 
 class CopiesProvider(BaseProvider):
@@ -140,7 +136,7 @@ class CopiesProvider(BaseProvider):
 
     def __init__(
         self,
-        members: Sequence[HasProvider | StorageProvider],
+        members: "Sequence[Client | StorageProvider]",
         *,
         want: int = 2,
         need: int = 1,
@@ -566,23 +562,15 @@ class CopiesProvider(BaseProvider):
         self, sample: Sample, *, fix: bool, adopt: bool, progress: Progress
     ) -> Iterator[Health]:
         """Prove everything that is cared for, and yield what is found."""
-        from holdfast._sync.health import check_health  # noqa: PLC0415 - few programs need it
-
-        return check_health(self, sample, fix=fix, adopt=adopt, progress=progress)
+        return health.check_health(self, sample, fix=fix, adopt=adopt, progress=progress)
 
     def drill(self, without: str, sample: Sample) -> Iterator[Drilled]:
         """Read a sample of the pins from all members but `without`, and yield how that went."""
-        from holdfast._sync.health import drill  # noqa: PLC0415
-
-        return drill(self, without, sample)
+        return health.drill(self, without, sample)
 
     def foreign_pins(self) -> Iterator[Pin]:
         """Yield the pins of the members that nobody wrote here; `peers` names the member."""
-        from holdfast._sync.health import foreign_pins  # noqa: PLC0415
-
-        for member in self.members:
-            for pin in foreign_pins(self, member):
-                yield pin
+        return health.foreign_pins(self)
 
     # Members
 
@@ -848,7 +836,7 @@ class Placing:
 
 
 def _members(
-    members: Sequence[HasProvider | StorageProvider],
+    members: "Sequence[Client | StorageProvider]",
     names: Sequence[str] | None,
     sites: Sequence[str] | None,
 ) -> tuple[Member, ...]:
@@ -862,10 +850,8 @@ def _members(
         raise ConfigError("sites and names must have one entry for each member")
     if len({*names}) < len(names):
         raise ConfigError("the names of the members must be different")
-    return tuple(
-        Member(name, site or _site(provider), provider)
-        for name, provider, site in zip(names, providers, sites, strict=True)
-    )
+    rows = zip(names, sites, providers, strict=True)
+    return tuple(Member(name, site or _site(provider), provider) for name, site, provider in rows)
 
 
 def _site(provider: BaseProvider) -> str:
@@ -877,13 +863,12 @@ def _site(provider: BaseProvider) -> str:
 
 
 def _names(providers: Sequence[BaseProvider]) -> list[str]:
-    """Return a name for each member: that of its provider, with a number if there are several."""
-    names: list[str] = []
-    for provider in providers:
-        kind = provider.config.provider
-        count = 1 + sum(name.split("-")[0] == kind for name in names)
-        names.append(kind if count == 1 else f"{kind}-{count}")
-    return names
+    """Return a name for each member: that of its provider, with a number from the second on."""
+    kinds = [provider.config.provider for provider in providers]
+    counts = [kinds[:place].count(kind) + 1 for place, kind in enumerate(kinds)]
+    return [
+        kind if count == 1 else f"{kind}-{count}" for kind, count in zip(kinds, counts, strict=True)
+    ]
 
 
 def _unpin_at(member: Member, cid: str) -> None:
