@@ -46,8 +46,8 @@ or typed at a prompt."""
 
 JSON: Final = """\
 With --json before or after the command, the result is one line of JSON on
-standard output. `ls CID`, `copy` and `restore`, and `upload` and `revoke` of
-several, write a line for each.
+standard output. `ls CID`, `copy`, `restore`, `health` and `drill`, and `upload`
+and `revoke` of several, write a line for each.
 
 On standard error, each line is one of
   {"error": {"name": …, "message": …, "remedy": …, "exitCode": …}}
@@ -69,6 +69,7 @@ COMMANDS: Final = {
         ("sharing", "url open link upload-link test-connection"),
         ("inspecting", "cid verify"),
         ("copying", "copy backup restore"),
+        ("copies", "health drill"),
         ("maintenance", "car gc check repair cache"),
         ("node", "node"),
         ("settings", "login"),

@@ -98,6 +98,10 @@ def address_of(settings: Mapping[str, Setting]) -> str:
     if registry.row_of(provider).on_this_machine:
         return str(store_folder(value_of(settings, "path")))
     row = registry.row_of(provider)
+    if row.over_others:
+        options = value_of(settings, "provider_options")
+        names = options.reveal().get("connections") if options else None
+        return ", ".join(map(str, names)) if isinstance(names, list) else "-"
     usual = row.usual_api_url if provider in registry.BUILT_IN else "-"
     address = value_of(settings, "pin_api_url") or usual
     if row.reads_only:
@@ -120,8 +124,8 @@ def status(
     It tests the connection to the provider; if that fails, the exit code says how.
     """
     settings = {"provider": Setting(registry.DEFAULT, "default"), **run.settings}
-    reads_path = registry.row_of(settings["provider"].value).reads_path
-    folder = store_folder("" if reads_path else value_of(settings, "path"))
+    row = registry.row_of(settings["provider"].value)
+    folder = store_folder("" if row.reads_path or row.over_others else value_of(settings, "path"))
     connection: Probe[bool | None] = Probe(partial(_connect, settings, folder, timeout), timeout)
     store: Probe[dict[str, Any]] = Probe(partial(_look_at_store, folder), timeout)
     node: Probe[bool] = Probe(partial(_is_node_running, timeout), timeout)

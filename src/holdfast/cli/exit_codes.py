@@ -10,6 +10,8 @@ from holdfast.hints import hint_of
 FAILED: Final = 1
 USAGE: Final = 2
 CONFIGURATION: Final = 3
+FEWER: Final = 20
+TOO_FEW: Final = 21
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
 EXTRAS: Final = {"typer": "cli", "tomlkit": "cli", "aiohttp": "async"} | dict.fromkeys(
@@ -47,6 +49,8 @@ MEANINGS: Final = {
     13: "could not be verified, or blocks are missing",
     14: "the bytes do not match the CID",
     15: "the content is larger than --max-size",
+    FEWER: "some content has fewer proven copies than `want`",
+    TOO_FEW: "some content has, or would have, fewer proven copies than `need`",
     129: "terminal closed",  # from here on as in shells: 128 and the number of the signal
     INTERRUPTED: "interrupted",
     BROKEN_PIPE: "output pipe closed",

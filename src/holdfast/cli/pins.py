@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import date, datetime, time, timedelta
+from functools import partial
 from typing import Annotated, Any, Final
 
 import holdfast
@@ -95,6 +96,9 @@ def list_pins(
     limit: Annotated[
         int | None, options.option("NUMBER", "The most pins to list.", "-n", "--limit", min=1)
     ] = None,
+    foreign: Annotated[
+        bool, options.flag("With provider copies, pins that only members have.", "--foreign")
+    ] = False,
 ) -> None:
     """List the pins, newest first.
 
@@ -111,8 +115,11 @@ def list_pins(
         "until": None if until is None else _moment(until, is_end=True),
         "limit": limit,
     }
-    with run.client() as client:
-        pins = client.iter_pins(**filters)
+    if foreign and any(filters.values()):
+        raise UsageError("--foreign lists all such pins: leave the other options out")
+    with run.copies() if foreign else run.client() as client:
+        provider: Any = client.provider
+        pins = provider.foreign_pins() if foreign else client.iter_pins(**filters)
         if run.as_json:
             output.say_json([asdict(pin) for pin in pins])
         elif not sys.stdout.isatty():
@@ -137,6 +144,8 @@ def _line(pin: "holdfast.Pin") -> str:
 def _state(pin: "holdfast.Pin") -> str:
     """Return the state, if there is something to tell; of a cluster, how many nodes report what."""
     if pin.peers is not None:
+        if "foreign" in pin.peers.values():
+            return f"at {', '.join(pin.peers)}"
         counts = Counter(sorted(pin.peers.values()))
         return ", ".join(f"{count} {status}" for status, count in counts.items()) or "nowhere"
     return "" if pin.state == "pinned" else pin.state
@@ -165,19 +174,25 @@ def _moment(text: str, *, is_end: bool) -> datetime:
 def revoke(
     run: Run,
     cids: Annotated[list[str], options.cid_argument("CIDs, or links to them.")],
+    *,
+    only_at: Annotated[
+        str | None, options.option("MEMBER", "With provider copies, the only one to unpin at.")
+    ] = None,
 ) -> None:
     """Unpin CIDs. Copies elsewhere may remain.
 
     There is a line for each. One that fails does not stop the others, unless the token is refused.
-    The exit code is that of the first that failed.
+    The exit code is that of the first that failed. --only-at is refused if fewer than `need` other
+    sites are proven to have the content now.
     """
     report = _Revocations(run, len(cids))
-    with run.client() as client:
+    with run.client() if only_at is None else run.copies() as client:
+        remove = partial(client.revoke, only_at=only_at)
         if len(cids) == 1:
-            report.write_result(cids[0], client.revoke(cids[0]))
+            report.write_result(cids[0], remove(cids[0]))
             return
         with report.shown("revoke", hidden=True):
-            report.work(client.revoke, cids)
+            report.work(remove, cids)
 
 
 class _Revocations(BatchReport):

@@ -56,7 +56,7 @@ class BatchReport:
         raise NotImplementedError
 
     def summary(self) -> str:
-        """Return the last sentence; "" for none."""
+        """Return what is written at the end, on one or more lines; "" for nothing."""
         raise NotImplementedError
 
     def state_of(self, result: Any) -> str:  # noqa: ARG002 - for subclasses
@@ -72,21 +72,24 @@ class BatchReport:
         return None
 
     @contextmanager
-    def shown(self, label: str, *, hidden: bool = False) -> Iterator[None]:
-        """Show a bar, unless `hidden`; then write what is left to say, also after an interrupt.
+    def shown(
+        self, label: str, *, unit: str | None = None, hidden: bool = False
+    ) -> Iterator[output.ProgressBar | None]:
+        """Show a bar, in bytes or in `unit`, unless `hidden`; then write what is left to say.
 
-        If an item failed, the command ends with its exit code.
+        That is written after an interrupt too. If an item failed, the command ends with its exit
+        code.
         """
         try:
-            with self._run.progress_bar(label, hidden=hidden) as self._bar:
-                yield
+            with self._run.progress_bar(label, unit=unit, hidden=hidden) as self._bar:
+                yield self._bar
         finally:
             self._bar = None
             for item, result in [*self._unreported]:
                 self.succeed(item, result)
             for write in self._waiting:
                 write()
-            for text in filter(None, (self.summary(), self.remark)):
+            for text in filter(None, (*self.summary().splitlines(), self.remark)):
                 self._run.note(text)
         if self.code:
             raise typer.Exit(self.code)

@@ -23,7 +23,7 @@ from holdfast.cli.unknown_words import CommandGroup, Refused
 from holdfast.config.connections import USE, Setting, fields_of
 from holdfast.config.locations import store_folder
 from holdfast.config.settings_files import gather
-from holdfast.errors import ConfigError
+from holdfast.errors import ConfigError, UnsupportedError
 from holdfast.events import logger
 from holdfast.hints import advise
 
@@ -82,6 +82,14 @@ class Run:
         With `is_source`, all its content is wanted: a store that is missing is a ConfigError.
         """
         return _client(self.settings, "name its folder with --path" if is_source else None)
+
+    def copies(self) -> "holdfast.Client":
+        """Return a client of provider copies; raise UnsupportedError for another provider."""
+        provider = self.config().provider
+        if not registry.row_of(provider).over_others:
+            wrong = UnsupportedError(f"provider {provider!r} has no copies at several members")
+            raise advise(wrong, "choose a connection of provider copies with --use")
+        return self.client()
 
     def connect(
         self, name: str, flag: str, *, is_source: bool = False, gateway_url: Any = None

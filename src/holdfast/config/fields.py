@@ -232,7 +232,7 @@ _ROWS: Final = (
           "where no verified block gives the size. A `Content-Length` does not raise it."),
     Field("path", checks.path, read_text,
           "The folder of the embedded store; None is the platform's folder for user data. "
-          "For provider `car`, the archive; `-` is standard input.",
+          "For provider `car`, the archive; `-` is standard input. For `copies`, the ledger.",
           bound_to=("repository",), option=Option("store", "FOLDER")),
     Field("cache_path", checks.path, read_text,
           "The folder in which downloads to a file keep what is verified so far, to resume after "

@@ -1,0 +1,154 @@
+"""The commands `health` and `drill`: whether every pin of `copies` is proven at enough sites."""
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import partial
+from typing import Annotated, Any, Final
+
+from holdfast.cli import exit_codes, options, output
+from holdfast.cli.reports import BatchReport
+from holdfast.cli.run import Run, command, group
+from holdfast.content.sampling import Sample
+from holdfast.errors import NotFoundError
+
+commands: Final = group()
+KINDS: Final = {"enough": "all copies", "short": "fewer than want", "critical": "fewer than need"}
+STATES: Final = ("proven", "claimed", "missing")
+SAMPLE = Annotated[
+    str,
+    options.option("SAMPLE", "What to ask for: 2% of pins and blocks, part 3/30 of all, or 500M."),
+]
+
+
+@command(commands, *options.CONNECTED)
+def health(
+    run: Run,
+    *,
+    sample: SAMPLE = "2%",
+    fix: Annotated[bool, options.flag("Copy what has too few copies elsewhere.", "--fix")] = False,
+    adopt: Annotated[
+        bool, options.flag("From now on, also care for pins that only members have.", "--adopt")
+    ] = False,
+) -> None:
+    """Show which content of provider copies has too few copies.
+
+    Every member is asked for its list of pins, and for random blocks, which must match their CIDs.
+    There is a line for each pin that is proven at fewer sites than it should be, then a summary for
+    each member. With --json there is a line for every pin. The exit code is 20 if a pin has fewer
+    copies than `want`, and 21 if one has fewer than `need`.
+
+    Every night, say: holdfast health --use safe --fix
+    """
+    with run.copies() as client:
+        report = HealthReport(run, client.provider)
+        with report.shown("health", unit="pins") as bar:
+            for pin in client.health(sample=sample, fix=fix, adopt=adopt, progress=bar):
+                report.check(pin)
+            report.is_over = True
+
+
+@command(commands, *options.CONNECTED)
+def drill(
+    run: Run,
+    *,
+    without: Annotated[str, options.option("MEMBER", "The member to do without.")],
+    sample: SAMPLE = "2%",
+) -> None:
+    """Say whether a member of copies could be left today.
+
+    Random pins are read from the other members alone. There is a line for each that cannot be read,
+    or would be at fewer sites than `need`; then the exit code is 21. With --json there is a line
+    for each pin that was tried.
+
+    Before you leave a service: holdfast drill --use safe --without pinata
+    """
+    with run.copies() as client:
+        provider: Any = client.provider
+        report = DrillReport(run, provider, without)
+        with report.shown("drill", unit="pins") as bar:
+            for pin in provider.drill(without, Sample.parse(sample)):
+                report.check(pin)
+                if bar is not None:
+                    bar(report.counts.total(), None)
+            if not report.counts:
+                raise NotFoundError("no pin was read: there is none, or the sample is too small")
+            report.is_over = True
+
+
+class HealthReport(BatchReport):
+    """How many copies the pins have; a line for each pin that gets one of the `codes`.
+
+    Attributes:
+        codes: The exit code where a pin is "short" of copies, or has fewer than are needed.
+    """
+
+    codes: Mapping[str, int] = {"short": exit_codes.FEWER, "critical": exit_codes.TOO_FEW}
+
+    def __init__(self, run: Run, provider: Any, without: str = "") -> None:
+        super().__init__(run)
+        self._provider = provider
+        self._without = without
+        self._copies: Counter[tuple[str, str]] = Counter()
+        self._oldest = math.inf
+
+    def check(self, pin: Any) -> None:
+        """Report what the members have of a pin."""
+        copies = [(name, state) for state in STATES for name in getattr(pin, state)]
+        self._copies.update(copies)
+        self._oldest = min(self._oldest, pin.last_proof or math.inf)
+        sites = {member.site for member in self._provider.members if member.name in pin.proven}
+        where = ", ".join(f"{name}: {state}" for name, state in copies)
+        self.report(pin, len(sites), pin.want, where or "nowhere")
+
+    def report(self, pin: Any, sites: int, want: int, where: str) -> None:
+        """Count a pin that is at so many sites, and write its line if it needs attention."""
+        is_critical = sites < self._provider.need
+        state = "critical" if is_critical else "short" if sites < want else "enough"
+        self.counts[state] += 1
+        self.code = max(self.code, self.codes.get(state, 0))
+        if self._run.as_json:
+            output.say_json(asdict(pin))
+        elif state in self.codes:
+            line = f"{sites} of {want}  {output.cid_column(pin.cid)}  {where}  {pin.name}"
+            self._waiting.append(partial(output.say, line))
+
+    def summary(self) -> str:
+        """Return what was seen of all pins, or how many were seen before an interrupt."""
+        pins = output.count_text(self.counts.total(), "pin")
+        if self.is_over:
+            return self.conclusion(pins)
+        return f"stopped after {pins}; run the same command again" if self.counts else ""
+
+    def conclusion(self, pins: str) -> str:
+        """Return a line for each member, and the totals."""
+        lines = []
+        for member in self._provider.members:
+            counts = (f"{state} {self._copies[member.name, state]:,}" for state in STATES)
+            lines.append(f"{member.name} (site {member.site}): {', '.join(counts)}")
+        totals = [pins] if self.counts else ["no pins; --adopt takes in those of the members"]
+        totals += [f"{KINDS[state]}: {count:,}" for state, count in sorted(self.counts.items())]
+        if self._oldest < math.inf:
+            totals.append(f"oldest proof: {output.time_text(int(self._oldest))}")
+        return "\n".join([*lines, "; ".join(totals)])
+
+
+class DrillReport(HealthReport):
+    """Whether the pins can be read without one of the members."""
+
+    codes: Mapping[str, int] = {"critical": exit_codes.TOO_FEW}
+
+    def check(self, pin: Any) -> None:
+        """Report whether a pin was read."""
+        sites = 0 if pin.reason else pin.sites
+        self.report(pin, sites, self._provider.want, pin.reason or "it was read")
+
+    def conclusion(self, pins: str) -> str:
+        """Return a sentence that says whether the member could be left today."""
+        name, critical, short = self._without, self.counts["critical"], self.counts["short"]
+        if critical:
+            return f"{name} cannot be left today: {critical:,} of {pins} have too few other copies"
+        text = f"{name} could be left today: {pins} can be read without it"
+        then = f"{short:,} would be at fewer than {self._provider.want} sites"
+        return f"{text}; {then}, until `holdfast health --fix`" if short else text

@@ -1,0 +1,264 @@
+"""The commands `health` and `drill`, and what `list` and `revoke` do with provider `copies`."""
+
+import json
+import re
+import shutil
+import signal
+import threading
+
+import pytest
+
+from holdfast import Client
+from holdfast.content.cid import CID
+from holdfast.repository import Repository
+from holdfast.testing import Scripted, ScriptedServer
+from tests.commands import Commands, plain
+from tests.support import wait_until
+
+SAFE = ("--use", "safe")
+HOSTILE = "a\x1b[31mb\nc"
+SHOWN = r"a\x1b[31mb\nc"
+
+
+def write_connections(commands, tmp_path, *, need=1, **more):
+    """A file with the stores `one` and `two`, and `safe` over both; `more` are further members."""
+    tables = [
+        f'[connections.{name}]\nprovider = "local"\nsite = "{name}"\npath = "{tmp_path / name}"'
+        for name in ("one", "two")
+    ]
+    tables += [f"[connections.{name}]\n{text}" for name, text in more.items()]
+    names = json.dumps(["one", "two", *more])
+    tables.append(
+        f'[connections.safe]\nprovider = "copies"\npath = "{tmp_path / "ledger"}"\n'
+        f"provider_options = {{ connections = {names}, need = {need} }}"
+    )
+    commands.write_user_file("\n".join(tables))
+
+
+@pytest.fixture
+def commands(tmp_path):
+    commands = Commands(tmp_path)
+    write_connections(commands, tmp_path)
+    return commands
+
+
+@pytest.fixture
+def cids(commands):
+    return [
+        commands.text("store", str(number), "--name", name, *SAFE)
+        for number, name in enumerate(("plain", HOSTILE))
+    ]
+
+
+def lose(tmp_path, name, cid):
+    """Remove the block of `cid`, but not the pin, from the store `name`."""
+    with Repository(tmp_path / name) as repository, repository._database.writing() as connection:
+        connection.execute("DELETE FROM blocks WHERE key = ?", (CID.parse(cid).key,))
+
+
+def summary(one, two, totals):
+    """What a run of `health` writes at its end: what is proven, claimed and missing, by member."""
+    counts = {"one": one, "two": two}
+    return [
+        f"{name} (site {name}): proven {proven}, claimed {claimed}, missing {missing}"
+        for name, (proven, claimed, missing) in counts.items()
+    ] + [totals]
+
+
+def run(commands, *words):
+    """The exit code, the lines of the output, and those beside it, without times."""
+    result = commands.run(*words, *SAFE)
+    errors = [line.partition("; oldest proof: ")[0] for line in result.stderr.decode().splitlines()]
+    return result.returncode, result.stdout.decode().splitlines(), errors
+
+
+def test_health_is_a_summary_if_everything_has_its_copies(commands, cids):
+    expected = summary((2, 0, 0), (2, 0, 0), "2 pins; all copies: 2")
+    assert run(commands, "health") == (0, [], expected)
+    code, lines, _ = run(commands, "health", "--json", "--sample", "1/1")
+    reports = {report["cid"]: report for report in map(json.loads, lines)}
+    assert (code, {*reports}) == (0, {*cids})
+    report = reports[cids[1]]
+    assert report.pop("last_proof") > 1_700_000_000_000
+    states = {"claimed": [], "proven": ["one", "two"], "missing": []}
+    assert report == {"cid": cids[1], "name": HOSTILE, "want": 2, **states}
+
+
+def test_health_names_what_has_too_few_copies_and_fix_makes_them(commands, cids, tmp_path):
+    lose(tmp_path, "two", cids[1])
+    line = f"1 of 2  {cids[1]}  one: proven, two: missing  {SHOWN}"
+    totals = "2 pins; all copies: 1; fewer than want: 1"
+    assert run(commands, "health") == (20, [line], summary((2, 0, 0), (1, 0, 1), totals))
+    code, lines, _ = run(commands, "health", "--json")
+    assert code == 20
+    missing = {report["cid"]: report["missing"] for report in map(json.loads, lines)}
+    assert missing == {cids[0]: [], cids[1]: ["two"]}
+    code, lines, errors = run(commands, "health", "--fix")
+    assert (code, lines, errors[-1]) == (0, [], "2 pins; all copies: 2")
+    with Client.init(path=tmp_path / "two") as client:
+        assert client.retrieve(cids[1]) == 1
+
+
+def test_a_pin_with_fewer_copies_than_are_needed_has_a_code_of_its_own(commands, cids, tmp_path):
+    shutil.rmtree(tmp_path / "two")
+    write_connections(commands, tmp_path, need=2)
+    code, lines, errors = run(commands, "health")
+    assert (code, errors[-1]) == (21, "2 pins; fewer than need: 2")
+    assert f"1 of 2  {cids[0]}  one: proven, two: missing  plain" in lines
+    write_connections(commands, tmp_path)
+    shutil.rmtree(tmp_path / "one")
+    code, lines, errors = run(commands, "health")
+    assert (code, errors[-1]) == (21, "2 pins; fewer than need: 2")
+    assert f"0 of 2  {cids[0]}  one: missing, two: missing  plain" in lines
+
+
+def test_pins_that_only_a_member_has_are_foreign_until_they_are_adopted(commands, cids, tmp_path):
+    with Client.init(path=tmp_path / "two") as client:
+        foreign = client.store("theirs", name="theirs").cid
+    assert foreign not in commands.text("list", *SAFE)
+    (line,) = commands.text("list", "--foreign", *SAFE).splitlines()
+    assert (line.split()[0], line.split()[-3:]) == (foreign, ["at", "two", "theirs"])
+    (pin,) = commands.json("list", "--foreign", *SAFE)
+    assert (pin["cid"], pin["peers"]) == (foreign, {"two": "foreign"})
+    assert run(commands, "health", "--fix")[2][-1] == "2 pins; all copies: 2"
+    with Client.init(path=tmp_path / "one") as client:
+        assert foreign not in {pin.cid for pin in client.pins()}
+    assert run(commands, "health", "--adopt", "--fix")[2][-1] == "3 pins; all copies: 3"
+    with Client.init(path=tmp_path / "one") as client:
+        assert foreign in {pin.cid for pin in client.pins()}
+    assert commands.text("list", "--foreign", *SAFE) == ""
+    code, errors = commands.failure("list", "--foreign", "--name", "x", *SAFE)
+    assert (code, errors[0]) == (
+        2,
+        "error: --foreign lists all such pins: leave the other options out",
+    )
+
+
+def test_an_empty_ledger_is_no_success_without_a_word(commands, cids, tmp_path):
+    shutil.rmtree(tmp_path / "ledger")
+    code, lines, errors = run(commands, "health")
+    assert (code, lines) == (0, [])
+    assert errors[-1] == "no pins; --adopt takes in those of the members"
+    code, errors = commands.failure("drill", "--without", "one", *SAFE)
+    assert (code, errors[0]) == (
+        10,
+        "error: no pin was read: there is none, or the sample is too small",
+    )
+    assert run(commands, "health", "--adopt")[2][-1] == "2 pins; all copies: 2"
+
+
+def test_a_drill_says_whether_a_member_could_be_left(commands, cids, tmp_path):
+    words = "could be left today: 2 pins can be read without it"
+    later = "; 2 would be at fewer than 2 sites, until `holdfast health --fix`"
+    assert run(commands, "drill", "--without", "two") == (0, [], [f"two {words}{later}"])
+    code, lines, _ = run(commands, "drill", "--without", "two", "--json")
+    assert code == 0
+    assert sorted(map(json.loads, lines), key=lambda drilled: drilled["name"]) == [
+        {"cid": cids[1], "name": HOSTILE, "sites": 1, "blocks": 1, "reason": ""},
+        {"cid": cids[0], "name": "plain", "sites": 1, "blocks": 1, "reason": ""},
+    ]
+    lose(tmp_path, "two", cids[1])
+    code, lines, errors = run(commands, "drill", "--without", "one")
+    assert code == 21
+    assert [line.split()[:4] for line in lines] == [["0", "of", "2", cids[1]]]
+    assert lines[0].endswith(SHOWN)
+    assert errors == ["one cannot be left today: 1 of 2 pins have too few other copies"]
+
+
+def test_a_drill_counts_the_copies_that_are_needed(commands, cids, tmp_path):
+    write_connections(commands, tmp_path, need=2)
+    code, lines, errors = run(commands, "drill", "--without", "two")
+    assert code == 21
+    assert f"1 of 2  {cids[0]}  it was read  plain" in lines
+    assert errors == ["two cannot be left today: 2 of 2 pins have too few other copies"]
+
+
+def test_a_member_that_does_not_exist_is_an_error(commands, cids):
+    code, errors = commands.failure("drill", "--without", "three", *SAFE)
+    assert (code, errors[0]) == (3, "error: 'three' is not a member: the members are one, two")
+    code, errors = commands.failure("revoke", cids[0], "--only-at", "three", *SAFE)
+    assert code == 3
+    assert "three" in errors[0]
+
+
+def test_a_copy_is_removed_at_one_member_only_if_the_others_have_it(commands, cids, tmp_path):
+    done = commands.text("revoke", cids[0], "--only-at", "two", *SAFE)
+    assert done == f"revoked {cids[0]}"
+    with Client.init(path=tmp_path / "two") as client:
+        assert [pin.cid for pin in client.pins()] == [cids[1]]
+    code, errors = commands.failure("revoke", cids[0], "--only-at", "one", *SAFE)
+    assert code == 3
+    assert errors[0].startswith(f"error: {cids[0]} stays at one: ")
+    with Client.init(path=tmp_path / "one") as client:
+        assert cids[0] in {pin.cid for pin in client.pins()}
+    result = commands.run("revoke", *cids, "--only-at", "one", "--json", *SAFE)
+    assert result.returncode == 3
+    assert json.loads(result.stdout) == {"cid": cids[1], "revoked": True}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("health",),
+        ("drill", "--without", "one"),
+        ("list", "--foreign"),
+        ("revoke", "bafkqaaa", "--only-at", "one"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_another_provider_has_one_place(commands, tmp_path, words):
+    code, errors = commands.failure(*words)
+    assert (code, errors) == (
+        3,
+        [
+            "error: provider 'local' has no copies at several members",
+            "hint: choose a connection of provider copies with --use",
+        ],
+    )
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize("words", [("health",), ("drill", "--without", "one")])
+def test_a_sample_that_means_nothing_is_wrong_usage(commands, cids, words):
+    code, errors = commands.failure(*words, "--sample", "many", *SAFE)
+    assert code == 2
+    assert errors[0].startswith("error: 'many' is not a sample")
+
+
+def test_the_members_are_shown_where_others_have_an_address(commands, cids):
+    (row,) = commands.json("connections", "safe")
+    assert (row["address"], row["connected"]) == ("one, two", True)
+    status = commands.json("status", *SAFE)
+    assert (status["address"], status["connected"]) == ("one, two", True)
+    commands.write_user_file(
+        '[connections.safe]\nprovider = "copies"\nprovider_options = { connections = 5 }'
+    )
+    result = commands.run("connections", "--json")
+    (row,) = json.loads(result.stdout)
+    assert (row["address"], row["error"]["exitCode"]) == ("-", 3)
+
+
+def test_health_can_be_interrupted_while_a_member_is_silent(commands, cids, tmp_path):
+    silent = threading.Event()
+
+    def answer(_):
+        silent.wait(60)
+        return Scripted(status=500)
+
+    with ScriptedServer(answer) as server:
+        kubo = f'provider = "kubo"\npin_api_url = "{server.url}"\nsite = "elsewhere"'
+        write_connections(commands, tmp_path, three=kubo)
+        process = commands.start("health", *SAFE)
+        wait_until(lambda: server.requests)
+        process.send_signal(signal.SIGINT)
+        shown, errors = process.communicate(timeout=120)
+        silent.set()
+    assert (process.returncode, shown, errors) == (130, "", "interrupted\n")
+
+
+def test_a_terminal_shows_how_many_pins_were_looked_at(commands, cids):
+    commands.delay = 0
+    code, shown = commands.on_terminal("health", *SAFE)
+    assert code == 0
+    assert re.search(r"health .* 2/2 pins", plain(shown))
+    assert "2 pins; all copies: 2; oldest proof: " in plain(shown).splitlines()[-1]
