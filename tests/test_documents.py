@@ -27,7 +27,7 @@ def run(page, text):
 
 
 SLOW_PAGES = {
-    *("browser-uploads", "cli", "connections", "copying", "examples", "files", "folders"),
+    *("browser-uploads", "cli", "connections", "copies", "copying", "examples", "files", "folders"),
     *("from-javascript", "getting-a-key", "many-files", "messages", "node", "resuming"),
     *("outgrowing-one-machine", "testing", "verification", "writing-a-provider"),
     *("archives", "data-tools", "json", "leaving-a-service", "public-content", "quick-start"),
