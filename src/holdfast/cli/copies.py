@@ -29,7 +29,7 @@ def health(
     sample: SAMPLE = "2%",
     fix: Annotated[bool, options.flag("Copy what has too few copies elsewhere.", "--fix")] = False,
     adopt: Annotated[
-        bool, options.flag("From now on, also care for pins that only members have.", "--adopt")
+        bool, options.flag("Care for the members' other pins too.", "--adopt")
     ] = False,
 ) -> None:
     """Show which content of provider copies has too few copies.
@@ -104,8 +104,7 @@ class HealthReport(BatchReport):
 
     def report(self, pin: Any, sites: int, want: int, where: str) -> None:
         """Count a pin that is at so many sites, and write its line if it needs attention."""
-        is_critical = sites < self._provider.need
-        state = "critical" if is_critical else "short" if sites < want else "enough"
+        state = "critical" if sites < self._provider.need else "short" if sites < want else "enough"
         self.counts[state] += 1
         self.code = max(self.code, self.codes.get(state, 0))
         if self._run.as_json:

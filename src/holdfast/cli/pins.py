@@ -174,7 +174,6 @@ def _moment(text: str, *, is_end: bool) -> datetime:
 def revoke(
     run: Run,
     cids: Annotated[list[str], options.cid_argument("CIDs, or links to them.")],
-    *,
     only_at: Annotated[
         str | None, options.option("MEMBER", "With provider copies, the only one to unpin at.")
     ] = None,
@@ -187,12 +186,11 @@ def revoke(
     """
     report = _Revocations(run, len(cids))
     with run.client() if only_at is None else run.copies() as client:
-        remove = partial(client.revoke, only_at=only_at)
         if len(cids) == 1:
-            report.write_result(cids[0], remove(cids[0]))
+            report.write_result(cids[0], client.revoke(cids[0], only_at=only_at))
             return
         with report.shown("revoke", hidden=True):
-            report.work(remove, cids)
+            report.work(partial(client.revoke, only_at=only_at), cids)
 
 
 class _Revocations(BatchReport):
