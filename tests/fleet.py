@@ -23,6 +23,7 @@ import urllib3
 from holdfast import ClientConfig
 from holdfast.content.cid import CID
 from holdfast.content.codecs import links_of
+from holdfast.content.multibase import base32_encode
 from holdfast.errors import ClientError
 from holdfast.testing import Recorded, Scripted, ScriptedServer, forward_to
 from holdfast.testing.scripted_server import Script
@@ -220,8 +221,8 @@ class Member:
         """Stop it, or kill it."""
         raise NotImplementedError
 
-    def delete_blocks(self) -> None:
-        """Delete all blocks from its disk, and leave its pins. It does not run."""
+    def delete_blocks(self, *cids: CID) -> None:
+        """Delete these blocks, or all, from its disk, and leave its pins. It does not run."""
         raise NotImplementedError
 
     def archive(self, cid: str) -> bytes:
@@ -280,10 +281,10 @@ class Member:
         """Kill it (SIGKILL)."""
         self.stop(kill=True)
 
-    def empty(self) -> None:
-        """Kill it, delete its blocks, and start it again. Its pins stay."""
+    def empty(self, *cids: CID) -> None:
+        """Kill it, delete these blocks, or all, and start it again. Its pins stay."""
         self.kill()
-        self.delete_blocks()
+        self.delete_blocks(*cids)
         self.start()
 
     def fill(self) -> None:
@@ -366,8 +367,8 @@ class KuboMember(Member):
     def stop(self, *, kill: bool = False) -> None:
         self.kubo.stop(kill=kill)
 
-    def delete_blocks(self) -> None:
-        delete_kubo_blocks(self.kubo)
+    def delete_blocks(self, *cids: CID) -> None:
+        delete_kubo_blocks(self.kubo, *cids)
 
     def archive(self, cid: str) -> bytes:
         return export_from(self.kubo, cid)
@@ -399,9 +400,9 @@ class ClusterMember(Member):
         for peer in self.cluster.peers:
             peer.stop(kill=kill)
 
-    def delete_blocks(self) -> None:
+    def delete_blocks(self, *cids: CID) -> None:
         for peer in self.cluster.peers:
-            delete_kubo_blocks(peer.kubo)
+            delete_kubo_blocks(peer.kubo, *cids)
 
     def archive(self, cid: str) -> bytes:
         """Return the archive of the first peer that has all of it."""
@@ -460,11 +461,14 @@ class NodeMember(Member):
             self._process.close()
             self._process = None
 
-    def delete_blocks(self) -> None:
+    def delete_blocks(self, *cids: CID) -> None:
+        chosen = " WHERE key = ?" if cids else ""
         with closing(sqlite3.connect(self.store / "holdfast.sqlite3")) as database, database:
-            database.execute("DELETE FROM links")
-            database.execute("DELETE FROM blocks")
-        for file in (self.store / "blocks").glob("??/*"):
+            for key in [(cid.key,) for cid in cids] or [()]:
+                database.execute(f"DELETE FROM blocks{chosen}", key)  # noqa: S608
+            if not cids:
+                database.execute("DELETE FROM links")
+        for file in [] if cids else (self.store / "blocks").glob("??/*"):
             file.unlink()
 
     def archive(self, cid: str) -> bytes:
@@ -516,9 +520,12 @@ def _used(folder: Path) -> int:
     return shutil.disk_usage(folder).used
 
 
-def delete_kubo_blocks(kubo: Kubo) -> None:
+def delete_kubo_blocks(kubo: Kubo, *cids: CID) -> None:
+    multihashes = [b"\x12\x20" + cid.digest for cid in cids]
+    names = {f"{base32_encode(multihash).upper()}.data" for multihash in multihashes}
     for file in (kubo.folder / "blocks").glob("*/*.data"):
-        file.unlink()
+        if not cids or file.name in names:
+            file.unlink()
 
 
 def export_from(kubo: Kubo, cid: str) -> bytes:
@@ -574,6 +581,10 @@ class Fleet:
     def sites_with(self, cid: str) -> list[str]:
         """Return the sites that have every block of `cid` now."""
         return [member.site for member in self if member.has(cid)]
+
+    def places_of(self, cid: str) -> list[str]:
+        """Return the sites that list `cid` and have every block of it now."""
+        return [member.site for member in self if cid in member.pins() and member.has(cid)]
 
 
 KINDS: dict[str, type[Member]] = {

@@ -2,7 +2,8 @@
 
 `python -m tests.fleet_writer write FIRST COUNT` stores content through the connection ``copies`` of
 the user's file, and prints a line of JSON when a write has returned, never before. With
-``revoke MEMBER CID…`` it removes content from one member, and prints what became of each.
+``revoke MEMBER CID…`` it removes content from one member, and prints what became of each; with
+``forget CID…`` it removes it from all of them. ``mend COUNT`` makes so many runs of health.
 """
 
 import json
@@ -87,6 +88,21 @@ def revoke_all(client: Any, member: str, *cids: str) -> None:
             tell(cid=cid, error=None)
 
 
+def forget_all(client: Any, *cids: str) -> None:
+    for cid in cids:
+        client.revoke(cid)
+        tell(cid=cid)
+
+
+def mend(client: Any, count: str) -> None:
+    for _ in range(int(count)):
+        for report in client.health(fix=True):
+            tell(cid=report.cid, proven=report.proven)
+
+
+ACTIONS = {"write": write_all, "revoke": revoke_all, "forget": forget_all, "mend": mend}
+
+
 def tell(**fields: Any) -> None:
     print(json.dumps(fields), flush=True)  # noqa: T201
 
@@ -94,7 +110,7 @@ def tell(**fields: Any) -> None:
 def main(action: str, *arguments: str) -> None:
     with Client.connect("copies") as client:
         tell(ready=True)
-        (write_all if action == "write" else revoke_all)(client, *arguments)
+        ACTIONS[action](client, *arguments)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import random
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from holdfast.content.profiles import UNIXFS_V1_2025 as V1
 from holdfast.repository import Repository
 from holdfast.sources.importing import import_content
 from tests import fleet as faults
+from tests.content import read_archive
 from tests.fleet import KINDS, NodeMember, running_fleet
 from tests.fleet_writer import assert_whole, write
 
@@ -137,15 +139,13 @@ def test_no_write_is_lost_by_the_fault_of_a_member(fleet, connect, tmp_path, nam
     others = [other for other in fleet if other is not member]
     for cid in written.values():
         assert cid in in_store or any(other.has(cid) for other in others)
-    if not hasattr(Client, "health"):
-        return
     with closing(connect(*order_from(name), want=2, need=need, grace=0)) as client:
         list(client.health(fix=True))
         reports = {report.cid: report for report in client.health()}
     assert set(written.values()) <= set(reports)
     for cid in written.values():
         assert len(reports[cid].proven) >= 2
-        assert len(fleet.sites_with(cid)) >= 2
+        assert len(fleet.places_of(cid)) >= 2
     assert small_store(tmp_path) == set()
 
 
@@ -205,18 +205,125 @@ def test_nothing_is_lost_when_the_writer_is_killed(small_fleet, tmp_path, monkey
         assert set(written.values()) <= cared_for
         for number, cid in written.items():
             assert_whole(client, number, cid)
-        if hasattr(client, "health"):
-            reports = {report.cid: report for report in client.health()}
-            assert set(reports) == cared_for
-            for report in reports.values():
-                sites = small_fleet.sites_with(report.cid)
-                assert len(report.proven) <= len(sites)  # nothing is called proven that is not
+        reports = {report.cid: report for report in client.health()}
+        assert set(reports) == cared_for
+        for report in reports.values():
+            places = small_fleet.places_of(report.cid)
+            assert set(report.proven) <= set(places)  # nothing is called proven that is not
+            assert len(report.proven) >= 2 or report.cid in in_store
+
+
+# Health and removal are killed
+
+
+def kill_at_random(choose, process, most):
+    """Kill a process after at most so many seconds; return what it has printed."""
+    try:
+        process.wait(choose.uniform(0, most))
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGKILL)
+    rows = read_rows(process)
+    assert process.returncode in {0, -signal.SIGKILL}
+    return rows
+
+
+def test_a_run_after_killed_ones_mends_everything(small_fleet, tmp_path, monkeypatch):
+    choose = random.Random("kills of health")  # noqa: S311
+    order = ("older", "kubo-a", "v3")
+    environment = use(small_fleet, tmp_path, monkeypatch, *order, want=2, need=1, grace=0)
+    numbers = range(400_000_000, 400_000_030)
+    with Client.connect("copies") as client:
+        written = {number: write(client, number) for number in numbers}
+        gone = {write(client, number) for number in range(400_000_030, 400_000_040)}
+        small_fleet["kubo-a"].kill()
+        try:
+            for cid in gone:
+                client.revoke(cid)
+        finally:
+            small_fleet["kubo-a"].start()
+    for _ in range(max(3, KILLS // 5)):
+        small_fleet["older"].empty()
+        kill_at_random(choose, start(environment, "mend", 1), 5.0)
+
+    with Client.connect("copies") as client:
+        list(client.health(fix=True))
+        reports = {report.cid: report.proven for report in client.health()}
+        for number, cid in written.items():
+            assert_whole(client, number, cid)
+    assert set(reports) == set(written.values())
+    for cid, proven in reports.items():
+        assert len(proven) >= 2
+        assert set(proven) <= set(small_fleet.places_of(cid))
+    assert [one.name for one in small_fleet if one.pins() & gone] == []
+    assert small_store(tmp_path) == set()
+
+
+def test_removals_that_were_killed_are_finished(small_fleet, tmp_path, monkeypatch):
+    choose = random.Random("kills of revoke")  # noqa: S311
+    environment = use(small_fleet, tmp_path, monkeypatch, want=3, need=1, grace=0)
+    first, begun = 500_000_000, []
+    for _ in range(max(3, KILLS // 5)):
+        with Client.connect("copies") as client:
+            cids = [write(client, first + 5 * number) for number in range(8)]
+        first += 1000
+        rows = kill_at_random(choose, start(environment, "forget", *cids), 0.6)
+        begun += [row["cid"] for row in rows]
+    assert begun
+    with Client.connect("copies") as client:
+        for _ in range(2):  # what was revoked never comes back
+            cared_for = {report.cid for report in client.health(fix=True)}
+            assert not cared_for & set(begun)
+            for one in small_fleet:
+                assert one.pins() >= cared_for
+                assert not one.pins() & set(begun)
+        # One that was removed at some of the members was either finished or never begun.
+        assert {pin.cid for pin in client.pins()} == cared_for
+    assert small_store(tmp_path) == set()
+
+
+@pytest.mark.parametrize("name", ["kubo-a", "older"])
+def test_all_parts_of_a_sample_together_find_every_loss(small_fleet, tmp_path, monkeypatch, name):
+    other = "v3" if name == "older" else "older"
+    use(small_fleet, tmp_path, monkeypatch, name, other, want=2, need=2)
+    first = 600_000_000 + 1000 * len(name)
+    with Client.connect("copies") as client:
+        large = write(client, first + 49)  # of 20 blocks
+        cids = [write(client, first + 5 * number) for number in range(20)]
+        archive = read_archive([small_fleet[name].archive(large)])[1]
+        leaves = [cid for cid, _ in archive if str(cid) != large]
+        small_fleet[name].empty(leaves[7], *map(CID.parse, cids[::4]))
+        losses = {}
+        for part in range(1, 6):
+            for report in client.health(sample=f"{part}/5"):
+                if report.missing:
+                    assert report.missing == (name,)
+                    losses.setdefault(report.cid, part)
+        assert set(losses) == {large, *cids[::4]}
+        assert len(set(losses.values())) > 1
+        reports = list(client.health(sample="1/5", fix=True))
+        assert {len(report.proven) for report in reports} == {2}
+    assert {len(small_fleet.places_of(cid)) for cid in (large, *cids)} == {2}
+
+
+def test_forty_threads_write_while_another_process_mends(small_fleet, tmp_path, monkeypatch):
+    environment = use(small_fleet, tmp_path, monkeypatch, want=2, need=1, patience=30)
+    mending = start(environment, "mend", 4)
+    with Client.connect("copies") as client, ThreadPoolExecutor(40) as threads:
+        numbers = [700_000_000 + 5 * number for number in range(120)]
+        cids = list(threads.map(lambda number: write(client, number), numbers))
+        assert read_rows(mending)
+        assert mending.returncode == 0
+        reports = {report.cid: report.proven for report in client.health(fix=True)}
+        assert set(reports) == set(cids)
+        for cid, proven in reports.items():
+            assert len(proven) >= 2
+            assert set(proven) <= set(small_fleet.places_of(cid))
+    assert small_store(tmp_path) == set()
 
 
 # Removal
 
 FOREIGN = 5000
-HAS_HEALTH = pytest.mark.skipif(not hasattr(Client, "health"), reason="there is no health yet")
 
 
 def foreign_pins(member, count):
@@ -234,7 +341,6 @@ def foreign_pins(member, count):
     return member.pins()
 
 
-@HAS_HEALTH
 def test_what_was_revoked_while_a_member_was_down_is_never_copied_back(
     small_fleet, tmp_path, monkeypatch
 ):
@@ -262,7 +368,7 @@ def test_what_was_revoked_while_a_member_was_down_is_never_copied_back(
         again = write(client, 200_000_007)  # removes the tombstone
         assert again == lost
         list(client.health(fix=True))
-        assert len(small_fleet.sites_with(lost)) == 2
+        assert len(small_fleet.places_of(lost)) == 2
 
 
 @pytest.mark.parametrize(("want", "need"), [(2, 1), (3, 2), (3, 1)])
@@ -287,9 +393,9 @@ def test_two_processes_never_leave_too_few_places(small_fleet, tmp_path, monkeyp
         assert refused[cid] >= need
 
 
-def use(fleet, folder, monkeypatch, **options):
+def use(fleet, folder, monkeypatch, *order, **options):
     """Let this process and others use the settings for a fleet; return the variables."""
-    environment = fleet.write_settings(folder, **options)
+    environment = fleet.write_settings(folder, *order, **options)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     return environment
