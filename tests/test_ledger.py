@@ -131,6 +131,25 @@ def test_a_lock_holds_over_processes_and_ends_with_a_kill(ledger):
     assert states_of(ledger.find(HELLO)) == {"disk": "sent"}  # it was written before the kill
 
 
+def test_a_lock_ends_although_a_forked_child_has_its_file_open(ledger):
+    lock = ledger.try_lock(HELLO)
+    end, of_the_parent = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(of_the_parent)
+        os.read(end, 1)
+        os._exit(0)
+    try:
+        ledger.unlock(lock)
+        lock = ledger.try_lock(HELLO)
+        assert lock is not None
+        ledger.unlock(lock)
+    finally:
+        os.close(of_the_parent)
+        os.close(end)
+        os.waitpid(child, 0)
+
+
 def spoil_trigger(path):
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TRIGGER t AFTER INSERT ON pins BEGIN DELETE FROM places; END")

@@ -1,6 +1,7 @@
 """File locks of the operating system, which releases them when the process ends."""
 
 import errno
+import os
 from typing import Final
 
 TAKEN: Final = {errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK}
@@ -25,3 +26,13 @@ def try_lock(descriptor: int, *, shared: bool = False) -> bool:
             return False
         raise
     return True
+
+
+def unlock(descriptor: int) -> None:
+    """End the lock of an open file, which a forked child may have open too, and close the file."""
+    import fcntl  # noqa: PLC0415
+
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+    finally:
+        os.close(descriptor)

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from holdfast.content.cid import CID
 from holdfast.disk.folders import Folder
-from holdfast.disk.locks import try_lock
+from holdfast.disk.locks import try_lock, unlock
 from holdfast.errors import ClientClosedError, ConfigError
 from holdfast.forks import ForkAware
 from holdfast.records import Pin, PinInfo, merged_keyvalues, now_ms
@@ -273,7 +273,7 @@ class Ledger(ForkAware):
 
     def unlock(self, lock: int) -> None:
         """End a lock. It also ends with its process."""
-        os.close(lock)
+        unlock(lock)
 
     # The connection
 
