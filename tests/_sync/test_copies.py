@@ -194,6 +194,17 @@ def test_a_known_write_is_proven_again_and_sent_where_it_was_lost(fleet):
     assert peers_of(client, CID_OF_LIST) == {"a": "proven", "b": "proven"}
 
 
+def test_a_write_counts_no_earlier_proof_of_a_member_that_is_down(fleet):
+    client = fleet.client(need=1)
+    client.store([1, 2, 3])
+    for member in fleet.members:
+        member.fault = "down"
+    with pytest.raises(ProviderError, match="proven at 0 of the 1 sites"):
+        client.store([1, 2, 3])
+    assert small_store(client) == [CID_OF_LIST]
+    assert peers_of(client, CID_OF_LIST) == {"a": "proven", "b": "proven", "c": "sent"}
+
+
 def test_members_of_one_site_count_once(fleet):
     client = fleet.client(sites=["cellar", "cellar", "office"], need=2)
     client.store([1, 2, 3])

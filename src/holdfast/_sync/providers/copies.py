@@ -788,7 +788,13 @@ class Placing:
             if now() - self._begun[name] >= step:
                 copies.avoid(self._by_name[name])
         run_blocking(copies.ledger.note, CID.parse(row.pin.cid), self._states)
-        return row._replace(states={**row.states, **self._states})
+        # An earlier proof counts for nothing where the member does not answer now.
+        claims = {
+            name: state._replace(state="claimed")
+            for name, state in row.states.items()
+            if name in self._begun and state.state == "proven"
+        }
+        return row._replace(states={**row.states, **claims, **self._states})
 
     def _start(self, running: Running[CopyState], row: LedgerRow) -> None:
         """Start as many further members as are missing, each at a site of its own."""
