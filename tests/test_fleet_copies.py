@@ -25,13 +25,14 @@ from tests import fleet as faults
 from tests.content import read_archive
 from tests.fleet import KINDS, NodeMember, running_fleet
 from tests.fleet_writer import assert_whole, write
+from tests.support import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 
 WRITES = int(os.environ.get("HOLDFAST_FLEET_WRITES", "100"))
 KILLS = int(os.environ.get("HOLDFAST_FLEET_KILLS", "50"))
-# A service that only fetches by CID is no place for new content: nobody else has it yet.
-NAMES = [name for name in KINDS if name != "psa"]
+
+NAMES = [*KINDS]
 
 
 @pytest.fixture(scope="module")
@@ -255,6 +256,37 @@ def test_a_run_after_killed_ones_mends_everything(small_fleet, tmp_path, monkeyp
         assert len(proven) >= 2
         assert set(proven) <= set(small_fleet.places_of(cid))
     assert [one.name for one in small_fleet if one.pins() & gone] == []
+    assert small_store(tmp_path) == set()
+
+
+def start_health(environment):
+    command = [sys.executable, "-m", "holdfast", "health", "--use", "copies", "--fix"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, env={**os.environ, **environment}, text=True, **pipes)  # noqa: S603
+
+
+def test_a_run_goes_on_after_ctrl_c(small_fleet, tmp_path, monkeypatch):
+    order = ("older", "kubo-a", "v3")
+    environment = use(small_fleet, tmp_path, monkeypatch, *order, want=2, need=1)
+    with Client.connect("copies") as client:
+        cids = [write(client, 450_000_000 + 5 * number) for number in range(30)]
+    older = small_fleet["older"]
+    older.empty()
+    repairs = [("POST", "/pinning/pinFileToIPFS")] * 5
+    older.apis[0].seen.clear()
+    with older.faulty(faults.delay(0.2)):
+        health = start_health(environment)
+        wait_until(lambda: [one for one in older.apis[0].seen if one in repairs][:5] == repairs)
+        health.send_signal(signal.SIGINT)
+        _, errors = health.communicate()
+    assert health.returncode == 130
+    assert "Traceback" not in errors
+    assert 0 < len([cid for cid in cids if older.has(cid)]) < len(cids)
+
+    health = start_health(environment)
+    output, _ = health.communicate()
+    assert (health.returncode, output) == (0, "")
+    assert [cid for cid in cids if len(small_fleet.places_of(cid)) < 2] == []
     assert small_store(tmp_path) == set()
 
 
