@@ -47,10 +47,10 @@ def test_a_gateway_that_fetches_is_no_witness(fleet, neighbour):
             other.upload(b"the neighbour has this: %d" % number)
         others = [other.provider]
         verdict = Prover(client.provider).find_verdict(others)
-        assert (verdict.is_witness, verdict.reason) == (True, "")
+        assert (verdict.is_good, verdict.reason) == (True, "")
         with member.faulty(faults.without_cache_control):
             verdict = Prover(client.provider).find_verdict(others)
-        assert not verdict.is_witness
+        assert not verdict.is_good
         assert "may fetch what it lacks" in verdict.reason
 
 
@@ -62,7 +62,7 @@ def test_every_member_proves_what_it_has_and_nothing_else(fleet, name):
     with Client.init(member.config()) as client, Client.init(source.config()) as origin:
         root = CID.parse(origin.upload(data).cid)
         prover = Prover(client.provider)
-        assert prover.find_verdict([origin.provider]).is_witness
+        assert prover.find_verdict([origin.provider]).is_good
         proof = prover.prove_dag(origin.provider, root)
         assert (proof.state, proof.missing) == ("missing", proof.asked)
         with member.faulty(faults.claim_all):
@@ -98,7 +98,7 @@ def test_a_reply_from_a_cache_proves_nothing(fleet, name):
             root = CID.parse(client.upload(data).cid)
         wait_until(lambda: member.has(str(root)))
         prover = Prover(client.provider)
-        assert prover.find_verdict([origin.provider]).is_witness
+        assert prover.find_verdict([origin.provider]).is_good
         with member.faulty(faults.Cache()):
             assert prover.prove([root]).state == "proven"
             member.empty()

@@ -10,8 +10,8 @@ import pytest
 
 from holdfast.content.cid import CID
 from holdfast.errors import ClientClosedError, ConfigError
-from holdfast.records import PinInfo
-from holdfast.repository.ledger import DATABASE, CopyState, Ledger, LedgerRow, MemberVerdict
+from holdfast.records import PinInfo, Verdict
+from holdfast.repository.ledger import DATABASE, CopyState, Ledger, LedgerRow
 from holdfast.repository.pins import PinQuery, add_pins
 
 HELLO = CID.of_raw(b"hello")
@@ -89,7 +89,7 @@ def test_nothing_is_known_of_members_after_a_tombstone(ledger):
 
 
 def test_verdicts_end_after_their_time(ledger):
-    verdict = MemberVerdict(good=False, reason="it fetches what it lacks", since=1_700_000_000_000)
+    verdict = Verdict(is_good=False, reason="it fetches what it lacks", since=1_700_000_000_000)
     ledger.note_verdict("kubo", "witness", verdict)
     assert ledger.find_verdict("kubo", "witness") == verdict
     assert ledger.find_verdict("kubo", "witness", age=60) is None

@@ -6,7 +6,7 @@ All are frozen. ``to_dict`` and ``from_dict`` use the spec's camelCase names.
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Final, Generic, Literal, Self, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Literal, NamedTuple, Self, TypeAlias, TypeVar
 
 from holdfast.errors import SerializationError
 
@@ -447,6 +447,22 @@ class Health:
     proven: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     last_proof: int | None = None
+
+
+class Verdict(NamedTuple):
+    """The result of a test of a provider.
+
+    Attributes:
+        is_good: Whether the provider has passed the test.
+        reason: One sentence: why not; "" if it has.
+        gateway: The gateways that send only what the provider has, separated by spaces.
+        since: When it was tested, in milliseconds.
+    """
+
+    is_good: bool
+    reason: str = ""
+    gateway: str = ""
+    since: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

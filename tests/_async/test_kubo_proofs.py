@@ -132,7 +132,7 @@ async def test_the_rpc_of_kubo_is_a_witness_and_one_that_ignores_offline_is_none
         cid = (await other.upload(LARGE[:3000])).cid
         async with AsyncClient.init(second.provider_config()) as client:
             verdict = await AsyncProver(client.provider).find_verdict([other.provider])
-            assert (verdict.is_witness, verdict.reason) == (True, "")
+            assert (verdict.is_good, verdict.reason) == (True, "")
 
         def ignore_offline(request):
             target = request.target.replace("offline=true", "timeout=5s")
@@ -142,7 +142,7 @@ async def test_the_rpc_of_kubo_is_a_witness_and_one_that_ignores_offline_is_none
             config = second.provider_config(pin_api_url=proxy.url)
             async with AsyncClient.init(config) as client:
                 verdict = await AsyncProver(client.provider).find_verdict([other.provider])
-        assert not verdict.is_witness
+        assert not verdict.is_good
         assert verdict.reason.startswith("its RPC ")
         await other.revoke(cid)
 

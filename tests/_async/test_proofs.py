@@ -1,19 +1,18 @@
 """Copies that are proven: blocks come from the target itself, or the copy is only claimed."""
 
 from contextlib import suppress
-from dataclasses import replace
 
 import pytest
 
 from holdfast import AsyncClient, ClientConfig
 from holdfast._async.copying import AsyncCopier
 from holdfast._async.providers.base import ignore
-from holdfast._async.proving import WELL_KNOWN, AsyncProver, CopyProof, Verdict, dag_cids
+from holdfast._async.proving import WELL_KNOWN, AsyncProver, CopyProof, dag_cids
 from holdfast.content.cid import CID
 from holdfast.content.sampling import Sample
 from holdfast.errors import ProviderError, UnprovenError
 from holdfast.providers import AsyncPinProvider
-from holdfast.records import Copied
+from holdfast.records import Copied, Verdict
 from holdfast.testing import ScriptedServer, running_node
 from holdfast.testing.scripted_server import Scripted
 from tests.content import stream
@@ -274,7 +273,7 @@ async def test_a_cache_that_says_that_a_block_is_not_there_proves_nothing_either
     proof = await prover.prove([CID.of_raw(b"absent")])
     assert (proof.state, proof.asked) == ("claimed", 0)
     assert "a cache before" in proof.note
-    assert prover.verdict.is_witness  # it has sent nothing that it cannot have
+    assert prover.verdict.is_good  # it has sent nothing that it cannot have
 
 
 async def test_a_gateway_that_refuses_blocks_proves_nothing(provider, service):
@@ -304,16 +303,16 @@ async def test_a_gateway_that_has_what_its_service_does_not_list_is_no_witness(
 ):
     await source.store("theirs")
     cid = CID.parse((await source.pins())[0].cid)
-    assert (await AsyncProver(provider).find_verdict([source.provider])).is_witness
+    assert (await AsyncProver(provider).find_verdict([source.provider])).is_good
     service.blocks[cid] = b'"theirs"'
     prover = AsyncProver(provider)
     verdict = await prover.find_verdict([source.provider])
-    assert not verdict.is_witness
+    assert not verdict.is_good
     assert f"does not refuse {cid}, which" in verdict.reason
     proof = await prover.prove([BLOCK])
     assert (proof.state, proof.reason) == ("claimed", verdict.reason)
     service.listed = [str(cid)]
-    assert (await prover.find_verdict([source.provider])).is_witness
+    assert (await prover.find_verdict([source.provider])).is_good
 
 
 @pytest.fixture
@@ -338,7 +337,7 @@ async def test_a_root_that_is_garbage_or_a_part_of_something_else_is_no_objectio
     """A new block decides, which is stored for the test and removed again."""
     service.claims_all = claims_all
     verdict = await AsyncProver(provider).find_verdict([other.provider])
-    assert (verdict.is_witness, verdict.reason) == (True, "")
+    assert (verdict.is_good, verdict.reason) == (True, "")
     assert [pin.cid for pin in other_node.repository.pins()] == [str(BLOCK)]
 
 
@@ -349,7 +348,7 @@ async def test_a_gateway_that_fetches_is_no_witness_whatever_its_service_lists(
     service.claims_all = claims_all
     service.fetches_from = other_node.repository
     verdict = await AsyncProver(provider).find_verdict([other.provider])
-    assert not verdict.is_witness
+    assert not verdict.is_good
     assert "it may fetch what it lacks" in verdict.reason
     assert str(BLOCK) not in verdict.reason  # the new block has decided
     assert [pin.cid for pin in other_node.repository.pins()] == [str(BLOCK)]
@@ -357,9 +356,9 @@ async def test_a_gateway_that_fetches_is_no_witness_whatever_its_service_lists(
 
 async def test_a_new_block_decides_if_everything_is_listed(provider, service, other, other_node):
     service.listed = [str(BLOCK)]
-    assert (await AsyncProver(provider).find_verdict([other.provider])).is_witness
+    assert (await AsyncProver(provider).find_verdict([other.provider])).is_good
     service.fetches_from = other_node.repository
-    assert not (await AsyncProver(provider).find_verdict([other.provider])).is_witness
+    assert not (await AsyncProver(provider).find_verdict([other.provider])).is_good
 
 
 async def test_without_a_new_block_a_list_that_claims_everything_says_nothing(
@@ -368,31 +367,31 @@ async def test_without_a_new_block_a_list_that_claims_everything_says_nothing(
     """The store is not on the network, so the root decides."""
     await source.upload(b"block")
     service.listed = [str(BLOCK)]
-    assert (await AsyncProver(provider).find_verdict([source.provider])).is_witness
+    assert (await AsyncProver(provider).find_verdict([source.provider])).is_good
     service.claims_all = True
-    assert not (await AsyncProver(provider).find_verdict([source.provider])).is_witness
+    assert not (await AsyncProver(provider).find_verdict([source.provider])).is_good
 
 
 async def test_a_new_block_that_cannot_be_removed_does_not_end_the_test(
     provider, other, other_node, caplog
 ):
     other_node.fail_next(status=403, method="DELETE", times=9)
-    assert (await AsyncProver(provider).find_verdict([other.provider])).is_witness
+    assert (await AsyncProver(provider).find_verdict([other.provider])).is_good
     assert "keeps" in caplog.text
 
 
 async def test_a_gateway_with_content_of_the_world_is_no_witness(provider, service):
     service.blocks[WELL_KNOWN[1]] = b"made up"
-    assert (await AsyncProver(provider).find_verdict()).is_witness  # only made up
+    assert (await AsyncProver(provider).find_verdict()).is_good  # only made up
     service.headers = {"age": "1"}
-    assert not (await AsyncProver(provider).find_verdict()).is_witness
+    assert not (await AsyncProver(provider).find_verdict()).is_good
 
 
 async def test_a_verdict_is_used_again_unless_the_gateway_is_another(provider, server):
-    verdict = Verdict(is_witness=True, gateway=f"{server.url}/ipfs")
+    verdict = Verdict(is_good=True, gateway=f"{server.url}/ipfs")
     assert (await AsyncProver(provider, verdict=verdict).prove([BLOCK])).state == "proven"
     assert len(asked_at(server)) == 1
-    elsewhere = replace(verdict, gateway="https://example.com/ipfs")
+    elsewhere = verdict._replace(gateway="https://example.com/ipfs")
     assert AsyncProver(provider, verdict=elsewhere).verdict is None
 
 
@@ -446,7 +445,7 @@ async def test_a_service_that_only_pins_by_cid_gets_a_copy_from_another_one_and_
             copied = await copier.send(pin, ignore)
             assert (copied.how, copied.state, copied.dropped) == ("pin", "pinned", ())
             prover = AsyncProver(target.provider)
-            assert (await prover.find_verdict([other.provider])).is_witness
+            assert (await prover.find_verdict([other.provider])).is_good
             root = CID.parse(cid)
             proof = await prover.prove_dag(other.provider, root, Sample.parse("1/1"))
             assert (proof.state, proof.asked) == ("proven", 4)

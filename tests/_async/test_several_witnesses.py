@@ -3,10 +3,11 @@
 import pytest
 
 from holdfast import AsyncClient
-from holdfast._async.proving import AsyncProver, Verdict
+from holdfast._async.proving import AsyncProver
 from holdfast.content.cid import CID
 from holdfast.errors import NetworkError
 from holdfast.protocol.gateway import RAW_TYPE
+from holdfast.records import Verdict
 from holdfast.testing import Scripted, ScriptedServer
 from tests.support import config_for
 
@@ -28,7 +29,7 @@ async def prove_at(*replies):
     try:
         urls = [f"{server.url}/ipfs" for server in servers]
         async with AsyncClient.init(config_for(servers[0], gateway_url=urls)) as client:
-            verdict = Verdict(is_witness=True, gateway=" ".join(urls))
+            verdict = Verdict(is_good=True, gateway=" ".join(urls))
             proof = await AsyncProver(client.provider, verdict=verdict).prove([ROOT])
         return proof.state, proof.asked, [len(server.requests) for server in servers]
     finally:
@@ -73,7 +74,7 @@ async def test_every_gateway_is_tested_and_only_those_that_pass_are_asked():
         ):
             await other.upload(BLOCK)
             verdict = await AsyncProver(client.provider).find_verdict([other.provider])
-    assert (verdict.is_witness, verdict.gateway) == (True, urls[1])
+    assert (verdict.is_good, verdict.gateway) == (True, urls[1])
 
 
 async def test_a_provider_is_tested_also_while_another_one_is_down():
@@ -91,7 +92,7 @@ async def test_a_provider_is_tested_also_while_another_one_is_down():
             await third.upload(BLOCK)
             others = [other.provider, third.provider]
             verdict = await AsyncProver(client.provider).find_verdict(others)
-        assert verdict.is_witness
+        assert verdict.is_good
         assert f"/ipfs/{ROOT}?format=raw" in {request.target for request in witness.requests}
 
 

@@ -134,7 +134,7 @@ def test_the_rpc_of_kubo_is_a_witness_and_one_that_ignores_offline_is_none(two_k
         cid = (other.upload(LARGE[:3000])).cid
         with Client.init(second.provider_config()) as client:
             verdict = Prover(client.provider).find_verdict([other.provider])
-            assert (verdict.is_witness, verdict.reason) == (True, "")
+            assert (verdict.is_good, verdict.reason) == (True, "")
 
         def ignore_offline(request):
             target = request.target.replace("offline=true", "timeout=5s")
@@ -144,7 +144,7 @@ def test_the_rpc_of_kubo_is_a_witness_and_one_that_ignores_offline_is_none(two_k
             config = second.provider_config(pin_api_url=proxy.url)
             with Client.init(config) as client:
                 verdict = Prover(client.provider).find_verdict([other.provider])
-        assert not verdict.is_witness
+        assert not verdict.is_good
         assert verdict.reason.startswith("its RPC ")
         other.revoke(cid)
 

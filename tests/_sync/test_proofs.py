@@ -3,19 +3,18 @@
 """Copies that are proven: blocks come from the target itself, or the copy is only claimed."""
 
 from contextlib import suppress
-from dataclasses import replace
 
 import pytest
 
 from holdfast import Client, ClientConfig
 from holdfast._sync.copying import Copier
 from holdfast._sync.providers.base import ignore
-from holdfast._sync.proving import WELL_KNOWN, CopyProof, Prover, Verdict, dag_cids
+from holdfast._sync.proving import WELL_KNOWN, CopyProof, Prover, dag_cids
 from holdfast.content.cid import CID
 from holdfast.content.sampling import Sample
 from holdfast.errors import ProviderError, UnprovenError
 from holdfast.providers import PinProvider
-from holdfast.records import Copied
+from holdfast.records import Copied, Verdict
 from holdfast.testing import ScriptedServer, running_node
 from holdfast.testing.scripted_server import Scripted
 from tests.content import stream
@@ -274,7 +273,7 @@ def test_a_cache_that_says_that_a_block_is_not_there_proves_nothing_either(
     proof = prover.prove([CID.of_raw(b"absent")])
     assert (proof.state, proof.asked) == ("claimed", 0)
     assert "a cache before" in proof.note
-    assert prover.verdict.is_witness  # it has sent nothing that it cannot have
+    assert prover.verdict.is_good  # it has sent nothing that it cannot have
 
 
 def test_a_gateway_that_refuses_blocks_proves_nothing(provider, service):
@@ -304,16 +303,16 @@ def test_a_gateway_that_has_what_its_service_does_not_list_is_no_witness(
 ):
     source.store("theirs")
     cid = CID.parse((source.pins())[0].cid)
-    assert (Prover(provider).find_verdict([source.provider])).is_witness
+    assert (Prover(provider).find_verdict([source.provider])).is_good
     service.blocks[cid] = b'"theirs"'
     prover = Prover(provider)
     verdict = prover.find_verdict([source.provider])
-    assert not verdict.is_witness
+    assert not verdict.is_good
     assert f"does not refuse {cid}, which" in verdict.reason
     proof = prover.prove([BLOCK])
     assert (proof.state, proof.reason) == ("claimed", verdict.reason)
     service.listed = [str(cid)]
-    assert (prover.find_verdict([source.provider])).is_witness
+    assert (prover.find_verdict([source.provider])).is_good
 
 
 @pytest.fixture
@@ -338,7 +337,7 @@ def test_a_root_that_is_garbage_or_a_part_of_something_else_is_no_objection(
     """A new block decides, which is stored for the test and removed again."""
     service.claims_all = claims_all
     verdict = Prover(provider).find_verdict([other.provider])
-    assert (verdict.is_witness, verdict.reason) == (True, "")
+    assert (verdict.is_good, verdict.reason) == (True, "")
     assert [pin.cid for pin in other_node.repository.pins()] == [str(BLOCK)]
 
 
@@ -349,7 +348,7 @@ def test_a_gateway_that_fetches_is_no_witness_whatever_its_service_lists(
     service.claims_all = claims_all
     service.fetches_from = other_node.repository
     verdict = Prover(provider).find_verdict([other.provider])
-    assert not verdict.is_witness
+    assert not verdict.is_good
     assert "it may fetch what it lacks" in verdict.reason
     assert str(BLOCK) not in verdict.reason  # the new block has decided
     assert [pin.cid for pin in other_node.repository.pins()] == [str(BLOCK)]
@@ -357,40 +356,40 @@ def test_a_gateway_that_fetches_is_no_witness_whatever_its_service_lists(
 
 def test_a_new_block_decides_if_everything_is_listed(provider, service, other, other_node):
     service.listed = [str(BLOCK)]
-    assert (Prover(provider).find_verdict([other.provider])).is_witness
+    assert (Prover(provider).find_verdict([other.provider])).is_good
     service.fetches_from = other_node.repository
-    assert not (Prover(provider).find_verdict([other.provider])).is_witness
+    assert not (Prover(provider).find_verdict([other.provider])).is_good
 
 
 def test_without_a_new_block_a_list_that_claims_everything_says_nothing(provider, service, source):
     """The store is not on the network, so the root decides."""
     source.upload(b"block")
     service.listed = [str(BLOCK)]
-    assert (Prover(provider).find_verdict([source.provider])).is_witness
+    assert (Prover(provider).find_verdict([source.provider])).is_good
     service.claims_all = True
-    assert not (Prover(provider).find_verdict([source.provider])).is_witness
+    assert not (Prover(provider).find_verdict([source.provider])).is_good
 
 
 def test_a_new_block_that_cannot_be_removed_does_not_end_the_test(
     provider, other, other_node, caplog
 ):
     other_node.fail_next(status=403, method="DELETE", times=9)
-    assert (Prover(provider).find_verdict([other.provider])).is_witness
+    assert (Prover(provider).find_verdict([other.provider])).is_good
     assert "keeps" in caplog.text
 
 
 def test_a_gateway_with_content_of_the_world_is_no_witness(provider, service):
     service.blocks[WELL_KNOWN[1]] = b"made up"
-    assert (Prover(provider).find_verdict()).is_witness  # only made up
+    assert (Prover(provider).find_verdict()).is_good  # only made up
     service.headers = {"age": "1"}
-    assert not (Prover(provider).find_verdict()).is_witness
+    assert not (Prover(provider).find_verdict()).is_good
 
 
 def test_a_verdict_is_used_again_unless_the_gateway_is_another(provider, server):
-    verdict = Verdict(is_witness=True, gateway=f"{server.url}/ipfs")
+    verdict = Verdict(is_good=True, gateway=f"{server.url}/ipfs")
     assert (Prover(provider, verdict=verdict).prove([BLOCK])).state == "proven"
     assert len(asked_at(server)) == 1
-    elsewhere = replace(verdict, gateway="https://example.com/ipfs")
+    elsewhere = verdict._replace(gateway="https://example.com/ipfs")
     assert Prover(provider, verdict=elsewhere).verdict is None
 
 
@@ -442,7 +441,7 @@ def test_a_service_that_only_pins_by_cid_gets_a_copy_from_another_one_and_proves
             copied = copier.send(pin, ignore)
             assert (copied.how, copied.state, copied.dropped) == ("pin", "pinned", ())
             prover = Prover(target.provider)
-            assert (prover.find_verdict([other.provider])).is_witness
+            assert (prover.find_verdict([other.provider])).is_good
             root = CID.parse(cid)
             proof = prover.prove_dag(other.provider, root, Sample.parse("1/1"))
             assert (proof.state, proof.asked) == ("proven", 4)

@@ -5,10 +5,11 @@
 import pytest
 
 from holdfast import Client
-from holdfast._sync.proving import Prover, Verdict
+from holdfast._sync.proving import Prover
 from holdfast.content.cid import CID
 from holdfast.errors import NetworkError
 from holdfast.protocol.gateway import RAW_TYPE
+from holdfast.records import Verdict
 from holdfast.testing import Scripted, ScriptedServer
 from tests.support import config_for
 
@@ -30,7 +31,7 @@ def prove_at(*replies):
     try:
         urls = [f"{server.url}/ipfs" for server in servers]
         with Client.init(config_for(servers[0], gateway_url=urls)) as client:
-            verdict = Verdict(is_witness=True, gateway=" ".join(urls))
+            verdict = Verdict(is_good=True, gateway=" ".join(urls))
             proof = Prover(client.provider, verdict=verdict).prove([ROOT])
         return proof.state, proof.asked, [len(server.requests) for server in servers]
     finally:
@@ -75,7 +76,7 @@ def test_every_gateway_is_tested_and_only_those_that_pass_are_asked():
         ):
             other.upload(BLOCK)
             verdict = Prover(client.provider).find_verdict([other.provider])
-    assert (verdict.is_witness, verdict.gateway) == (True, urls[1])
+    assert (verdict.is_good, verdict.gateway) == (True, urls[1])
 
 
 def test_a_provider_is_tested_also_while_another_one_is_down():
@@ -93,7 +94,7 @@ def test_a_provider_is_tested_also_while_another_one_is_down():
             third.upload(BLOCK)
             others = [other.provider, third.provider]
             verdict = Prover(client.provider).find_verdict(others)
-        assert verdict.is_witness
+        assert verdict.is_good
         assert f"/ipfs/{ROOT}?format=raw" in {request.target for request in witness.requests}
 
 

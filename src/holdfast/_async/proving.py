@@ -7,7 +7,6 @@ may come that the provider does not have.
 
 import logging
 import secrets
-import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -39,7 +38,7 @@ from holdfast.errors import (
 )
 from holdfast.protocol.gateway import NotOwnReplyError
 from holdfast.protocol.host_privacy import WORLD, privacy, site_of
-from holdfast.records import PinFilter, PinInfo, ProofState
+from holdfast.records import PinFilter, PinInfo, ProofState, Verdict, now_ms
 from holdfast.sources.sources import open_source
 
 # Content that very many gateways have or find, and hardly anybody pins.
@@ -104,24 +103,6 @@ class CopyProof:
             raise outcome
         else:
             self.asked += 1
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """Whether a provider can prove what it has. It is good for a day.
-
-    Attributes:
-        is_witness: Whether it, or its gateway, sends only what the provider has.
-        reason: One sentence: why not; "" for a witness.
-        checked_at: When that was tested, in seconds since 1970.
-        gateway: The addresses of the gateways that passed the test, separated by spaces; "" if no
-            gateway is needed.
-    """
-
-    is_witness: bool
-    reason: str = ""
-    checked_at: float = 0.0
-    gateway: str = ""
 
 
 async def dag_cids(provider: AsyncBaseProvider, root: CID) -> AsyncGenerator[list[tuple[CID, int]]]:
@@ -197,7 +178,7 @@ class AsyncProver:
         """
         proof = CopyProof() if proof is None else proof
         verdict = self.verdict or await self.find_verdict()
-        if not verdict.is_witness:
+        if not verdict.is_good:
             proof.reason = verdict.reason
             return proof
         gateways = verdict.gateway.split() or [""]
@@ -277,7 +258,7 @@ class AsyncProver:
                 reasons[gateway] = await self._test(gateway, roots, others)
         passed = [gateway for gateway in self._gateways if not reasons.get(gateway)]
         reason = "" if passed else next(iter(reasons.values()))
-        self.verdict = Verdict(bool(passed), reason, time.time(), gateway=" ".join(passed))
+        self.verdict = Verdict(bool(passed), reason, " ".join(passed), now_ms())
         return self.verdict
 
     async def _test(

@@ -13,8 +13,8 @@ from holdfast._sync.runtime import run_blocking, together
 from holdfast.content.cid import CID
 from holdfast.content.sampling import DEFAULT_SAMPLE, PinPicker, Sample
 from holdfast.disk.seen_cids import SpilledCIDs
-from holdfast.records import Drilled, Health, Pin, PinFilter, PinInfo, now_ms
-from holdfast.repository.ledger import CopyState, LedgerRow, MemberVerdict
+from holdfast.records import Drilled, Health, Pin, PinFilter, PinInfo, Verdict, now_ms
+from holdfast.repository.ledger import CopyState, LedgerRow
 from holdfast.sources.sources import Progress
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ class HealthRun:
         ledger = self._copies.ledger
         down = run_blocking(ledger.find_verdict, member.name, "down")
         if down is None:
-            down = MemberVerdict(good=False, reason="", since=now_ms())
+            down = Verdict(is_good=False, since=now_ms())
             run_blocking(ledger.note_verdict, member.name, "down", down)
         if now_ms() - down.since < self._copies.grace * 1000:
             self._absent.add(member.site)

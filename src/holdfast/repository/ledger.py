@@ -20,7 +20,7 @@ from holdfast.disk.folders import Folder
 from holdfast.disk.locks import try_lock, unlock
 from holdfast.errors import ClientClosedError, ConfigError
 from holdfast.forks import ForkAware
-from holdfast.records import Pin, PinInfo, merged_keyvalues, now_ms
+from holdfast.records import Pin, PinInfo, Verdict, merged_keyvalues, now_ms
 from holdfast.repository import pins as pin_table
 from holdfast.repository.database import errors, opening, schema
 from holdfast.repository.database.identity import UnsoundError
@@ -48,11 +48,12 @@ CREATE TABLE places (
 ) WITHOUT ROWID;
 CREATE INDEX places_by_member ON places (member, key);
 CREATE TABLE verdicts (
-    member TEXT NOT NULL,
-    kind   TEXT NOT NULL,            -- witness, layout or down
-    good   INTEGER NOT NULL,
-    reason TEXT NOT NULL,            -- why not; of a witness, the gateway that was tested
-    since  INTEGER NOT NULL,         -- milliseconds
+    member  TEXT NOT NULL,
+    kind    TEXT NOT NULL,           -- witness, layout or down
+    good    INTEGER NOT NULL,
+    reason  TEXT NOT NULL,           -- why not
+    gateway TEXT NOT NULL,           -- of a witness
+    since   INTEGER NOT NULL,        -- milliseconds
     PRIMARY KEY (member, kind)
 ) WITHOUT ROWID;
 """
@@ -92,14 +93,6 @@ class LedgerRow(NamedTuple):
     def pin_with_places(self) -> Pin:
         """The pin, whose `peers` say what is known of it at each member."""
         return replace(self.pin, peers={name: state.state for name, state in self.states.items()})
-
-
-class MemberVerdict(NamedTuple):
-    """What was found out about a member, why, and when, in milliseconds."""
-
-    good: bool
-    reason: str
-    since: int
 
 
 class Ledger(ForkAware):
@@ -234,27 +227,26 @@ class Ledger(ForkAware):
 
     # Members
 
-    def find_verdict(
-        self, member: str, kind: str, age: float | None = None
-    ) -> MemberVerdict | None:
+    def find_verdict(self, member: str, kind: str, age: float | None = None) -> Verdict | None:
         """Return what was found out about a member, at most `age` seconds ago; else None."""
         with self._reading() as connection:
-            sql = "SELECT good, reason, since FROM verdicts WHERE member = ? AND kind = ?"
+            sql = "SELECT good, reason, gateway, since FROM verdicts WHERE member = ? AND kind = ?"
             row = connection.execute(sql, (member, kind)).fetchone()
         if row is None:
             return None
-        verdict = MemberVerdict(bool(row[0]), text(row[1]), pin_table.parse_time(row[2]))
+        good, reason, gateway, since = row
+        verdict = Verdict(bool(good), text(reason), text(gateway), pin_table.parse_time(since))
         is_old = age is not None and not 0 <= now_ms() - verdict.since <= age * 1000
         return None if is_old else verdict
 
-    def note_verdict(self, member: str, kind: str, verdict: MemberVerdict | None) -> None:
+    def note_verdict(self, member: str, kind: str, verdict: Verdict | None) -> None:
         """Note what was found out about a member; None if that holds no longer."""
         with self._writing() as connection:
             if verdict is None:
                 sql = "DELETE FROM verdicts WHERE member = ? AND kind = ?"
                 connection.execute(sql, (member, kind))
             else:
-                sql = "INSERT OR REPLACE INTO verdicts VALUES (?, ?, ?, ?, ?)"
+                sql = "INSERT OR REPLACE INTO verdicts VALUES (?, ?, ?, ?, ?, ?)"
                 connection.execute(sql, (member, kind, *verdict))
 
     # Locks over processes

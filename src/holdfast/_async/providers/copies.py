@@ -4,7 +4,6 @@ import copy
 import os
 import shutil
 import tempfile
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from holdfast._async.copying import AsyncCopier, find_pin, has_content
 from holdfast._async.providers.base import AsyncBaseProvider, Content, ignore
 from holdfast._async.providers.foreign import as_provider
 from holdfast._async.providers.local import AsyncLocalProvider, not_pinned, read_pins
-from holdfast._async.proving import AsyncProver, Verdict
+from holdfast._async.proving import AsyncProver
 from holdfast._async.reads.member_reader import AsyncMemberReader, AsyncReadMember
 from holdfast._async.reads.read_through import AsyncGatewayConnections
 from holdfast._async.runtime import AsyncRunning, now, run_blocking, sleep
@@ -40,10 +39,10 @@ from holdfast.errors import (
 from holdfast.protocol import json_text
 from holdfast.protocol.host_privacy import site_of
 from holdfast.protocol.peer_set import PeerSet
-from holdfast.records import Added, Drilled, Health, Pin, PinFilter, PinInfo, now_ms
+from holdfast.records import Added, Drilled, Health, Pin, PinFilter, PinInfo, Verdict, now_ms
 from holdfast.registry import BUILT_IN, DEFAULT, build_async_provider, row_of
 from holdfast.repository import PinQuery, Repository
-from holdfast.repository.ledger import CopyState, Ledger, LedgerRow, MemberVerdict
+from holdfast.repository.ledger import CopyState, Ledger, LedgerRow
 from holdfast.sources.archive_sources import ArchiveSource
 from holdfast.sources.folder_source import FolderSource
 from holdfast.sources.importing import import_content
@@ -437,20 +436,15 @@ class AsyncCopiesProvider(AsyncBaseProvider):
     async def prover(self, member: AsyncMember) -> AsyncProver:
         """Return the prover of `member`, after the test whether its blocks prove anything."""
         prover = self._provers.get(member.name)
-        if prover and prover.verdict and prover.verdict.checked_at > time.time() - WITNESS_AGE:
+        if prover and prover.verdict and now_ms() - prover.verdict.since < WITNESS_AGE * 1000:
             return prover
-        noted = await run_blocking(self.ledger.find_verdict, member.name, "witness", WITNESS_AGE)
-        verdict = None
-        if noted is not None:
-            words = {"gateway" if noted.good else "reason": noted.reason}
-            verdict = Verdict(is_witness=noted.good, checked_at=noted.since / 1000, **words)
+        find, note = self.ledger.find_verdict, self.ledger.note_verdict
+        verdict = await run_blocking(find, member.name, "witness", WITNESS_AGE)
         prover = AsyncProver(member.provider, verdict=verdict)
         if prover.verdict is None:
             others = [other.provider for other in self.members if other is not member]
             verdict = await prover.find_verdict(others)
-            reason = verdict.gateway if verdict.is_witness else verdict.reason
-            new = MemberVerdict(verdict.is_witness, reason, now_ms())
-            await run_blocking(self.ledger.note_verdict, member.name, "witness", new)
+            await run_blocking(note, member.name, "witness", verdict)
         self._provers[member.name] = prover
         return prover
 
@@ -655,7 +649,7 @@ class AsyncCopiesProvider(AsyncBaseProvider):
     async def _check_member(self, member: AsyncMember) -> tuple[str, str]:
         """Return why `member` cannot keep our CIDs, and why nothing proves what it has; or ""."""
         verdict = (await self.prover(member)).verdict
-        reason = "" if verdict is None or verdict.is_witness else verdict.reason
+        reason = "" if verdict is None or verdict.is_good else verdict.reason
         return await self._find_refusal(member), reason
 
     async def _find_refusal(self, member: AsyncMember, *, again: bool = False) -> str:
@@ -674,9 +668,9 @@ class AsyncCopiesProvider(AsyncBaseProvider):
         if verdict is None or again:
             try:
                 await self._test_layout(member)
-                verdict = MemberVerdict(good=True, reason="", since=now_ms())
+                verdict = Verdict(is_good=True, since=now_ms())
             except UnsupportedError as error:
-                verdict = MemberVerdict(good=False, reason=str(error), since=now_ms())
+                verdict = Verdict(is_good=False, reason=str(error), since=now_ms())
             await run_blocking(self.ledger.note_verdict, member.name, "layout", verdict)
         return verdict.reason
 

@@ -6,7 +6,6 @@ import copy
 import os
 import shutil
 import tempfile
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from holdfast._sync.copying import Copier, find_pin, has_content
 from holdfast._sync.providers.base import BaseProvider, Content, ignore
 from holdfast._sync.providers.foreign import as_provider
 from holdfast._sync.providers.local import LocalProvider, not_pinned, read_pins
-from holdfast._sync.proving import Prover, Verdict
+from holdfast._sync.proving import Prover
 from holdfast._sync.reads.member_reader import MemberReader, ReadMember
 from holdfast._sync.reads.read_through import GatewayConnections
 from holdfast._sync.runtime import Running, now, run_blocking, sleep
@@ -42,10 +41,10 @@ from holdfast.errors import (
 from holdfast.protocol import json_text
 from holdfast.protocol.host_privacy import site_of
 from holdfast.protocol.peer_set import PeerSet
-from holdfast.records import Added, Drilled, Health, Pin, PinFilter, PinInfo, now_ms
+from holdfast.records import Added, Drilled, Health, Pin, PinFilter, PinInfo, Verdict, now_ms
 from holdfast.registry import BUILT_IN, DEFAULT, build_provider, row_of
 from holdfast.repository import PinQuery, Repository
-from holdfast.repository.ledger import CopyState, Ledger, LedgerRow, MemberVerdict
+from holdfast.repository.ledger import CopyState, Ledger, LedgerRow
 from holdfast.sources.archive_sources import ArchiveSource
 from holdfast.sources.folder_source import FolderSource
 from holdfast.sources.importing import import_content
@@ -435,20 +434,15 @@ class CopiesProvider(BaseProvider):
     def prover(self, member: Member) -> Prover:
         """Return the prover of `member`, after the test whether its blocks prove anything."""
         prover = self._provers.get(member.name)
-        if prover and prover.verdict and prover.verdict.checked_at > time.time() - WITNESS_AGE:
+        if prover and prover.verdict and now_ms() - prover.verdict.since < WITNESS_AGE * 1000:
             return prover
-        noted = run_blocking(self.ledger.find_verdict, member.name, "witness", WITNESS_AGE)
-        verdict = None
-        if noted is not None:
-            words = {"gateway" if noted.good else "reason": noted.reason}
-            verdict = Verdict(is_witness=noted.good, checked_at=noted.since / 1000, **words)
+        find, note = self.ledger.find_verdict, self.ledger.note_verdict
+        verdict = run_blocking(find, member.name, "witness", WITNESS_AGE)
         prover = Prover(member.provider, verdict=verdict)
         if prover.verdict is None:
             others = [other.provider for other in self.members if other is not member]
             verdict = prover.find_verdict(others)
-            reason = verdict.gateway if verdict.is_witness else verdict.reason
-            new = MemberVerdict(verdict.is_witness, reason, now_ms())
-            run_blocking(self.ledger.note_verdict, member.name, "witness", new)
+            run_blocking(note, member.name, "witness", verdict)
         self._provers[member.name] = prover
         return prover
 
@@ -651,7 +645,7 @@ class CopiesProvider(BaseProvider):
     def _check_member(self, member: Member) -> tuple[str, str]:
         """Return why `member` cannot keep our CIDs, and why nothing proves what it has; or ""."""
         verdict = (self.prover(member)).verdict
-        reason = "" if verdict is None or verdict.is_witness else verdict.reason
+        reason = "" if verdict is None or verdict.is_good else verdict.reason
         return self._find_refusal(member), reason
 
     def _find_refusal(self, member: Member, *, again: bool = False) -> str:
@@ -670,9 +664,9 @@ class CopiesProvider(BaseProvider):
         if verdict is None or again:
             try:
                 self._test_layout(member)
-                verdict = MemberVerdict(good=True, reason="", since=now_ms())
+                verdict = Verdict(is_good=True, since=now_ms())
             except UnsupportedError as error:
-                verdict = MemberVerdict(good=False, reason=str(error), since=now_ms())
+                verdict = Verdict(is_good=False, reason=str(error), since=now_ms())
             run_blocking(self.ledger.note_verdict, member.name, "layout", verdict)
         return verdict.reason
 
