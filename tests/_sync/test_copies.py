@@ -38,6 +38,8 @@ class Member(WrappingProvider):
     def forward(self, name, /, *args, **options):
         if self.fault == "down" and name in {"add", "own_block", "unpin", "update_pin"}:
             raise NetworkError("nobody answers", sent=False)
+        if self.fault == "silent" and name in {"add", "own_block", "unpin", "find_pins"}:
+            raise NetworkError("nobody answers", sent=False)
         return super().forward(name, *args, **options)
 
     def add(self, content, info, call, progress, /):

@@ -84,6 +84,18 @@ def test_a_member_that_lacks_one_block_is_asked_for_all_that_it_lists_if_it_is_m
     assert all(fleet.members[0].repository.has(CID.parse(report.cid)) for report in reports)
 
 
+def test_a_member_that_is_down_stands_for_no_copy_that_it_never_had(fleet):
+    client = fleet.client(need=1)
+    client.store([1, 2, 3])
+    fleet.members[1].lose_all()
+    fleet.members[2].fault = "silent"
+    (report,) = health(client, fix=True)
+    assert report.proven == ("a", "b")
+    fleet.members[1].fault = "silent"  # it had a copy, and has its grace
+    (report,) = health(client, fix=True)
+    assert (report.proven, report.claimed) == (("a",), ("b",))
+
+
 def test_a_name_that_a_member_missed_is_set_by_the_next_run(fleet):
     client = fleet.client(need=2)
     client.store([1, 2, 3], name="old")

@@ -118,7 +118,7 @@ class HealthRun:
         self._started = now_ms()
         self._listed: dict[str, SpilledCIDs] = {}
         self._answering: set[str] = set()  # the members that have answered until now
-        self._absent: set[str] = set()  # the sites of others, which need no replacement yet
+        self._absent: set[str] = set()  # others, whose copies need no replacement yet
         self._doubted: set[str] = set()  # the members that lack blocks of a pin which they list
 
     def close(self) -> None:
@@ -143,7 +143,7 @@ class HealthRun:
             down = Verdict(is_good=False, since=now_ms())
             run_blocking(ledger.note_verdict, member.name, "down", down)
         if now_ms() - down.since < self._copies.grace * 1000:
-            self._absent.add(member.site)
+            self._absent.add(member.name)
 
     def _read_list(self, member: "Member") -> None:
         self._copies.prover(member)  # once, before several proofs at the same time need it
@@ -207,7 +207,13 @@ class HealthRun:
         return [new.get(row.pin.cid, row) for row in page]
 
     def _is_short(self, row: LedgerRow) -> bool:
-        return len(self._copies.sites_of(row) | self._absent) < row.want
+        absent = {
+            member.site
+            for member in self._copies.members
+            if member.name in self._absent & row.states.keys()
+            and row.states[member.name].state == "claimed"
+        }
+        return len(self._copies.sites_of(row) | absent) < row.want
 
     def _work_on(
         self, row: LedgerRow, action: Callable[[LedgerRow], LedgerRow]
