@@ -109,9 +109,14 @@ def quoted(name: str) -> str:
     return quote(name.encode("utf-8", "surrogateescape"), safe="")
 
 
+def is_plain(name: str) -> bool:
+    """Return whether `name` can be one name of a path: it leads neither up nor further down."""
+    return name not in {"", ".", ".."} and "/" not in name and "\0" not in name
+
+
 def _name(part: str) -> str:
     name = unquote(part, errors="surrogateescape")
-    if name in {"", ".", ".."} or "/" in name or "\0" in name:
+    if not is_plain(name):
         raise Refusal(400, f"{part[:40]!r} is not a valid path segment")
     return name
 

@@ -35,8 +35,12 @@ from holdfast.node.gateway.cached_repository import (
     CachedRepository,
     block_pieces,
 )
-from holdfast.node.gateway.content_replies import RequestedFormat, content_headers, stream_reply
-from holdfast.node.http_server.http_connection import PIECE, Pieces
+from holdfast.node.gateway.content_replies import (
+    JoinedPieces,
+    RequestedFormat,
+    content_headers,
+    stream_reply,
+)
 from holdfast.node.http_server.refusals import Refusal
 from holdfast.protocol.gateway import CAR_TYPE
 
@@ -86,11 +90,9 @@ def archive_reply(
     dups = "y" if requested.duplicates else "n"
     etag = f'W/"{path.cid}.car.{selection.text}.{dups}{_path_mark(path)}"'
     query = {"format": "car", "car-version": "1", "car-order": "dfs", "car-dups": dups}
-    query |= {
-        name: value
-        for name in ("dag-scope", "entity-bytes")
-        if (value := request.query_params.get(name))
-    }
+    for name in ("dag-scope", "entity-bytes"):
+        if value := request.query_params.get(name):
+            query[name] = value
     headers = content_headers(
         request,
         path,
@@ -199,16 +201,15 @@ class ArchiveWalk:
             yield cid
 
 
-class ArchivePieces(Pieces):
+class ArchivePieces(JoinedPieces):
     """An archive of the blocks of `cids`, in pieces. Between two pieces no block is held."""
 
     def __init__(
         self, repository: CachedRepository, root: CID, cids: Iterator[CID], walk: ArchiveWalk
     ) -> None:
+        super().__init__(self._write(root, cids))
         self._repository = repository
-        self._cids = cids
         self._walk = walk
-        self._head = b"".join(write_car([root], []))
         self._block: BytesPieces | None = None
 
     @property
@@ -218,24 +219,13 @@ class ArchivePieces(Pieces):
 
     def next_cached(self) -> bytes | None:
         """Return the next piece if its block is in the cache, else None."""
-        return None if self._block is None or self._head else self._block.next_cached()
+        return None if self._block is None else self._block.next_cached()
 
-    def __next__(self) -> bytes:
-        parts = [self._head]
-        size = len(self._head)
-        self._head = b""
-        while size < PIECE:
-            piece = None if self._block is None else next(self._block, None)
-            if piece is None:
-                cid = next(self._cids, None)
-                if cid is None:
-                    break
-                block_size = len(self._repository.block(cid))
-                self._block = block_pieces(self._repository, cid, 0, block_size)
-                name = bytes(cid)
-                piece = varint.encode(len(name) + block_size) + name
-            parts.append(piece)
-            size += len(piece)
-        if not size:
-            raise StopIteration
-        return b"".join(parts)
+    def _write(self, root: CID, cids: Iterator[CID]) -> Iterator[bytes]:
+        yield from write_car([root], [])
+        for cid in cids:
+            size = len(self._repository.block(cid))
+            self._block = block_pieces(self._repository, cid, 0, size)
+            name = bytes(cid)
+            yield varint.encode(len(name) + size) + name
+            yield from self._block

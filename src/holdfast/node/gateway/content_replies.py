@@ -15,11 +15,10 @@ from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 
-from holdfast.content.cid import CID
 from holdfast.errors import ClientError, ConfigError, ProviderError, VerificationError
 from holdfast.node.gateway.addresses import ResolvedPath
 from holdfast.node.http_server.http_connection import PIECE, Pieces
-from holdfast.node.http_server.refusals import Refusal
+from holdfast.node.http_server.refusals import Headers, Refusal
 from holdfast.node.http_server.streamed_replies import PieceResponse
 from holdfast.protocol.gateway import CAR_TYPE, RAW_TYPE
 
@@ -86,9 +85,8 @@ def negotiate(request: Request, codec: str = "") -> RequestedFormat:
         if name != "car":
             return RequestedFormat(name)
         # An Accept header for the same format may set its parameters.
-        accepted = [element for element in accepted if element.type == CAR_TYPE] or [
-            MediaRange(CAR_TYPE)
-        ]
+        archives = [element for element in accepted if element.type == CAR_TYPE]
+        accepted = archives or [MediaRange(CAR_TYPE)]
     for element in accepted or [MediaRange("*/*")]:
         requested = _served(element, request.query_params, codec)
         if requested is not None and element.weight > 0:
@@ -165,11 +163,8 @@ def asked_range(header: str, size: int) -> tuple[int, int] | None:
     for span in ranges:
         if span is not None and span[0] < size:
             return span
-    raise Refusal(
-        416,
-        f"the content has {size} bytes, and the range begins after them",
-        {"Content-Range": f"bytes */{size}"},
-    )
+    text = f"the content has {size} bytes, and the range begins after them"
+    raise Refusal(416, text, {"Content-Range": f"bytes */{size}"})
 
 
 def _parsed(element: str, size: int) -> tuple[int, int] | None:
@@ -208,9 +203,7 @@ class Content:
     read: Callable[[int, int], Pieces]
 
 
-def content_reply(
-    request: Request, content: Content, etag: str, headers: Mapping[str, str]
-) -> Response:
+def content_reply(request: Request, content: Content, etag: str, headers: Headers) -> Response:
     """Return the reply with the content or a range of it; to HEAD, or if unchanged, the head."""
     headers = {**headers, "ETag": etag, "Accept-Ranges": "bytes"}
     if _is_known(request, etag):
@@ -232,9 +225,24 @@ def content_reply(
     return PieceResponse(pieces, status, headers)
 
 
-def stream_reply(
-    request: Request, pieces: Pieces, etag: str, headers: Mapping[str, str]
-) -> Response:
+class JoinedPieces(Pieces):
+    """The bytes of `parts` in pieces of about `PIECE`. A part is made when it is needed."""
+
+    def __init__(self, parts: Iterator[bytes]) -> None:
+        self._parts = parts
+
+    def __next__(self) -> bytes:
+        joined: list[bytes] = []
+        size = 0
+        while size < PIECE and (part := next(self._parts, None)) is not None:
+            joined.append(part)
+            size += len(part)
+        if not joined:
+            raise StopIteration
+        return b"".join(joined)
+
+
+def stream_reply(request: Request, pieces: Pieces, etag: str, headers: Headers) -> Response:
     """Return the reply with an archive, whose size is not known; to HEAD, or if known, the head."""
     headers = {**headers, "ETag": etag, "Accept-Ranges": "none"}
     if _is_known(request, etag):
@@ -291,8 +299,3 @@ def _disposition(request: Request, name: str, disposition: str) -> dict[str, str
     if plain != name:
         value += f"; filename*=UTF-8''{quote(name.encode(errors='replace'), safe='')}"
     return {"Content-Disposition": value}
-
-
-def strong_etag(cid: CID, suffix: str = "") -> str:
-    """Return the ETag of bytes that depend only on the CID."""
-    return f'"{cid}{suffix}"'

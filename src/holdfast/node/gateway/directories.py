@@ -1,6 +1,7 @@
 """Directories: their index.html if they have one, else a page that lists their entries."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from html import escape
 from itertools import islice
 from typing import Final
@@ -25,6 +26,7 @@ MAX_BREADCRUMBS: Final = 100  # names of the path that are links; each link repe
 LISTING_VERSION: Final = 3  # part of the ETag: add 1 when the page changes
 # As in Kubo: the entries never change, but the page around them may.
 LISTING_CACHED: Final = "public, max-age=604800, stale-while-revalidate=2678400"
+PAGE_HEADERS: Final = {"Content-Type": "text/html; charset=utf-8", "Cache-Control": LISTING_CACHED}
 
 PAGE: Final = """<!DOCTYPE html>
 <html lang="en">
@@ -75,21 +77,11 @@ def page_reply(
 
     `mark` is the word for such pages in the ETag, as Kubo has it.
     """
-    headers = {
-        **path.headers(),
-        "Content-Type": "text/html; charset=utf-8",
-        "Cache-Control": LISTING_CACHED,
-    }
+    headers = path.headers() | PAGE_HEADERS
     address = path.address
     key = ("listing", address.prefix, address.text, address.names, address.query, address.top)
-
-    def page() -> bytes:
-        return repository.computed(key, make)
-
-    content = Content(
-        len(page()),
-        lambda start, stop: BytesPieces(page, lambda: repository.cached(key), start, stop),
-    )
+    page = partial(repository.computed, key, make)
+    content = Content(len(page()), partial(BytesPieces, page, partial(repository.cached, key)))
     etag = f'"{mark}Index-{LISTING_VERSION}_CID-{path.cid}"'
     return content_reply(request, content, etag, headers)
 

@@ -23,7 +23,6 @@ from holdfast.node.gateway.content_replies import (
     Content,
     content_headers,
     content_reply,
-    strong_etag,
 )
 from holdfast.node.http_server.refusals import Refusal
 from holdfast.protocol import json_text
@@ -109,7 +108,7 @@ def json_reply(request: Request, repository: CachedRepository, path: ResolvedPat
     if not _is_json(repository, path, content):
         raise Refusal(406, f"{path.cid} does not hold JSON; read it without ?format=")
     headers = content_headers(request, path, f"{path.cid}.json", JSON_TYPE)
-    return content_reply(request, content, strong_etag(path.cid, ".json"), headers)
+    return content_reply(request, content, f'"{path.cid}.json"', headers)
 
 
 def _is_json(repository: CachedRepository, path: ResolvedPath, content: Content) -> bool:
@@ -133,7 +132,7 @@ def raw_block_reply(request: Request, repository: CachedRepository, path: Resolv
         request, path, name, RAW_TYPE, disposition="attachment", query="format=raw"
     )
     content = Content(size, partial(block_pieces, repository, path.cid))
-    return content_reply(request, content, strong_etag(path.cid, ".raw"), headers)
+    return content_reply(request, content, f'"{path.cid}.raw"', headers)
 
 
 SYMLINK_TYPE = "inode/symlink"  # as Kubo has it
@@ -151,7 +150,7 @@ def file_reply(
     names = (request.query_params.get("filename", ""), name)
     media_type = file_type(repository, cid, names, content)
     headers = content_headers(request, path, name or str(cid), media_type)
-    return content_reply(request, content, strong_etag(path.cid), headers)
+    return content_reply(request, content, f'"{path.cid}"', headers)
 
 
 def file_content(repository: CachedRepository, cid: CID) -> Content:
@@ -182,7 +181,7 @@ def symlink_reply(request: Request, path: ResolvedPath, block: bytes) -> Respons
     headers = content_headers(request, path, str(path.cid), SYMLINK_TYPE)
     target = symlink_target(block)
     content = Content(len(target), partial(BytesPieces, lambda: target, lambda: target))
-    return content_reply(request, content, strong_etag(path.cid), headers)
+    return content_reply(request, content, f'"{path.cid}"', headers)
 
 
 def symlink_target(block: bytes) -> bytes:

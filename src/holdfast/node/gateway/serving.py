@@ -1,7 +1,7 @@
 """Serving a request to the gateway: find its content, choose the format, build the reply."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from starlette.datastructures import QueryParams
@@ -21,7 +21,7 @@ from holdfast.node.gateway.content_replies import negotiate, refusal_for
 from holdfast.node.gateway.directories import directory_reply
 from holdfast.node.gateway.tars import tar_reply
 from holdfast.node.gateway.values import value_reply
-from holdfast.node.http_server.refusals import SAFETY_HEADERS, DefaultHeaders, Refusal
+from holdfast.node.http_server.refusals import SAFETY_HEADERS, DefaultHeaders, Headers, Refusal
 from holdfast.node.http_server.streamed_replies import resources_of
 
 METHODS: Final = "GET, HEAD, OPTIONS"
@@ -53,10 +53,7 @@ class GatewayRoute(BaseRoute):
     """
 
     def __init__(
-        self,
-        open_content: OpenContent,
-        place: str = PUBLIC,
-        headers: Mapping[str, str] | None = None,
+        self, open_content: OpenContent, place: str = PUBLIC, headers: Headers | None = None
     ) -> None:
         self._open_content = open_content
         self._place = place
@@ -105,9 +102,8 @@ class GatewayRoute(BaseRoute):
             raise Refusal(400, f"no service worker for all of {self._place}")
         repository, address = self._open_content(address, request.query_params)
         if not repository.repository.has(address.cid):
-            if "only-if-cached" in request.headers.get("cache-control", "").lower():
-                raise Refusal(412, f"{address.text} is not here")
-            raise Refusal(404, f"{address.text} is not here")
+            is_cached_only = "only-if-cached" in request.headers.get("cache-control", "").lower()
+            raise Refusal(412 if is_cached_only else 404, f"{address.text} is not here")
         path = resolve_path(repository, address)
         codec = value_codec(path.cid)
         requested = negotiate(request, codec)

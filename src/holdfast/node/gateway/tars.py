@@ -30,11 +30,15 @@ from holdfast.content.unixfs.data import Kind
 from holdfast.content.unixfs.directory_nodes import UNSAFE_NAME, DirectoryEntry
 from holdfast.content.unixfs.walks import DirectoryWalk
 from holdfast.errors import MalformedError
-from holdfast.node.gateway.addresses import ResolvedPath
+from holdfast.node.gateway.addresses import ResolvedPath, is_plain
 from holdfast.node.gateway.cached_repository import LINK_WEIGHT, CachedRepository
-from holdfast.node.gateway.content_replies import TAR_TYPE, content_headers, stream_reply
+from holdfast.node.gateway.content_replies import (
+    TAR_TYPE,
+    JoinedPieces,
+    content_headers,
+    stream_reply,
+)
 from holdfast.node.gateway.files import symlink_target
-from holdfast.node.http_server.http_connection import PIECE, Pieces
 from holdfast.node.http_server.refusals import Refusal
 
 MAX_NAME: Final = 255  # bytes; NAME_MAX of the usual file systems
@@ -69,12 +73,12 @@ def tar_reply(request: Request, repository: CachedRepository, path: ResolvedPath
     return stream_reply(request, pieces, f'W/"{path.cid}.x-tar"', headers)
 
 
-class TarPieces(Pieces):
+class TarPieces(JoinedPieces):
     """The archive of `root`, in pieces. Between two pieces no block of a file is held."""
 
     def __init__(self, repository: CachedRepository, root: CID) -> None:
+        super().__init__(self._write(root))
         self._repository = repository
-        self._written = self._write(root)
         self._directories: list[tuple[_Place, CID]] = []
         self._links: list[tuple[_Place, bytes]] = []
         self._pending = 0  # bytes that the directories and links take
@@ -85,16 +89,6 @@ class TarPieces(Pieces):
         """How many bytes of memory the archive holds, about."""
         return self._pending + self._entries * LINK_WEIGHT
 
-    def __next__(self) -> bytes:
-        parts: list[bytes] = []
-        size = 0
-        while size < PIECE and (part := next(self._written, None)) is not None:
-            parts.append(part)
-            size += len(part)
-        if not parts:
-            raise StopIteration
-        return b"".join(parts)
-
     def _write(self, root: CID) -> Iterator[bytes]:
         yield from self._member(_Place("", str(root)), root)
         while self._directories:
@@ -102,7 +96,7 @@ class TarPieces(Pieces):
             self._hold(place, -1)
             path = place.path
             for entry in self._list(cid):
-                if _is_plain(entry.name):
+                if is_plain(entry.name):
                     yield from self._member(_Place(path, entry.name), entry.cid)
                 elif self._repository.kind(entry.cid) in {Kind.FILE, Kind.RAW}:
                     yield from self._member(_placed(str(root), path, entry.name), entry.cid)
@@ -183,10 +177,6 @@ def _header(place: _Place, kind: bytes, *, size: int = 0, target: bytes = b"") -
     return info.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape")
 
 
-def _is_plain(name: str) -> bool:
-    return name not in {"", ".", ".."} and "/" not in name and "\0" not in name
-
-
 def _relative_entries(cid: CID, block: bytes) -> list[DirectoryEntry]:
     """Return the entries of a plain directory, with names that may be relative, each once."""
     entries = [
@@ -202,7 +192,7 @@ def _placed(top: str, parent: str, name: str) -> _Place:
     """Return the place to which a relative name leads; raise `Refusal` if it is not below `top`."""
     path = normpath(f"{parent}/{name}")
     is_below = path.startswith(f"{top}/") and not name.startswith("/")
-    if not is_below or not _is_plain(name.rpartition("/")[2]) or "\0" in name:
+    if not is_below or not is_plain(name.rpartition("/")[2]) or "\0" in name:
         # Kubo's words, which clients look for to know why there is no archive.
         raise _not_possible("relative UnixFS paths outside the root are not allowed")
     for part in path.split("/"):

@@ -16,7 +16,7 @@ from holdfast.content import dag_json
 from holdfast.content.cid import CID
 from holdfast.content.codecs import read_value
 from holdfast.errors import MalformedError
-from holdfast.node.gateway.addresses import Address, ResolvedPath
+from holdfast.node.gateway.addresses import Address, ResolvedPath, is_plain
 from holdfast.node.gateway.cached_repository import CachedRepository, block_pieces
 from holdfast.node.gateway.content_replies import (
     HTML,
@@ -24,7 +24,6 @@ from holdfast.node.gateway.content_replies import (
     Content,
     content_headers,
     content_reply,
-    strong_etag,
 )
 from holdfast.node.gateway.directories import page_reply, readable, table_page
 from holdfast.node.gateway.files import JSON_LIMIT
@@ -53,7 +52,7 @@ def value_reply(
     )
     size = len(repository.block(path.cid))
     content = Content(size, partial(block_pieces, repository, path.cid))
-    return content_reply(request, content, strong_etag(path.cid, f".{name}"), headers)
+    return content_reply(request, content, f'"{path.cid}.{name}"', headers)
 
 
 def _page(repository: CachedRepository, path: ResolvedPath, codec: str) -> bytes:
@@ -100,9 +99,7 @@ def _row(address: Address, names: list[str], item: Any) -> str:
     shown = escape(text[:SHOWN_TEXT] + "…" * (len(text) > SHOWN_TEXT))
     if isinstance(item, CID):
         shown = escape(str(item))
-        if names and not any(
-            name in {"", ".", ".."} or "/" in name or "\0" in name for name in names
-        ):
+        if names and all(map(is_plain, names)):
             way = "/".join(quote(name, "", errors="surrogatepass") for name in names)
             href = escape(f"{address.here}/{way}{address.query}")
             shown = f'<a class="ipfs-hash" href="{href}">{shown}</a>'

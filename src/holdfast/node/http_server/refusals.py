@@ -4,7 +4,7 @@ import errno
 import logging
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from starlette.responses import JSONResponse, PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -12,6 +12,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from holdfast.errors import ClientError, VerificationError
 
 logger: Final = logging.getLogger("holdfast.node")
+
+Headers: TypeAlias = Mapping[str, str]
 
 
 class Refusal(Exception):  # noqa: N818 - it becomes a reply, not a traceback
@@ -25,17 +27,12 @@ class Refusal(Exception):  # noqa: N818 - it becomes a reply, not a traceback
     """
 
     def __init__(
-        self,
-        status: int,
-        details: str,
-        headers: Mapping[str, str] | None = None,
-        *,
-        reason: str = "",
+        self, status: int, details: str, headers: Headers | None = None, *, reason: str = ""
     ) -> None:
         super().__init__(details)
         self.status = status
         self.details = details
-        self.headers: Mapping[str, str] = headers or {}
+        self.headers: Headers = headers or {}
         self.reason = reason
 
     @property
@@ -96,7 +93,7 @@ SAFETY_HEADERS: Final = {"X-Content-Type-Options": "nosniff", "Content-Security-
 class DefaultHeaders:
     """Adds `headers` to every reply of `app`, except those that the reply sets itself."""
 
-    def __init__(self, app: ASGIApp, headers: Mapping[str, str] = SAFETY_HEADERS) -> None:
+    def __init__(self, app: ASGIApp, headers: Headers = SAFETY_HEADERS) -> None:
         self._app = app
         self._headers = [(key.lower().encode(), value.encode()) for key, value in headers.items()]
 
