@@ -48,11 +48,8 @@ class Authorization:
             raise Refusal(401, "Invalid/expired credentials", reason="INVALID_CREDENTIALS")
         self._count(token)
         if not token.allows(scope):
-            raise Refusal(
-                403,
-                "This key does not have the required scopes associated with it",
-                reason="NO_SCOPES_FOUND",
-            )
+            text = "This key does not have the required scopes associated with it"
+            raise Refusal(403, text, reason="NO_SCOPES_FOUND")
 
     def _token(self, headers: Mapping[str, str]) -> NodeToken | None:
         kind, _, bearer = headers.get("authorization", "").partition(" ")
@@ -80,9 +77,7 @@ class Authorization:
                 "X-RateLimit-Remaining": "0",
                 "X-RateLimit-Reset": str(int(time.time() + wait)),
             }
-            raise Refusal(
-                429, "Too many requests; try again later", reason="RATE_LIMITED", headers=headers
-            )
+            raise Refusal(429, "Too many requests; try again later", headers, reason="RATE_LIMITED")
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +175,7 @@ class QueryRunner:
     async def run(self, request: Request, query: Callable[[Stopped], T]) -> T:
         """Return the result of `query`; raise a `Refusal` if it was ended."""
         deadline = time.monotonic() + QUERY_SECONDS
-        disconnected = asyncio.ensure_future(_wait_for_disconnect(request))
+        disconnected = asyncio.ensure_future(wait_for_disconnect(request.receive))
 
         def stopped() -> bool:
             return self._is_ended or disconnected.done() or time.monotonic() > deadline
@@ -202,9 +197,9 @@ class QueryRunner:
         self._is_ended = True
 
 
-async def _wait_for_disconnect(request: Request) -> None:
+async def wait_for_disconnect(receive: Receive) -> None:
     """Return when the client has closed the connection."""
-    while (await request.receive())["type"] != "http.disconnect":
+    while (await receive())["type"] != "http.disconnect":
         pass
 
 

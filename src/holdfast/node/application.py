@@ -26,7 +26,7 @@ from holdfast.node.memory import Cache
 from holdfast.node.page import Page
 from holdfast.node.pinning_api import PinningCalls
 from holdfast.node.psa_api import PSACalls
-from holdfast.node.service import Service
+from holdfast.node.service import Service, quietly
 from holdfast.node.settings import NodeSettings
 from holdfast.node.v3_api import V3Calls
 from holdfast.repository import Repository
@@ -45,14 +45,10 @@ def create_app(repository: Repository, settings: NodeSettings) -> "NodeApplicati
     v3 = V3Calls(service, calls, settings)
     reader = CachedRepository(repository, Cache(settings.cache_bytes))
 
-    def resume() -> None:
-        with suppress(ClientError, OSError):  # the next request says what is wrong with the store
-            service.requests.resume()
-
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         beside = asyncio.create_task(v3.run_beside())
-        resuming = asyncio.create_task(run_in_threadpool(resume))
+        resuming = asyncio.create_task(run_in_threadpool(quietly, service.requests.resume))
         yield
         await resuming
         beside.cancel()

@@ -5,13 +5,13 @@ import math
 import re
 import secrets
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
 
 from holdfast.content.cid import CID
 from holdfast.errors import InvalidCIDError
 from holdfast.node.http_server.refusals import Refusal, bad_request
 from holdfast.protocol.json_text import refuse_constant
+from holdfast.records import merged_keyvalues
 
 # JSON in requests. Content keeps the spelling of its numbers, so that its CID does not change.
 
@@ -111,21 +111,14 @@ def merge_keyvalues(before: Mapping[str, Any], changes: Mapping[str, Any]) -> di
 
     Raise a `Refusal` if there are too many then.
     """
-    merged = {**before, **changes}
-    left = {key: value for key, value in merged.items() if value is not None}
-    check_count(left)
-    return left
+    merged = merged_keyvalues(before, changes)
+    check_count(merged)
+    return merged
 
 
 def is_long(value: Any) -> bool:
     """Return whether a key or value has more than `MAX_VALUE` characters."""
     return len(str(value)) > MAX_VALUE
-
-
-def iso_time(milliseconds: int) -> str:
-    """Return a time in the service's format."""
-    moment = datetime.fromtimestamp(milliseconds / 1000, UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def read_cid(value: object) -> CID:

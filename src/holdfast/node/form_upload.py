@@ -12,12 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
 try:
-    from multipart import (
-        MultipartError,
-        MultipartSegment,
-        ParserLimitReached,
-        PushMultipartParser,
-    )
+    from multipart import MultipartError, MultipartSegment, ParserLimitReached, PushMultipartParser
 except ImportError:
     raise ImportError(
         "the node needs the package multipart 2, and an old python-multipart replaces it: "
@@ -178,7 +173,9 @@ class FormUpload(ABC):
         self, service: Service, content_type: str, *, limit: int, network: Network | None
     ) -> None:
         kind, _, parameters = content_type.partition(";")
-        boundary = _parameter(parameters, "boundary")
+        pairs = (parameter.partition("=") for parameter in parameters.split(";"))
+        texts = (text for key, _, text in pairs if key.strip().lower() == "boundary")
+        boundary = next(texts, "").strip().strip('"')
         is_form = kind.strip().lower() == "multipart/form-data"
         if not is_form or not 0 < len(boundary) <= MAX_BOUNDARY:
             raise bad_request("Invalid request format.")
@@ -340,14 +337,6 @@ class FormUpload(ABC):
 def too_large(limit: int) -> Refusal:
     """Return the `Refusal` for an upload of more than `limit` bytes."""
     return Refusal(413, f"The file is larger than the {limit} bytes that are allowed")
-
-
-def _parameter(parameters: str, name: str) -> str:
-    for parameter in parameters.split(";"):
-        key, _, value = parameter.partition("=")
-        if key.strip().lower() == name:
-            return value.strip().strip('"')
-    return ""
 
 
 # Feed the body of a request on a worker thread.

@@ -23,12 +23,7 @@ from holdfast.config.secret import Secret
 from holdfast.errors import ConfigError
 from holdfast.hints import advise
 from holdfast.node.application import create_app
-from holdfast.node.http_server.acceptor import (
-    BACKLOG,
-    Acceptor,
-    ConnectionLimits,
-    raise_descriptor_limit,
-)
+from holdfast.node.http_server import acceptor
 from holdfast.node.http_server.http_connection import BODY_SIZE, NodeProtocol
 from holdfast.node.settings import DEFAULT_V3_PROFILE, SCOPES, NodeSettings, NodeToken
 from holdfast.repository import Repository
@@ -42,17 +37,18 @@ class LimitedServer(uvicorn.Server):
 
     announce: Callable[[], None] | None = None
     before_shutdown: Callable[[], None] | None = None
-    _acceptor: Acceptor | None = None
+    _acceptor: acceptor.Acceptor | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start to accept connections of the one socket."""
         (listener,) = sockets if sockets is not None else []
         await super().startup([])  # without sockets: uvicorn would accept any number of connections
         if self.started:
-            limits = ConnectionLimits().within_descriptors()
+            limits = acceptor.ConnectionLimits().within_descriptors()
             shared = memoryview(bytearray(BODY_SIZE)), set[NodeProtocol]()
             state = self.config, self.server_state, self.lifespan.state
-            self._acceptor = Acceptor(listener, partial(NodeProtocol, *state, *shared), limits)
+            make = partial(NodeProtocol, *state, *shared)
+            self._acceptor = acceptor.Acceptor(listener, make, limits)
             if self.announce is not None:
                 self.announce()
 
@@ -146,7 +142,7 @@ def _listen(host: str, port: int) -> socket.socket:
         listener.bind((host, port))
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
         listener.settimeout(0)
-        listener.listen(BACKLOG)
+        listener.listen(acceptor.BACKLOG)
     except OSError as error:
         listener.close()
         wrong = ConfigError(f"cannot listen on {host}:{port}: {error.strerror}")
@@ -217,7 +213,7 @@ def serve(
         v3_profile=v3_profile or DEFAULT_V3_PROFILE,
         pretend_pinned=pretend_pinned,
     )
-    raise_descriptor_limit()
+    acceptor.raise_descriptor_limit()
     with Repository(path) as repository:
         repository.totals()  # fail now, not at the first request, if the store cannot be read
         server = NodeServer(repository, settings, host=host, port=port)

@@ -123,11 +123,8 @@ class PinJobs:
                 failed = (id_ for id_, waiting in self._jobs.items() if not waiting.is_under_way)
                 self._jobs.pop(next(failed, ""), None)
             if len(self._jobs) >= MAX_JOBS or self._queue.full():
-                raise Refusal(
-                    503,
-                    f"{MAX_JOBS} pins wait for their content; try again later, or cancel some",
-                    {"Retry-After": "60"},
-                )
+                text = f"{MAX_JOBS} pins wait for their content; try again later, or cancel some"
+                raise Refusal(503, text, {"Retry-After": "60"})
             self._jobs[job.id] = job
             self._queue.put_nowait((job, done))
 

@@ -25,6 +25,7 @@ from holdfast.node.pin_jobs import PinJob
 from holdfast.node.service import File, Service
 from holdfast.node.settings import NodeSettings
 from holdfast.node.tables import Details
+from holdfast.protocol.pin_api import iso_time
 from holdfast.records import Pin, same_value
 from holdfast.repository import PinQuery
 from holdfast.repository.pins import Stopped
@@ -64,8 +65,7 @@ def read_options(value: Any) -> PinOptions:
         return PinOptions()
     if not isinstance(value, dict):
         raise bad_request("pinataOptions must be an object")
-    version = value.get("cidVersion", 1)
-    if version is None:
+    if (version := value.get("cidVersion")) is None:
         version = 1
     if str(version) not in {"0", "1"} or isinstance(version, bool):
         raise bad_request("cidVersion must be 0 or 1")
@@ -318,7 +318,7 @@ def pinned_record(file: File) -> dict[str, Any]:
     reply: dict[str, Any] = {
         "IpfsHash": pin.cid,
         "PinSize": pin.size,
-        "Timestamp": values.iso_time(pin.created or 0),
+        "Timestamp": iso_time(pin.created or 0),
         "ID": pin.id,
         "Name": pin.name,
         "NumberOfFiles": pin.files,
@@ -326,9 +326,7 @@ def pinned_record(file: File) -> dict[str, Any]:
         "GroupId": file.details.group_id,
         "Keyvalues": dict(pin.keyvalues) or None,
     }
-    if file.is_duplicate:
-        reply["isDuplicate"] = True
-    return reply
+    return {**reply, "isDuplicate": True} if file.is_duplicate else reply
 
 
 def pin_row(pin: Pin) -> dict[str, Any]:
@@ -338,8 +336,8 @@ def pin_row(pin: Pin) -> dict[str, Any]:
         "ipfs_pin_hash": pin.cid,
         "size": pin.size,
         "user_id": "local",
-        "date_pinned": values.iso_time(pin.created or 0),
-        "date_unpinned": None if pin.removed is None else values.iso_time(pin.removed),
+        "date_pinned": iso_time(pin.created or 0),
+        "date_unpinned": None if pin.removed is None else iso_time(pin.removed),
         "metadata": {"name": pin.name or None, "keyvalues": dict(pin.keyvalues) or None},
         "regions": REGIONS,
         "mime_type": pin.type,
@@ -352,7 +350,7 @@ def job_row(job: PinJob) -> dict[str, Any]:
     return {
         "id": job.id,
         "ipfs_pin_hash": job.cid,
-        "date_queued": values.iso_time(job.queued),
+        "date_queued": iso_time(job.queued),
         "name": job.name or None,
         "status": job.status,
         "keyvalues": dict(job.keyvalues) or None,
@@ -435,9 +433,8 @@ class PinningCalls:
         """Pin a file or a directory from a form."""
         limit = self._settings.max_upload
         form = PinningForm(self._service, request.headers.get("content-type", ""), limit=limit)
-        return JSONResponse(
-            pinned_record(await receive_form(form, request, self._calls, limit=limit))
-        )
+        file = await receive_form(form, request, self._calls, limit=limit)
+        return JSONResponse(pinned_record(file))
 
     async def pin_by_hash(self, request: Request) -> Response:
         """Start a job that pins a CID."""
@@ -535,8 +532,5 @@ def _lacking(text: str) -> Endpoint:
 
 
 def _not_pinned(cid: str) -> Refusal:
-    return Refusal(
-        400,
-        f"The current user has not pinned the cid: {cid}",
-        reason="CURRENT_USER_HAS_NOT_PINNED_CID",
-    )
+    text = f"The current user has not pinned the cid: {cid}"
+    return Refusal(400, text, reason="CURRENT_USER_HAS_NOT_PINNED_CID")

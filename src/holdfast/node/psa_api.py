@@ -21,6 +21,7 @@ from holdfast.node.api_calls import ApiCalls, AuthorizedEndpoint
 from holdfast.node.http_server.refusals import Refusal, bad_request
 from holdfast.node.service import Service
 from holdfast.node.tables import PinRequest, Status
+from holdfast.protocol.pin_api import members
 from holdfast.records import PinFilter, value_text
 from holdfast.repository import PinQuery
 from holdfast.repository.pins import NAME_MATCHES, Moment
@@ -152,16 +153,12 @@ REASONS: Final[Mapping[int, str]] = {400: "BAD_REQUEST", 401: "UNAUTHORIZED", 40
 
 def pin_status(request: PinRequest, delegates: list[str]) -> dict[str, Any]:
     """Return the object ``PinStatus`` of a request."""
-    pin: dict[str, Any] = {"cid": request.cid}
-    if request.name:
-        pin["name"] = request.name
-    if request.meta:
-        pin["meta"] = {key: value_text(value) for key, value in request.meta.items()}
+    meta = {key: value_text(value) for key, value in request.meta.items()}
     status = {
         "requestid": request.id,
         "status": request.status,
         "created": write_time(request.moment),
-        "pin": pin,
+        "pin": members(cid=request.cid, name=request.name or None, meta=meta or None),
         "delegates": delegates,
     }
     return {**status, "info": dict(request.info)} if request.info else status

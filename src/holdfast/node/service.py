@@ -15,7 +15,7 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
@@ -24,6 +24,7 @@ from starlette.concurrency import run_in_threadpool
 from holdfast.content.cid import CID
 from holdfast.content.profiles import Profile
 from holdfast.disk.folders import Folder
+from holdfast.errors import ClientError
 from holdfast.node.client_values import merge_keyvalues
 from holdfast.node.http_server.refusals import Refusal
 from holdfast.node.pin_jobs import MAX_JOBS, PinJob, PinJobs
@@ -209,6 +210,12 @@ class Service:
         if private is not None:
             private.tables.close()
             private.repository.close()
+
+
+def quietly(job: Callable[[], None]) -> None:
+    """Call `job` beside the requests; the next request says what is wrong with the store."""
+    with suppress(ClientError, OSError):
+        job()
 
 
 # Small stores that wait for the disk together.

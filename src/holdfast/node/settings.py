@@ -1,7 +1,7 @@
 """The settings of a node: its tokens and its limits."""
 
 import hmac
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from holdfast.content.profiles import KUBO_LEGACY_CIDV1, PROFILES
@@ -32,12 +32,9 @@ class NodeToken:
         scopes: The endpoints that it may use; None for all.
     """
 
-    token: str
+    token: str = field(repr=False)
     key: str = DEFAULT_KEY
     scopes: frozenset[str] | None = None
-
-    def __repr__(self) -> str:
-        return f"NodeToken(key={self.key!r}, scopes={self.scopes!r})"
 
     def is_bearer(self, bearer: str) -> bool:
         """Return whether `bearer` is this token, in constant time."""
@@ -45,9 +42,8 @@ class NodeToken:
 
     def is_pair(self, key: str, secret: str) -> bool:
         """Return whether the key pair is this one."""
-        return hmac.compare_digest(
-            key.encode("utf-8", "replace"), self.key.encode()
-        ) and self.is_bearer(secret)
+        is_key = hmac.compare_digest(key.encode("utf-8", "replace"), self.key.encode())
+        return is_key and self.is_bearer(secret)
 
     def allows(self, scope: str | None) -> bool:
         """Return whether the token may use an endpoint of this scope; None is always allowed.

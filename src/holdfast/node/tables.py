@@ -8,7 +8,7 @@ import json
 import sqlite3
 import threading
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -244,12 +244,11 @@ class Tables:
             sql = "SELECT count(*), total(length(keyvalues)) FROM requests"
             count, size = connection.execute(sql).fetchone()
             if count >= MAX_REQUESTS or size > MAX_TABLE_META:
-                raise Refusal(
-                    409,
+                details = (
                     f"The node has {count} requests that wait, have failed, or are for content "
-                    "that another request has pinned: delete some of them",
-                    reason="TOO_MANY_REQUESTS",
+                    "that another request has pinned: delete some of them"
                 )
+                raise Refusal(409, details, reason="TOO_MANY_REQUESTS")
             connection.execute("INSERT INTO requests VALUES (?, ?, ?, ?, ?, ?, ?)", row)
 
     def requests(self, query: PinQuery) -> list[PinRequest]:
@@ -301,10 +300,8 @@ def _check_tables(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _statements(connection: sqlite3.Connection) -> set[str]:
-    rows: Iterable[tuple[Any]] = connection.execute(
-        "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL"
-    )
-    return {str(sql) for (sql,) in rows}
+    sql = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL"
+    return {str(statement) for (statement,) in connection.execute(sql)}
 
 
 def _group(row: tuple[Any, ...]) -> Group:

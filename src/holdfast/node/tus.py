@@ -231,23 +231,16 @@ class TusUpload:
         write_object(self._folder, DONE, {"cid": file.pin.cid, "id": file.pin.id})
         self.cid = file.pin.cid
         self._file = self._adding = None
-        self._unlock()
+        self.close()
         for name in (PROGRESS, LEAVES):
             self._folder.remove(name)
 
     def close(self) -> None:
         """End the use of the upload. What was not made durable is lost."""
-        if self._file is not None:
-            self._file.close()
-        if self._adding is not None:
-            self._adding.close()
-        self._file = self._adding = None
-        self._unlock()
-
-    def _unlock(self) -> None:
-        if self._lock is not None:
-            self._lock.close()
-            self._lock = None
+        for part in (self._file, self._adding, self._lock):
+            if part is not None:
+                part.close()
+        self._file = self._adding = self._lock = None
 
     def discard(self) -> None:
         """Remove the upload and its blocks."""
@@ -474,6 +467,7 @@ BODY_TYPE: Final = "application/offset+octet-stream"
 INTERRUPT_SECONDS: Final = 10.0  # to wait for the end of a request that was interrupted
 PAUSE: Final = 0.02  # seconds between two looks at it
 ALWAYS: Final = {"Tus-Resumable": VERSION, "Cache-Control": "no-store"}
+ABILITIES: Final = {**ALWAYS, "Tus-Version": VERSION, "Tus-Extension": EXTENSIONS}
 
 
 class TusEndpoints:
@@ -486,12 +480,7 @@ class TusEndpoints:
 
     async def options(self, _: Request) -> Response:
         """Reply with what the node can do."""
-        headers = {
-            **ALWAYS,
-            "Tus-Version": VERSION,
-            "Tus-Extension": EXTENSIONS,
-            "Tus-Max-Size": str(self._limit),
-        }
+        headers = {**ABILITIES, "Tus-Max-Size": str(self._limit)}
         return Response(status_code=204, headers=headers)
 
     async def create(self, request: Request, grant: Mapping[str, Any] | None = None) -> Response:
@@ -550,9 +539,8 @@ class TusEndpoints:
                 return Response(status_code=204, headers=ALWAYS)
         except Refusal as refusal:
             return v3_uploads.error_reply(refusal, ALWAYS)
-        return v3_uploads.error_reply(
-            Refusal(405, "An upload takes HEAD, PATCH and DELETE"), ALWAYS
-        )
+        wrong = Refusal(405, "An upload takes HEAD, PATCH and DELETE")
+        return v3_uploads.error_reply(wrong, ALWAYS)
 
     async def _add(self, request: Request, upload: TusUpload) -> Response:
         """Add the bytes of a PATCH. What arrived before an interruption counts."""
@@ -563,11 +551,8 @@ class TusEndpoints:
             raise _locked()
         offset = whole_number(request.headers.get("upload-offset", ""), "Upload-Offset")
         if offset != upload.offset:
-            raise Refusal(
-                409,
-                f"Upload-Offset is {offset}, and the upload is at {upload.offset}: ask with HEAD",
-                {"Upload-Offset": str(upload.offset)},
-            )
+            text = f"Upload-Offset is {offset}, and the upload is at {upload.offset}: ask with HEAD"
+            raise Refusal(409, text, {"Upload-Offset": str(upload.offset)})
         upload.is_busy = True
         connection = request.scope.get("extensions", {}).get(CONNECTION)
         upload.interrupt = None if connection is None else connection.abort

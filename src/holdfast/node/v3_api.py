@@ -5,7 +5,6 @@ import base64
 import json
 import re
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Final, TypeVar
@@ -20,18 +19,18 @@ from starlette.types import ASGIApp
 
 from holdfast.content.cid import CID
 from holdfast.content.profiles import profile_named
-from holdfast.errors import ClientError
 from holdfast.node import client_values as values
 from holdfast.node import v3_uploads
 from holdfast.node.api_calls import ApiCalls, AuthorizedEndpoint, Endpoint
 from holdfast.node.form_upload import receive_form
 from holdfast.node.http_server.refusals import DefaultHeaders, Refusal, bad_request
 from holdfast.node.pin_jobs import PinJob
-from holdfast.node.service import PRIVATE, PUBLIC, File, Network, Service
+from holdfast.node.service import PRIVATE, PUBLIC, File, Network, Service, quietly
 from holdfast.node.settings import NodeSettings
 from holdfast.node.tables import Group
 from holdfast.node.tus import TusEndpoints, TusUploads
 from holdfast.node.v3_links import LinkEndpoints, PrivateContent, Signer, open_grant
+from holdfast.protocol.pin_api import iso_time
 from holdfast.records import Pin, PinFilter
 from holdfast.repository import PinQuery
 from holdfast.repository.pins import Stopped
@@ -101,11 +100,9 @@ def file_record(file: File) -> dict[str, Any]:
         "mime_type": pin.type,
         "group_id": details.group_id,
         "keyvalues": dict(pin.keyvalues),
-        "created_at": values.iso_time(pin.created or 0),
+        "created_at": iso_time(pin.created or 0),
     }
-    if details.expires is not None:
-        record["expires_at"] = details.expires
-    return record
+    return record if details.expires is None else {**record, "expires_at": details.expires}
 
 
 def upload_record(file: File) -> dict[str, Any]:
@@ -116,7 +113,7 @@ def upload_record(file: File) -> dict[str, Any]:
 
 def group_record(group: Group) -> dict[str, Any]:
     """Return a group."""
-    created = values.iso_time(group.created)
+    created = iso_time(group.created)
     return {
         "id": group.id,
         "name": group.name,
@@ -133,7 +130,7 @@ def job_record(job: PinJob) -> dict[str, Any]:
         "cid": job.cid,
         "name": job.name or None,
         "status": job.status,
-        "date_queued": values.iso_time(job.queued),
+        "date_queued": iso_time(job.queued),
         "keyvalues": dict(job.keyvalues),
         "host_nodes": None,
         "group_id": job.group_id,
@@ -313,9 +310,7 @@ class V3Calls:
 
     async def get_file(self, request: Request) -> Response:
         """Reply with a file."""
-        file = await self._run(
-            request, lambda network, stopped: network.file(self._find(request, network, stopped))
-        )
+        file = await self._run_on_file(request, Network.file)
         return v3_uploads.data_reply(file_record(file))
 
     async def update_file(self, request: Request) -> Response:
@@ -327,8 +322,7 @@ class V3Calls:
         if not name and not keyvalues and "expires_at" not in body:
             raise bad_request("At least one of name, keyvalues and expires_at must be given")
 
-        def update(network: Network, stopped: Stopped) -> File:
-            pin = self._find(request, network, stopped)
+        def update(network: Network, pin: Pin) -> File:
             if "expires_at" in body:
                 network.set_details(pin, expires=expires)
             changed = network.change(CID.parse(pin.cid), name, keyvalues)
@@ -336,23 +330,26 @@ class V3Calls:
                 raise Refusal(404, "The file was deleted meanwhile")
             return network.file(changed)
 
-        return v3_uploads.data_reply(file_record(await self._run(request, update)))
+        return v3_uploads.data_reply(file_record(await self._run_on_file(request, update)))
 
     async def delete_file(self, request: Request) -> Response:
         """Delete a file. Its content stays on the disk until garbage is collected."""
-        await self._run(
-            request, lambda network, stopped: network.remove(self._find(request, network, stopped))
-        )
+        await self._run_on_file(request, Network.remove)
         return v3_uploads.data_reply(None)
 
-    def _find(self, request: Request, network: Network, stopped: Stopped) -> Pin:
-        """Return the pin of the file that a request names; also by the id of its upload."""
-        network.remove_expired()
+    async def _run_on_file(self, request: Request, work: Callable[[Network, Pin], T]) -> T:
+        """Return what `work` does with the file that a request names; also by its upload's id."""
         id_ = request.path_params["id"]
-        pin = network.find(id_, stopped) or network.find(self._uploads.file_id(id_) or "", stopped)
-        if pin is None:
-            raise Refusal(404, f"There is no {network.name} file with the id {id_[:100]}")
-        return pin
+
+        def find(network: Network, stopped: Stopped) -> T:
+            network.remove_expired()
+            pin = network.find(id_, stopped)
+            pin = pin or network.find(self._uploads.file_id(id_) or "", stopped)
+            if pin is None:
+                raise Refusal(404, f"There is no {network.name} file with the id {id_[:100]}")
+            return work(network, pin)
+
+        return await self._run(request, find)
 
     # Groups
 
@@ -425,16 +422,11 @@ class V3Calls:
 
     async def run_beside(self) -> None:
         """Open unfinished uploads again; then remove what has expired, now and then."""
-        await run_in_threadpool(self._quietly, self._uploads.resume)
+        await run_in_threadpool(quietly, self._uploads.resume)
         while True:
-            await run_in_threadpool(self._quietly, self._service.remove_expired)
-            await run_in_threadpool(self._quietly, self._uploads.sweep)
+            await run_in_threadpool(quietly, self._service.remove_expired)
+            await run_in_threadpool(quietly, self._uploads.sweep)
             await asyncio.sleep(SWEEP_SECONDS)
-
-    @staticmethod
-    def _quietly(job: Callable[[], None]) -> None:
-        with suppress(ClientError, OSError):  # the next request says what is wrong with the store
-            job()
 
     def close(self) -> None:
         """Close the unfinished uploads."""

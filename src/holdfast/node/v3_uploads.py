@@ -38,9 +38,8 @@ def error_reply(refusal: Refusal, headers: Mapping[str, str] | None = None) -> R
     """Return the reply for a `Refusal`, in the shape of the service."""
     message = NOT_AUTHORIZED if refusal.status == 401 else refusal.details
     error = {"code": refusal.status, "message": message}
-    return JSONResponse(
-        {"error": error}, refusal.status, headers={**(headers or {}), **refusal.headers}
-    )
+    all_headers = {**(headers or {}), **refusal.headers}
+    return JSONResponse({"error": error}, refusal.status, all_headers)
 
 
 def base_url(request: Request) -> str:
@@ -282,12 +281,5 @@ class V3Form(FormUpload):
         network = self.service.network(options.network)
         network.check_group(options.group_id)
         _, part = self.build(network, options.profile(self._profile))
-        return pin_upload(
-            network,
-            self.adding(network),
-            part,
-            options,
-            id=str(uuid.uuid4()),
-            type=media_type,
-            files=files,
-        )
+        adding, id_ = self.adding(network), str(uuid.uuid4())
+        return pin_upload(network, adding, part, options, id=id_, type=media_type, files=files)

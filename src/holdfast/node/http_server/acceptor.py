@@ -48,9 +48,8 @@ class ConnectionLimits:
             return self
         room = max(soft - OTHER_FILES, soft // 2)
         total = min(self.total, room)
-        return ConnectionLimits(
-            total, min(self.per_address, (total + 1) // 2), min(self.waiting, room - total)
-        )
+        per_address = min(self.per_address, (total + 1) // 2)
+        return ConnectionLimits(total, per_address, min(self.waiting, room - total))
 
 
 def raise_descriptor_limit() -> None:

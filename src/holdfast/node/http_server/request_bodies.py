@@ -98,8 +98,7 @@ class RequestBody:
 
         Stop when little of the body is left, or when the client sends slowly.
         """
-        receiver: DirectReceiver | None
-        receiver = self.request.scope.get("extensions", {}).get(RECEIVER)
+        receiver: DirectReceiver | None = self.request.scope.get("extensions", {}).get(RECEIVER)
         is_quick = True
         while receiver is not None and is_quick and (source := receiver.open()) is not None:
             try:
