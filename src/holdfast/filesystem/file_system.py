@@ -23,11 +23,7 @@ from holdfast.config import ClientConfig
 from holdfast.config.fields import FIELDS
 from holdfast.content.reference import Reference
 from holdfast.errors import UnsupportedError
-from holdfast.filesystem.base_classes import (
-    AbstractAsyncStreamedFile,
-    AbstractBufferedFile,
-    AsyncFileSystem,
-)
+from holdfast.filesystem import base_classes
 from holdfast.filesystem.instances import SecretOptions, restore, secret_names
 from holdfast.filesystem.paths import (
     cannot_write,
@@ -55,7 +51,7 @@ UNCHANGED: Final = 0  # when content under a CID was changed last: it never was
 Info = dict[str, Any]
 
 
-class HoldfastFile(AbstractBufferedFile):
+class HoldfastFile(base_classes.AbstractBufferedFile):
     """A file that is open for reading, with the buffers of fsspec in front of it.
 
     When it is read from start to end, the content file below it fetches ever larger parts.
@@ -77,7 +73,7 @@ class HoldfastFile(AbstractBufferedFile):
         self._content.closed = True
 
 
-class AsyncHoldfastFile(AbstractAsyncStreamedFile):
+class AsyncHoldfastFile(base_classes.AbstractAsyncStreamedFile):
     """A file that is open for reading, awaited."""
 
     def __init__(self, fs: Any, path: str, content: AsyncContentFile, **options: Any) -> None:
@@ -93,7 +89,7 @@ async def _read(content: AsyncContentFile, start: int, end: int) -> bytes:
     return await content.read(end - start)
 
 
-class HoldfastFileSystem(AsyncFileSystem, metaclass=SecretOptions):
+class HoldfastFileSystem(base_classes.AsyncFileSystem, metaclass=SecretOptions):
     """Content on IPFS as a file system, every byte verified: ``holdfast://CID/a/b.csv``.
 
     Args:
@@ -466,9 +462,7 @@ class HoldfastFileSystem(AsyncFileSystem, metaclass=SecretOptions):
         await self._get_file(source, str(place), **options)
 
     async def _mkdir(self, path: str, create_parents: bool = True, **_: Any) -> None:  # noqa: FBT001, FBT002
-        await self._staged(
-            path, Staging.make_folder, parents=create_parents, exist_ok=False, writing=True
-        )
+        await self._staged(path, Staging.make_folder, parents=create_parents, writing=True)
 
     async def _makedirs(self, path: str, exist_ok: bool = False) -> None:  # noqa: FBT001, FBT002
         await self._staged(path, Staging.make_folder, parents=True, exist_ok=exist_ok, writing=True)

@@ -71,7 +71,7 @@ class Staging:
         with self.open(path, "xb" if is_new else "wb") as file:
             file.write(data)
 
-    def make_folder(self, path: str, *, parents: bool, exist_ok: bool) -> None:
+    def make_folder(self, path: str, *, parents: bool, exist_ok: bool = False) -> None:
         """Make a folder."""
         self.path_of(path).mkdir(parents=parents, exist_ok=exist_ok)
 

@@ -13,7 +13,7 @@ from holdfast.hints import advise
 from holdfast.protocol import json_text, pin_api
 from holdfast.protocol.http import Reply, Request
 from holdfast.protocol.multipart import FileForm, FormFile
-from holdfast.protocol.pin_api import OTHER, Exchange, KeyValues, PagedList, ServiceAPI
+from holdfast.protocol.pin_api import JSON_TYPE, OTHER, Exchange, KeyValues, PagedList, ServiceAPI
 from holdfast.protocol.status_errors import PINNING_ERRORS
 from holdfast.records import Added, Pin, PinFilter, PinInfo, PinState, merged_keyvalues
 
@@ -131,12 +131,8 @@ class PinningAPI(ServiceAPI):
     def add_json(self, text: bytes, info: PinInfo) -> Exchange[Added]:
         """Pin the JSON `text`, which goes into the body as it is."""
         members = f'"{METADATA}":{_metadata(info)},"{OPTIONS}":{self._options}'.encode()
-        reply = yield self.request(
-            "POST",
-            "/pinning/pinJSONToIPFS",
-            headers=pin_api.JSON_TYPE,
-            body=b'{"%b":%b,%b}' % (CONTENT, text, members),
-        )
+        body = b'{"%b":%b,%b}' % (CONTENT, text, members)
+        reply = yield self.request("POST", "/pinning/pinJSONToIPFS", headers=JSON_TYPE, body=body)
         added = self._read_added(reply)
         return (yield from self._change_duplicate(added, info, reply)) if added.duplicate else added
 
@@ -183,12 +179,8 @@ class PinningAPI(ServiceAPI):
         pins = yield from self.find(cid)
         if not pins:
             metadata = f',"{METADATA}":{_metadata(info)}' if info.is_explicit else ""
-            reply = yield self.request(
-                "POST",
-                "/pinning/pinByHash",
-                headers=pin_api.JSON_TYPE,
-                body=f'{{"hashToPin":{json_text.to_text(cid)}{metadata}}}'.encode(),
-            )
+            body = f'{{"hashToPin":{json_text.to_text(cid)}{metadata}}}'.encode()
+            reply = yield self.request("POST", "/pinning/pinByHash", headers=JSON_TYPE, body=body)
             return read_job(self, reply, self.read_json(reply), "ipfsHash", cid=cid, info=info)
         if not info.is_explicit:
             return pins[0]

@@ -14,6 +14,7 @@ from typing import Any, Literal, Self, TypeAlias, get_args
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from holdfast.node.api_calls import wait_for_disconnect
 from holdfast.node.http_server.http_connection import CONNECTION, DIRECT
 
 Part: TypeAlias = Literal["any", "api", "gateway"]
@@ -204,13 +205,15 @@ class FaultQueue:
 
         return serve
 
+    # Without a whole reply, wait until the connection has ended, because uvicorn logs an error for
+    # an earlier return.
     async def _serve(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
         fault = self._next_fault(scope)
         if isinstance(fault, ErrorReply):
             await _send_error(fault, receive, send)
             return
         if isinstance(fault, Delay) and not await self._wait(fault.seconds):
-            await _wait_for_disconnect(receive)
+            await wait_for_disconnect(receive)
             return
         if fault is None or isinstance(fault, Delay):
             await app(scope, receive, send)
@@ -221,7 +224,7 @@ class FaultQueue:
         await app({**scope, "extensions": extensions}, receive, faulty)
         if faulty.is_cut:
             scope["extensions"][CONNECTION].close()
-            await _wait_for_disconnect(receive)
+            await wait_for_disconnect(receive)
 
     def _next_fault(self, scope: Scope) -> Fault | None:
         """Record a request, and return the fault for it.
@@ -319,9 +322,3 @@ async def _send_error(reply: ErrorReply, receive: Receive, send: Send) -> None:
     headers = [(name.encode(), value.encode("latin-1")) for name, value in reply.headers.items()]
     await send({"type": "http.response.start", "status": reply.status, "headers": headers})
     await send({"type": "http.response.body", "body": reply.body})
-
-
-async def _wait_for_disconnect(receive: Receive) -> None:
-    """Wait until the connection has ended, because uvicorn logs an error for an earlier return."""
-    while (await receive())["type"] != "http.disconnect":
-        pass

@@ -46,12 +46,8 @@ class Contract:
         super().__init_subclass__()
         if "__test__" not in vars(cls) and not cls.__module__.startswith("holdfast.testing."):
             cls.__test__ = "by its name"
-        unknown = [
-            name
-            for name in sorted(cls.struck_out)
-            if not name.startswith("test_") or not hasattr(cls, name)
-        ]
-        if unknown:
+        tests = {name for name in dir(cls) if name.startswith("test_")}
+        if unknown := sorted(set(cls.struck_out) - tests):
             raise TypeError(
                 f"struck_out of {cls.__name__} names unknown tests: {', '.join(unknown)}"
             )
@@ -192,9 +188,8 @@ def check_bytes(result: bytes, data: bytes, what: str) -> None:
     if result == data:
         return
     pairs = enumerate(zip(result, data, strict=False))
-    place = next((place for place, (one, other) in pairs if one != other), None)
-    if place is None:
-        place = min(len(result), len(data))
+    shorter = min(len(result), len(data))
+    place = next((place for place, (one, other) in pairs if one != other), shorter)
     pytest.fail(f"{what} {len(result)} bytes that differ from the {len(data)} expected at {place}")
 
 

@@ -434,7 +434,7 @@ def forward_to(url: str) -> Script:
 
     def forward(request: Recorded) -> Scripted:
         connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=60)
-        try:
+        with contextlib.closing(connection):
             headers = {
                 name: value for name, value in request.headers.items() if name not in HOP_BY_HOP
             }
@@ -448,7 +448,5 @@ def forward_to(url: str) -> Script:
                     if name.lower() not in HOP_BY_HOP - forwarded
                 }
                 return Scripted(status=reply.status, headers=fields, body=reply.read())
-        finally:
-            connection.close()
 
     return forward
