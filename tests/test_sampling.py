@@ -72,6 +72,7 @@ def test_as_many_blocks_are_asked_for_as_fit_into_a_size():
     assert len(pick("64K", CIDS, size=1000)) == 65
     assert pick("999", CIDS, size=1000) == []
     assert len(pick("1M", CIDS, size=0)) == 4  # of unknown size: 256 KiB are counted for each
+    assert len(pick("100K", CIDS, size=0)) == 1  # or all that there is, for a small sample
     assert set(pick("1T", CIDS[:50])) == set(CIDS[:50])
 
 

@@ -290,12 +290,13 @@ async def test_a_gateway_that_searches_the_network_proves_nothing(provider, serv
     assert len(asked_at(server)) == 1  # a search is not repeated
 
 
-async def test_a_service_that_does_not_answer_is_an_error_and_no_verdict(provider, service):
+async def test_a_service_that_does_not_answer_is_an_error_and_no_verdict(provider, server, service):
     service.status = 503
     prover = AsyncProver(provider)
     with pytest.raises(ProviderError):
         await prover.prove([BLOCK])
     assert prover.verdict is None
+    assert len(asked_at(server)) == 2  # it was tried again
 
 
 async def test_a_gateway_that_has_what_its_service_does_not_list_is_no_witness(
@@ -385,6 +386,8 @@ async def test_a_gateway_with_content_of_the_world_is_no_witness(provider, servi
     assert (await AsyncProver(provider).find_verdict()).is_good  # only made up
     service.headers = {"age": "1"}
     assert not (await AsyncProver(provider).find_verdict()).is_good
+    service.listed = [str(WELL_KNOWN[1])]
+    assert (await AsyncProver(provider).find_verdict()).is_good
 
 
 async def test_a_verdict_is_used_again_unless_the_gateway_is_another(provider, server):
@@ -428,6 +431,20 @@ async def test_public_gateways_and_other_sites_are_never_asked(options):
         await provider.aclose()
     assert proof.state == "claimed"
     assert "name one that fetches nothing as `witness`" in proof.reason
+
+
+async def test_no_block_is_asked_for_twice_while_others_remain(source, other_node):
+    cid = (await source.upload(LARGE)).cid
+    async with AsyncClient.init(other_node.config) as target:
+        await source.copy(cid, to=target)
+        prover = AsyncProver(target.provider)
+        before = len(other_node.requests)
+        for _ in range(2):
+            assert (await prover.prove_dag(source.provider, CID.parse(cid))).asked == 4
+    blocks = {str(block) for block in await blocks_of(source, cid)}
+    asked = [line for line in other_node.requests[before:] if any(cid in line for cid in blocks)]
+    assert len(asked) == 8
+    assert len(set(asked)) == len(blocks) == 7
 
 
 async def test_a_service_that_only_pins_by_cid_gets_a_copy_from_another_one_and_proves_it(

@@ -149,6 +149,41 @@ def test_the_rpc_of_kubo_is_a_witness_and_one_that_ignores_offline_is_none(two_k
         other.revoke(cid)
 
 
+def test_a_root_that_kubo_has_as_a_part_or_as_garbage_is_no_objection(two_kubos, tmp_path):
+    """A new block decides, which is stored at the other node and removed again."""
+    first, second = two_kubos
+    (tmp_path / "file").write_bytes(LARGE[:4000])
+    config = first.provider_config(gateway_url=None)
+    with Client.init(config) as other, Client.init(second.provider_config()) as own:
+        assert other.provider.is_on_network()
+        before = {pin.cid for pin in other.pins()}
+        folder = own.upload(tmp_path)
+        part = (other.upload(LARGE[:4000])).cid
+        garbage = (own.upload(LARGE[:5000])).cid
+        own.revoke(garbage)
+        assert (other.upload(LARGE[:5000])).cid == garbage
+        own_blocks = [own.provider.own_block(CID.parse(cid)) for cid in (part, garbage)]
+        assert [len(block) for block in own_blocks] == [4000, 5000]
+        verdict = Prover(own.provider).find_verdict([other.provider])
+        assert (verdict.is_good, verdict.reason) == (True, "")
+
+        def ignore_offline(request):
+            target = request.target.replace("offline=true", "timeout=5s")
+            return forward_to(second.api_url)(replace(request, target=target))
+
+        with ScriptedServer(ignore_offline) as proxy:
+            config = second.provider_config(pin_api_url=proxy.url)
+            with Client.init(config) as fetching:
+                verdict = Prover(fetching.provider).find_verdict([other.provider])
+        assert not verdict.is_good
+        assert part not in verdict.reason
+        assert garbage not in verdict.reason
+        assert {pin.cid for pin in other.pins()} == {*before, part, garbage}
+        other.revoke(part)
+        other.revoke(garbage)
+        own.revoke(folder.cid)
+
+
 def test_blocks_that_all_nodes_of_a_cluster_have_lost_are_sent_again(source, own_cluster):
     cid = (source.upload(LARGE, name="mine")).cid
     with Client.init(own_cluster.provider_config()) as target:

@@ -290,12 +290,13 @@ def test_a_gateway_that_searches_the_network_proves_nothing(provider, server, se
     assert len(asked_at(server)) == 1  # a search is not repeated
 
 
-def test_a_service_that_does_not_answer_is_an_error_and_no_verdict(provider, service):
+def test_a_service_that_does_not_answer_is_an_error_and_no_verdict(provider, server, service):
     service.status = 503
     prover = Prover(provider)
     with pytest.raises(ProviderError):
         prover.prove([BLOCK])
     assert prover.verdict is None
+    assert len(asked_at(server)) == 2  # it was tried again
 
 
 def test_a_gateway_that_has_what_its_service_does_not_list_is_no_witness(
@@ -383,6 +384,8 @@ def test_a_gateway_with_content_of_the_world_is_no_witness(provider, service):
     assert (Prover(provider).find_verdict()).is_good  # only made up
     service.headers = {"age": "1"}
     assert not (Prover(provider).find_verdict()).is_good
+    service.listed = [str(WELL_KNOWN[1])]
+    assert (Prover(provider).find_verdict()).is_good
 
 
 def test_a_verdict_is_used_again_unless_the_gateway_is_another(provider, server):
@@ -426,6 +429,20 @@ def test_public_gateways_and_other_sites_are_never_asked(options):
         provider.close()
     assert proof.state == "claimed"
     assert "name one that fetches nothing as `witness`" in proof.reason
+
+
+def test_no_block_is_asked_for_twice_while_others_remain(source, other_node):
+    cid = (source.upload(LARGE)).cid
+    with Client.init(other_node.config) as target:
+        source.copy(cid, to=target)
+        prover = Prover(target.provider)
+        before = len(other_node.requests)
+        for _ in range(2):
+            assert (prover.prove_dag(source.provider, CID.parse(cid))).asked == 4
+    blocks = {str(block) for block in blocks_of(source, cid)}
+    asked = [line for line in other_node.requests[before:] if any(cid in line for cid in blocks)]
+    assert len(asked) == 8
+    assert len(set(asked)) == len(blocks) == 7
 
 
 def test_a_service_that_only_pins_by_cid_gets_a_copy_from_another_one_and_proves_it(

@@ -10,6 +10,7 @@ import hashlib
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -365,6 +366,7 @@ class Uploading:
         self._target = target
         # By kind of content and requested CID version: the layouts that the target may use.
         self._used: dict[tuple[Kind, int], tuple[Profile, ...]] = {}
+        self._targets: dict[Profile, BaseProvider] = {}
 
     def upload(self, cid: CID, info: PinInfo, progress: Progress) -> tuple[Added, int] | None:
         """Upload the content of `cid`; return the new pin and its size, or None if that fails.
@@ -381,7 +383,7 @@ class Uploading:
         profile = self._choose("file", layouts_of, cid)
         if profile is None:
             return None
-        target = self._with_layout(profile)
+        target = self._target_for(profile)
         source = run_blocking(open_source, blob)
         try:
             sent = replace(info, name=_file_name(cid, info.name))
@@ -405,7 +407,7 @@ class Uploading:
             profile = self._choose("folder", layouts_of, cid)
             if profile is None:
                 return None
-            target = self._with_layout(profile)
+            target = self._target_for(profile)
             sent = replace(info, name=_file_name(cid, info.name))
             try:
                 added = target.put(folder, sent, progress)
@@ -437,20 +439,16 @@ class Uploading:
                 return layout
         return None
 
-    def _with_layout(self, profile: Profile) -> BaseProvider:
+    def _target_for(self, profile: Profile) -> BaseProvider:
         """Return the target with the CID version, and the profile if it has one, of a layout."""
-        target = self._target
+        target = self._targets.get(profile, self._target)
         is_ours = not hasattr(target, "foreign") or hasattr(target.foreign, "config")
-        if not is_ours or not target.supports("with_config"):
-            return target
-        name = profile.name if profile.name in PROFILES else None
-        changes: dict[str, Any] = {"cid_version": profile.cid_version, "profile": name}
-        if all(getattr(target.config, field) == value for field, value in changes.items()):
-            return target
-        try:
-            return as_provider(target.with_config(target.config.with_options(**changes)))
-        except ConfigError:  # it is shared with others
-            return target
+        if profile not in self._targets and is_ours and target.supports("with_config"):
+            name = profile.name if profile.name in PROFILES else None
+            changes: dict[str, Any] = {"cid_version": profile.cid_version, "profile": name}
+            with suppress(ConfigError):  # it is shared with others
+                target = as_provider(target.with_config(target.config.with_options(**changes)))
+        return self._targets.setdefault(profile, target)
 
     def _check(
         self, kind: Kind, profile: Profile, layouts_of: LayoutSearch, added: Added, cid: CID

@@ -96,10 +96,10 @@ class SamplePicker:
         if sample.parts:
             return [cid for cid, _ in blocks if part_of(cid, sample.parts) == sample.part]
         most = MOST_BY_SIZE if sample.max_bytes else MOST
-        limit = sample.max_bytes or math.inf
+        limit = sample.max_bytes or MOST * MAX_BLOCK
         for cid, declared in blocks:
             self._count += 1
-            size = min(declared or UNKNOWN_SIZE, MAX_BLOCK)
+            size = min(declared or UNKNOWN_SIZE, MAX_BLOCK if declared else limit)
             self._size += size
             entry = (cid not in self._asked, self._random(), self._count, cid, size)
             heapq.heappush(chosen, entry)

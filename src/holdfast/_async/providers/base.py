@@ -261,8 +261,8 @@ class AsyncBaseProvider(AsyncStorageProvider, ABC):
     async def gateway_block(self, cid: CID, gateway: str) -> bytes:
         """Return a block that the gateway at the address `gateway` has, verified.
 
-        Raise NotFoundError if the gateway would have to fetch it, and `CachedReplyError` if a cache
-        before the gateway sent it.
+        Raise NotFoundError if the gateway would have to fetch it, and `NotOwnReplyError` if a cache
+        before the gateway sent it, or the gateway has searched the network for it.
         """
 
     @optional("is one place; leave only_at out, or use a client of provider copies")
