@@ -1,11 +1,13 @@
 """How often the members are asked: by writes while one is down, and by health."""
 
 from collections import Counter
+from functools import partial
 
 from holdfast import AsyncClient
 from holdfast._async.proving import WELL_KNOWN
 from holdfast.providers import AsyncCopiesProvider
 from holdfast.testing import Scripted, ScriptedServer
+from tests._async.parallel import in_parallel
 from tests.fleet import Proxy
 from tests.support import config_for
 
@@ -28,6 +30,25 @@ async def test_a_member_that_was_down_from_the_start_is_not_asked_by_every_write
                 assert len(server.requests) == asked
                 places = [set(pin.peers) - {"pinning"} for pin in await client.pins()]
                 assert places == [{"local", "local-2"}] * 4
+
+
+async def test_the_first_of_many_writes_tests_the_members(empty_node, tmp_path):
+    with Proxy(empty_node.api_url) as proxy:
+        config = empty_node.config.with_options(
+            pin_api_url=proxy.url, gateway_url=f"{proxy.url}/ipfs"
+        )
+        async with (
+            AsyncClient.init(config) as node,
+            AsyncClient.init(path=tmp_path / "disk") as disk,
+        ):
+            copies = AsyncCopiesProvider([node, disk], sites=["a", "b"], path=tmp_path / "ledger")
+            client = AsyncClient(copies)
+            records = await in_parallel(partial(client.store, [number]) for number in range(20))
+            assert len({record.cid for record in records}) == 20
+            await copies.aclose()
+        seen = Counter(target for _, target in proxy.seen)
+        assert [seen[f"/ipfs/{cid}?format=raw"] for cid in WELL_KNOWN] == [1, 1]
+        assert seen["/pinning/pinFileToIPFS"] == 20 + 3  # JSON, a file and a folder
 
 
 async def test_health_tests_a_member_once_and_asks_for_each_block_once(empty_node, tmp_path):

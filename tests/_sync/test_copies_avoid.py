@@ -3,11 +3,13 @@
 """How often the members are asked: by writes while one is down, and by health."""
 
 from collections import Counter
+from functools import partial
 
 from holdfast import Client
 from holdfast._sync.proving import WELL_KNOWN
 from holdfast.providers import CopiesProvider
 from holdfast.testing import Scripted, ScriptedServer
+from tests._sync.parallel import in_parallel
 from tests.fleet import Proxy
 from tests.support import config_for
 
@@ -30,6 +32,25 @@ def test_a_member_that_was_down_from_the_start_is_not_asked_by_every_write(tmp_p
                 assert len(server.requests) == asked
                 places = [set(pin.peers) - {"pinning"} for pin in client.pins()]
                 assert places == [{"local", "local-2"}] * 4
+
+
+def test_the_first_of_many_writes_tests_the_members(empty_node, tmp_path):
+    with Proxy(empty_node.api_url) as proxy:
+        config = empty_node.config.with_options(
+            pin_api_url=proxy.url, gateway_url=f"{proxy.url}/ipfs"
+        )
+        with (
+            Client.init(config) as node,
+            Client.init(path=tmp_path / "disk") as disk,
+        ):
+            copies = CopiesProvider([node, disk], sites=["a", "b"], path=tmp_path / "ledger")
+            client = Client(copies)
+            records = in_parallel(partial(client.store, [number]) for number in range(20))
+            assert len({record.cid for record in records}) == 20
+            copies.close()
+        seen = Counter(target for _, target in proxy.seen)
+        assert [seen[f"/ipfs/{cid}?format=raw"] for cid in WELL_KNOWN] == [1, 1]
+        assert seen["/pinning/pinFileToIPFS"] == 20 + 3  # JSON, a file and a folder
 
 
 def test_health_tests_a_member_once_and_asks_for_each_block_once(empty_node, tmp_path):

@@ -64,6 +64,7 @@ DROPPED_PIN: Final = 256 << 10  # bytes that are counted for each pin of them be
 WITNESS_AGE: Final = 86400.0  # seconds for which the test of a witness holds
 LAYOUT_AGE: Final = 30 * 86400.0  # seconds for which the test of a layout holds
 LAYOUT_TEST: Final = "holdfast-layout-test"
+CHECKS: Final = CID.of_raw(LAYOUT_TEST.encode())  # is locked while the members are checked
 LAYOUT_SIZE: Final = 300_000  # bytes of the file in that test: more than one block
 HAS: Final = frozenset({"claimed", "proven"})  # the states of a copy that may be there
 OPTIONS: Final = ("want", "need", "patience", "grace")
@@ -626,25 +627,30 @@ class AsyncCopiesProvider(AsyncBaseProvider):
 
         One that is down is checked by a later write.
         """
-        if len(self._tested) == len(self.members):
+        if not self._untested():
             return
+        async with self.locked(CHECKS):  # one of many first writes checks them
+            faults = await self.at_each(self._untested(), self._check_member, CHECK_WAIT)
+            for name, (refusal, _) in faults.items():
+                if refusal:
+                    raise ConfigError(f"{name} cannot keep copies: {refusal}")
+            reasons = {name: reason for name, (_, reason) in faults.items() if reason}
+            provable = {member.site for member in self.members if member.name not in reasons}
+            if len(provable) < self.need:
+                failure = ConfigError(
+                    f"need is {self.need}, but copies can be proven at {len(provable)} sites, "
+                    f"and not at {', '.join(reasons)}: set `witness` for these, or add other "
+                    "members"
+                )
+                for name, reason in reasons.items():
+                    failure.add_note(f"{name}: {reason}")
+                raise failure
+            self._tested.update(faults)
+
+    def _untested(self) -> list[AsyncMember]:
+        """Return the members that were not checked yet, and are not known to be down."""
         new = [member for member in self.members if member.name not in self._tested]
-        new = [member for member in new if not self.is_avoided(member)]
-        faults = await self.at_each(new, self._check_member, CHECK_WAIT)
-        for name, (refusal, _) in faults.items():
-            if refusal:
-                raise ConfigError(f"{name} cannot keep copies: {refusal}")
-        reasons = {name: reason for name, (_, reason) in faults.items() if reason}
-        provable = {member.site for member in self.members if member.name not in reasons}
-        if len(provable) < self.need:
-            failure = ConfigError(
-                f"need is {self.need}, but copies can be proven at {len(provable)} sites, and not "
-                f"at {', '.join(reasons)}: set `witness` for these, or add other members"
-            )
-            for name, reason in reasons.items():
-                failure.add_note(f"{name}: {reason}")
-            raise failure
-        self._tested.update(faults)
+        return [member for member in new if not self.is_avoided(member)]
 
     async def _check_member(self, member: AsyncMember) -> tuple[str, str]:
         """Return why `member` cannot keep our CIDs, and why nothing proves what it has; or ""."""
