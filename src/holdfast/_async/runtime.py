@@ -240,30 +240,35 @@ async def together(calls: Sequence[Callable[[], Awaitable[T]]]) -> list[T | Exce
     return outcomes
 
 
-class AsyncRunning(Generic[T]):
-    """Calls that run at the same time. Those that still run when the block ends are cancelled."""
+class AsyncRunning(Generic[R, T]):
+    """Calls of several runners at the same time. Those that run when the block ends are cancelled.
 
-    def __init__(self) -> None:
-        self._tasks: dict[asyncio.Future[T], str] = {}
+    Args:
+        discard: Gets results that come too late.
+    """
+
+    def __init__(self, discard: Callable[[T], Awaitable[object]] | None = None) -> None:
+        self._discard = discard
+        self._tasks: dict[asyncio.Future[T], R] = {}
 
     @property
-    def names(self) -> list[str]:
-        """The names of the calls that run."""
+    def runners(self) -> list[R]:
+        """The runners whose calls have not ended."""
         return [*self._tasks.values()]
 
-    def start(self, name: str, call: Callable[[], Awaitable[T]]) -> None:
-        """Start a call that is called `name`."""
-        self._tasks[asyncio.ensure_future(call())] = name
+    def start(self, runner: R, call: Callable[[], Awaitable[T]]) -> None:
+        """Start a call of `runner`."""
+        self._tasks[asyncio.ensure_future(call())] = runner
 
-    async def next(self, until: float) -> tuple[str, T | Exception] | None:
-        """Return the name and the outcome of the next call that ends; None if that is too late."""
+    async def next(self, until: float) -> tuple[R, T | Exception] | None:
+        """Return the next runner whose call ends, and its outcome; None if none ends in time."""
         wait = None if until == float("inf") else max(0.0, until - now())
         done, _ = await asyncio.wait(self._tasks, timeout=wait, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
-            name, failure = self._tasks.pop(task), task.exception()
+            failure = task.exception()
             if failure is not None and not isinstance(failure, Exception):
                 raise failure
-            return name, task.result() if failure is None else failure
+            return self._tasks.pop(task), task.result() if failure is None else failure
         return None
 
     async def __aenter__(self) -> Self:
@@ -272,48 +277,9 @@ class AsyncRunning(Generic[T]):
     async def __aexit__(self, *_: object) -> None:
         for task in self._tasks:
             task.cancel()
-        await wait_for_end(self._tasks)
-
-
-async def race(
-    runners: Sequence[R],
-    start: Callable[[R], Awaitable[T]],
-    delay: float,
-    discard: Callable[[T], Awaitable[object]],
-) -> tuple[tuple[R, T] | None, dict[R, Exception]]:
-    """Return the first of the `runners` that succeeds, with its result, and the others' errors.
-
-    The first one starts at once, each further one after `delay` seconds, or as soon as one has
-    failed. When one succeeds, the others are cancelled. `discard` gets results that come too late.
-    """
-    running: dict[asyncio.Future[T], R] = {}
-    failures: dict[R, Exception] = {}
-    waiting = deque(runners)
-    winner: asyncio.Future[T] | None = None
-    try:
-        while running or waiting:
-            if waiting:
-                runner = waiting.popleft()
-                running[asyncio.ensure_future(start(runner))] = runner
-            timeout = delay if waiting else None
-            done, _ = await asyncio.wait(
-                running, timeout=timeout, return_when=asyncio.FIRST_COMPLETED
-            )
-            for task in done:
-                failure = task.exception()
-                if failure is None:
-                    winner = task
-                    return (running[task], task.result()), failures
-                if not isinstance(failure, Exception):
-                    raise failure
-                failures[running.pop(task)] = failure
-        return None, failures
-    finally:
-        for task in running:
-            task.cancel()
         try:
-            await wait_for_end(running)
+            await wait_for_end(self._tasks)
         finally:
-            for task in running:
-                if task is not winner and not task.cancelled() and task.exception() is None:
-                    await discard(task.result())
+            for task in self._tasks:
+                if self._discard and not task.cancelled() and task.exception() is None:
+                    await self._discard(task.result())

@@ -228,102 +228,71 @@ def _start(
     _threads.run(partial(contextvars.copy_context().run, run))
 
 
-class Running(Generic[T]):
-    """Calls that run at once, on threads. At the end, the connections of the others are shut.
+class Running(Generic[R, T]):
+    """Calls of several runners at once, on threads. At the end, the connections of others are shut.
 
     A thread that is still waiting for a new connection by then sends nothing over it.
+
+    Args:
+        discard: Gets results that come too late. Without it, the end of the block waits a while for
+            the calls that still run.
     """
 
-    def __init__(self) -> None:
-        self._racers: dict[int, tuple[str, Racer]] = {}
+    def __init__(self, discard: Callable[[T], object] | None = None) -> None:
+        self._racers: dict[int, tuple[R, Racer]] = {}
         self._finished: _Finished[T] = queue.SimpleQueue()
+        self._discard = discard
         self._outer = racer.get()
         self._count = 0
 
     @property
-    def names(self) -> list[str]:
-        """The names of the calls that run."""
-        return [name for name, _ in self._racers.values()]
+    def runners(self) -> list[R]:
+        """The runners whose calls have not ended."""
+        return [runner for runner, _ in self._racers.values()]
 
-    def start(self, name: str, call: Callable[[], T]) -> None:
-        """Start a call that is called `name`."""
+    def start(self, runner: R, call: Callable[[], T]) -> None:
+        """Start a call of `runner`."""
         me, place = Racer(), self._count
         self._count += 1
-        self._racers[place] = name, me
-        _start(call, place, me, self._finished)
+        self._racers[place] = runner, me
+        _start(call, place, me, self._finished, self._discard_late)
 
-    def next(self, until: float) -> tuple[str, T | Exception] | None:
-        """Return the name and the outcome of the next call that ends; None if that is too late."""
+    def next(self, until: float) -> tuple[R, T | Exception] | None:
+        """Return the next runner whose call ends, and its outcome; None if none ends in time."""
         while True:
+            left = until - now()
             if self._outer is not None:  # which may lose its race meanwhile
                 self._outer.sleep(0)
+                left = min(left, LOOK)
             try:
-                place, outcome = self._finished.get(timeout=max(0.0, min(until - now(), LOOK)))
+                wait = None if left == float("inf") else max(0.0, left)
+                place, outcome = self._finished.get(timeout=wait)
             except queue.Empty:
                 if now() >= until:
                     return None
                 continue
-            name, _ = self._racers.pop(place)
+            runner, _ = self._racers.pop(place)
             if isinstance(outcome, BaseException) and not isinstance(outcome, Exception):
                 raise outcome
-            return name, outcome
+            return runner, outcome
+
+    def _discard_late(self) -> None:
+        """Discard results: called after each late one, and once at the end, so none is left."""
+        with suppress(queue.Empty):
+            while self._discard is not None:
+                _, outcome = self._finished.get_nowait()
+                if not isinstance(outcome, BaseException):
+                    self._discard(outcome)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for _name, me in self._racers.values():
+        for _runner, me in self._racers.values():
             me.shut()
+        self._discard_late()
         end = now() + GRACE
         with suppress(queue.Empty):
-            while self._racers:
+            while self._racers and self._discard is None:
                 place, _outcome = self._finished.get(timeout=max(0.0, end - now()))
                 del self._racers[place]
-
-
-def _discard_all(finished: "_Finished[T]", discard: Callable[[T], object]) -> None:
-    """Discard late results: called after each one, and once all have lost, so none is left."""
-    with suppress(queue.Empty):
-        while True:
-            _, outcome = finished.get_nowait()
-            if not isinstance(outcome, BaseException):
-                discard(outcome)
-
-
-def race(
-    runners: Sequence[R], start: Callable[[R], T], delay: float, discard: Callable[[T], object]
-) -> tuple[tuple[R, T] | None, dict[R, Exception]]:
-    """Return the first of the `runners` that succeeds, with its result, and the others' errors.
-
-    The first one starts at once, each further one after `delay` seconds, or as soon as one has
-    failed. When one succeeds, the connections of the others are shut. `discard` gets results that
-    come too late.
-    """
-    failures: dict[R, Exception] = {}
-    winner: Racer | None = None
-    racers: list[Racer] = []
-    finished: _Finished[T] = queue.SimpleQueue()
-    discard_late = partial(_discard_all, finished, discard)
-    try:
-        while len(failures) < len(runners):
-            if len(racers) < len(runners):
-                me, place = Racer(), len(racers)
-                racers.append(me)
-                _start(partial(start, runners[place]), place, me, finished, discard_late)
-            try:
-                wait = delay if len(racers) < len(runners) else None
-                place, outcome = finished.get(timeout=wait)
-            except queue.Empty:
-                continue
-            if not isinstance(outcome, BaseException):
-                winner = racers[place]
-                return (runners[place], outcome), failures
-            if not isinstance(outcome, Exception):
-                raise outcome
-            failures[runners[place]] = outcome
-        return None, failures
-    finally:
-        for runner_racer in racers:
-            if runner_racer is not winner:
-                runner_racer.shut()
-        discard_late()

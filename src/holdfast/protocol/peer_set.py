@@ -20,7 +20,7 @@ P = TypeVar("P")
 class PeerSet(Generic[P]):
     """Peers that serve the same, in the order in which they are asked.
 
-    `Call.turns` shares the time among those that are asked one after the other; `runtime.race` asks
+    `Call.turns` shares the time among those that are asked one after the other; `races.race` asks
     several at the same time.
 
     Args:

@@ -13,6 +13,7 @@ from hashlib import sha256
 from typing import Any, ClassVar, Final, TypeAlias
 
 from holdfast._async.content_file import LARGEST_RANGE, AsyncRanges
+from holdfast._async.races import race
 from holdfast._async.reads.blocks import AsyncArchiveFeed, AsyncBlocks, AsyncFetchedBlocks
 from holdfast._async.reads.reader import AsyncReader
 from holdfast._async.reads.state import (
@@ -26,7 +27,7 @@ from holdfast._async.reads.state import (
     check_time,
 )
 from holdfast._async.reads.strategies import BODY, PLAIN, drop_unverified, fill
-from holdfast._async.runtime import now, race, run_blocking
+from holdfast._async.runtime import now, run_blocking
 from holdfast._async.session import AsyncSession
 from holdfast.calls import Call, Deadline, note_gateway
 from holdfast.config import ClientConfig

@@ -4,9 +4,10 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import ClassVar, NamedTuple
 
+from holdfast._async.races import race
 from holdfast._async.reads.blocks import AsyncBlocks, AsyncFetchedBlocks
 from holdfast._async.reads.reader import AsyncReader
-from holdfast._async.runtime import now, race
+from holdfast._async.runtime import now
 from holdfast.calls import Call
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference

@@ -580,21 +580,20 @@ class CopiesProvider(BaseProvider):
         After the first result, the others get `patience` seconds.
         """
         results: dict[str, T] = {}
-        by_name = {member.name: member for member in members}
         until = float("inf")
-        with Running[T]() as running:
+        with Running[Member, T]() as running:
             for member in members:
-                running.start(member.name, partial(action, member))
-            while running.names and (ended := running.next(until)) is not None:
-                name, outcome = ended
+                running.start(member, partial(action, member))
+            while running.runners and (ended := running.next(until)) is not None:
+                member, outcome = ended
                 if isinstance(outcome, Exception):
-                    self.note_failure(by_name[name], outcome)
+                    self.note_failure(member, outcome)
                 else:
-                    results[name] = outcome
+                    results[member.name] = outcome
                 patience = self.patience if patience is None else patience
                 until = min(until, now() + patience)
-            for name in running.names:
-                self.avoid(by_name[name])
+            for member in running.runners:
+                self.avoid(member)
         return results
 
     def note_failure(self, member: Member, error: Exception) -> None:
@@ -747,9 +746,8 @@ class Placing:
             copies.in_order(),
             key=lambda member: member.name not in has or copies.is_avoided(member),
         )
-        self._by_name = {member.name: member for member in self._waiting}
-        self._states: dict[str, CopyState] = {}
-        self._begun: dict[str, float] = {}  # when each member was started
+        self._begun: dict[Member, float] = {}  # the members that were started, and when
+        self._states: dict[Member, CopyState] = {}
         self._want = copies.want
         self.failures: dict[str, str] = {}
 
@@ -766,11 +764,11 @@ class Placing:
         # A substitute for a slow member begins early enough to be done within the patience.
         step = copies.patience / 2 + (row.pin.size or 0) / SLOW
         slow_at, until = now() + step, float("inf")
-        with Running[CopyState]() as running:
+        with Running[Member, CopyState]() as running:
             while True:
                 self._start(running, row)
                 proven = len(self._sites("proven"))
-                if not running.names or proven >= copies.want:
+                if not running.runners or proven >= copies.want:
                     break
                 if proven >= copies.need:
                     until = min(until, now() + copies.patience)
@@ -782,24 +780,26 @@ class Placing:
                 else:  # a member is slow: let another one begin
                     self._want += 1
                     slow_at += step
-            late = running.names
-        for name in late:
-            self.failures[name] = "it did not finish in time"
-            if now() - self._begun[name] >= step:
-                copies.avoid(self._by_name[name])
-        run_blocking(copies.ledger.note, CID.parse(row.pin.cid), self._states)
+            late = running.runners
+        for member in late:
+            self.failures[member.name] = "it did not finish in time"
+            if now() - self._begun[member] >= step:
+                copies.avoid(member)
+        states = {member.name: state for member, state in self._states.items()}
+        run_blocking(copies.ledger.note, CID.parse(row.pin.cid), states)
         # An earlier proof counts for nothing where the member does not answer now.
+        tried = {member.name for member in self._begun}
         claims = {
             name: state._replace(state="claimed")
             for name, state in row.states.items()
-            if name in self._begun and state.state == "proven"
+            if name in tried and state.state == "proven"
         }
-        return row._replace(states={**row.states, **claims, **self._states})
+        return row._replace(states={**row.states, **claims, **states})
 
-    def _start(self, running: Running[CopyState], row: LedgerRow) -> None:
+    def _start(self, running: Running[Member, CopyState], row: LedgerRow) -> None:
         """Start as many further members as are missing, each at a site of its own."""
         while True:
-            begun = {self._by_name[name].site for name in running.names}
+            begun = {member.site for member in running.runners}
             covered = begun | self._sites("proven", "claimed")
             is_short = len(begun | self._sites("proven")) < self._copies.need
             if len(covered) >= self._want and not is_short:
@@ -811,22 +811,20 @@ class Placing:
             if member is None:
                 return
             self._waiting.remove(member)
-            self._begun[member.name] = now()
-            running.start(member.name, partial(self._copies.bring, member, row))
+            self._begun[member] = now()
+            running.start(member, partial(self._copies.bring, member, row))
 
     def _sites(self, *states: str) -> set[str]:
-        names = [name for name, state in self._states.items() if state.state in states]
-        return {self._by_name[name].site for name in names}
+        return {member.site for member, state in self._states.items() if state.state in states}
 
-    def _take(self, name: str, outcome: CopyState | Exception) -> None:
-        member = self._by_name[name]
+    def _take(self, member: Member, outcome: CopyState | Exception) -> None:
         if isinstance(outcome, Exception):
             self._copies.note_failure(member, outcome)
-            self.failures[name] = str(outcome)
+            self.failures[member.name] = str(outcome)
             return
-        self._states[name] = outcome
+        self._states[member] = outcome
         if outcome.state == "missing":
-            self.failures[name] = "it says that it has the content, and does not"
+            self.failures[member.name] = "it says that it has the content, and does not"
             self._copies.avoid(member)
 
     def failure(self, row: LedgerRow) -> ProviderError:

@@ -15,6 +15,7 @@ from hashlib import sha256
 from typing import Any, ClassVar, Final, TypeAlias
 
 from holdfast._sync.content_file import LARGEST_RANGE, Ranges
+from holdfast._sync.races import race
 from holdfast._sync.reads.blocks import ArchiveFeed, Blocks, FetchedBlocks
 from holdfast._sync.reads.reader import Reader
 from holdfast._sync.reads.state import (
@@ -28,7 +29,7 @@ from holdfast._sync.reads.state import (
     check_time,
 )
 from holdfast._sync.reads.strategies import BODY, PLAIN, drop_unverified, fill
-from holdfast._sync.runtime import now, race, run_blocking
+from holdfast._sync.runtime import now, run_blocking
 from holdfast._sync.session import Session
 from holdfast.calls import Call, Deadline, note_gateway
 from holdfast.config import ClientConfig

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import ClassVar, NamedTuple
 
+from holdfast._sync.races import race
 from holdfast._sync.reads.blocks import Blocks, FetchedBlocks
 from holdfast._sync.reads.reader import Reader
-from holdfast._sync.runtime import now, race
+from holdfast._sync.runtime import now
 from holdfast.calls import Call
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
