@@ -7,7 +7,7 @@ and the roots in the header are not trusted.
 from collections.abc import Generator, Iterable, Iterator
 from typing import Final, TypeAlias
 
-from holdfast.content import varint
+from holdfast.content import dag_cbor, varint
 from holdfast.content.blocks import MAX_BLOCK, check_block
 from holdfast.content.cid import CID
 from holdfast.errors import MalformedError, UnprovenError
@@ -36,7 +36,7 @@ def write_car(roots: Iterable[CID], blocks: Iterable[Block]) -> Iterator[bytes]:
 
 def car_head(roots: Iterable[CID]) -> bytes:
     """Return the first bytes of an archive, before its blocks."""
-    header = encode_header(list(roots))
+    header = dag_cbor.encode({"roots": list(roots), "version": 1})
     return varint.encode(len(header)) + header
 
 
@@ -143,8 +143,8 @@ class CarReader:
                 yield block
         if left:
             raise MalformedError("CAR: version 2 with less data than it declares")
-        if left is not None:
-            yield from self._skip(None)
+        while left is not None and (yield from self._more()):
+            self._position = len(self._buffer)
 
     def _section(
         self, limit: int, left: int | None = None
@@ -212,19 +212,13 @@ class CarReader:
         check_block(cid, data)
         return cid, data
 
-    def _skip(self, size: int | None) -> Generator[None]:
-        """Skip `size` bytes, or all further ones."""
-        while size is None or size > 0:
-            step = len(self._buffer) - self._position
-            step = step if size is None else min(step, size)
+    def _skip(self, size: int) -> Generator[None]:
+        """Skip `size` bytes, as they arrive."""
+        while size > 0:
+            yield from self._await(1)
+            step = min(len(self._buffer) - self._position, size)
             self._position += step
-            size = None if size is None else size - step
-            if size != 0:
-                if self._ended:
-                    if size is not None:
-                        raise MalformedError("CAR: the archive is cut off")
-                    return
-                yield None
+            size -= step
 
     def _more(self) -> Generator[None, None, bool]:
         """Wait for the next byte; return False at the end of the archive."""
@@ -247,15 +241,6 @@ def v2_range(fixed: bytes) -> tuple[int, int]:
 
 _ROOTS: Final = b"\x65roots"
 _VERSION: Final = b"\x67version"
-
-
-def encode_header(roots: list[CID]) -> bytes:
-    """Return the header with these roots."""
-    out = bytearray(b"\xa2" + _ROOTS + _cbor_head(0x80, len(roots)))
-    for root in roots:
-        cid = b"\x00" + bytes(root)
-        out += b"\xd8\x2a" + _cbor_head(0x40, len(cid)) + cid
-    return bytes(out + _VERSION + b"\x01")
 
 
 def decode_header(header: bytes) -> list[CID]:
@@ -300,14 +285,6 @@ def _decode_roots(header: bytes, position: int) -> tuple[list[CID], int]:
         except ValueError as error:
             raise MalformedError(f"CAR: a root is not a CID: {error}") from None
     return roots, position
-
-
-def _cbor_head(major: int, number: int) -> bytes:
-    """Return a type and its number in the shortest form."""
-    if number < 24:
-        return bytes([major | number])
-    size = 1 if number < 1 << 8 else 2 if number < 1 << 16 else 4
-    return bytes([major | 24 + size.bit_length() - 1]) + number.to_bytes(size, "big")
 
 
 def _cbor_number(data: bytes, position: int, major: int) -> tuple[int, int]:

@@ -72,11 +72,7 @@ def encode(value: Any) -> bytes:
             )
     try:
         text = json.dumps(
-            value,
-            default=as_json,
-            ensure_ascii=False,
-            sort_keys=True,
-            separators=(",", ":"),
+            value, default=as_json, ensure_ascii=False, sort_keys=True, separators=(",", ":")
         )
         return text.encode()
     except RecursionError:

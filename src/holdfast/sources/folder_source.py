@@ -247,9 +247,8 @@ class _MappedFile(WrappingSource):
     def close(self) -> None:
         """Save the states, and close the file."""
         end = self.inner.bytes_read
-        if (
-            end >= self._saved.get(self._path, (0, []))[0]
-        ):  # an earlier reading may have got further
+        # An earlier reading may have got further.
+        if end >= self._saved.get(self._path, (0, []))[0]:
             self._saved[self._path] = end, self.inner.states(end)
         super().close()
 
@@ -344,13 +343,12 @@ class _Scan:
 
     def _check_file(self, folder: int, entry: FolderEntry, mode: int) -> None:
         """Raise `OSError` unless a name in an open folder is a file that can be read."""
+        path = self._root / entry.path
         if not stat.S_ISREG(mode):
             what = SPECIAL.get(stat.S_IFMT(mode), "something else")
-            path = self._root / entry.path
             raise OSError(f"{path} is {what}, not a file, directory or link, and cannot be stored")
         effective = os.access in os.supports_effective_ids
         if not os.access(entry.name, os.R_OK, dir_fd=folder, effective_ids=effective):
-            path = self._root / entry.path
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
 

@@ -7,18 +7,18 @@ of the process, and ends the process if the file shrinks.
 """
 
 import os
-from collections import defaultdict, deque
-from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections import defaultdict
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
 from holdfast.content.blocks import Emit
 from holdfast.content.profiles import Profile
 from holdfast.content.unixfs.directories import build_directory, build_symlink
 from holdfast.content.unixfs.files import FileImporter, Part, Tree, leaf_frame, leaf_part
+from holdfast.disk.background import Background
 from holdfast.sources.folder_source import FolderEntry, FolderSource, open_file_or_folder
 from holdfast.sources.sources import Progress, Source, Uploadable, changed_while_read
 
@@ -178,26 +178,13 @@ def leaves_on_disk(source: Source, profile: Profile, threads: int | None = None)
             for job in jobs:
                 yield from hash_leaves(job)
         else:
-            yield from _in_threads(hash_leaves, jobs, threads or default_threads())
+            with Background(threads or default_threads()) as background:
+                for job in jobs:
+                    yield from chain.from_iterable(background.submit(hash_leaves, job))
+                yield from chain.from_iterable(background.drain())
     except EOFError:
         raise changed_while_read(source.name, "shrank") from None
     source.check_unchanged()
-
-
-def _in_threads(
-    hash_leaves: Callable[[range], list[Part]], jobs: Iterable[range], threads: int
-) -> Iterator[Part]:
-    pool = ThreadPoolExecutor(threads, thread_name_prefix="holdfast-hash")
-    waiting: deque[Future[list[Part]]] = deque()
-    try:
-        for job in jobs:
-            waiting.append(pool.submit(hash_leaves, job))
-            if len(waiting) > 2 * threads:
-                yield from waiting.popleft().result()
-        while waiting:
-            yield from waiting.popleft().result()
-    finally:
-        pool.shutdown(cancel_futures=True)
 
 
 def default_threads() -> int:

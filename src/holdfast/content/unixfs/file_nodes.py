@@ -125,9 +125,8 @@ def file_node(cid: CID, block: bytes, declared: int | None = None) -> FileNode:
 def _usual_leaf(block: bytes, size: int) -> FileNode | None:
     """Return the leaf of `size` bytes in `block`, or None if it is not written in the usual way."""
     head, tail = dag_pb_frame(Kind.FILE, size)
-    if len(block) != len(head) + size + len(tail):
-        return None
-    if not (block.startswith(head) and block.endswith(tail)):
+    is_framed = block.startswith(head) and block.endswith(tail)
+    if not is_framed or len(block) != len(head) + size + len(tail):
         return None
     return FileNode(size, block[len(head) : len(head) + size])
 
@@ -218,13 +217,8 @@ def is_empty_leaf(cid: CID) -> bool:
         message = data.decode(node.data)
     except MalformedError:
         return False
-    return (
-        message.kind in {Kind.FILE, Kind.RAW}
-        and not node.links
-        and not message.data
-        and not message.size
-        and not message.block_sizes
-    )
+    has_bytes = node.links or message.data or message.size or message.block_sizes
+    return message.kind in {Kind.FILE, Kind.RAW} and not has_bytes
 
 
 def is_leaf(piece: Segment, content: list[memoryview]) -> bool:

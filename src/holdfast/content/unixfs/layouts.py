@@ -1,6 +1,7 @@
 """The CIDs of one stream under several layouts, computed in one pass, to find the right layout."""
 
 from collections.abc import Iterable
+from functools import cached_property
 from typing import Any
 
 from holdfast.content.blocks import MAX_BLOCK
@@ -43,13 +44,12 @@ class Layouts:
     def __init__(
         self, profiles: Iterable[Profile] = CANDIDATES, leaf_ends: Iterable[int] = ()
     ) -> None:
-        self._trees: dict[str, tuple[Profile, Tree]] = {}
+        self._trees: list[tuple[Profile, Tree]] = []
         self._cutters: list[LeafCutter] = []
         for group in by_leaves(profiles):
             trees = [Tree(profile) for profile in group]
             self._cutters.append(LeafCutter(group[0], trees, leaf_ends=leaf_ends))
-            for profile, tree in zip(group, trees, strict=True):
-                self._trees[profile.name] = (profile, tree)
+            self._trees += zip(group, trees, strict=True)
 
     def update(self, data: Any) -> None:
         """Add the next bytes, from any buffer."""
@@ -60,7 +60,7 @@ class Layouts:
         """Return the root under each layout. Call it once, after all bytes."""
         for cutter in self._cutters:
             cutter.finish()
-        return {profile: tree.root().cid for profile, tree in self._trees.values()}
+        return {profile: tree.root().cid for profile, tree in self._trees}
 
 
 def no_layout_fits(cid: CID) -> UnprovenError:
@@ -119,7 +119,6 @@ class WriteCheck:
         self._whole = bytearray()
         self._size = 0
         self._guess = guess
-        self._roots: dict[Profile, CID] | None = None
 
     def update(self, data: bytes) -> None:
         """Add the next bytes."""
@@ -135,9 +134,7 @@ class WriteCheck:
 
         Raise `VerificationError` for a raw CID that differs: a raw block has only one layout.
         """
-        profile = next(
-            (candidate for candidate, root in self._all_roots().items() if root == cid), None
-        )
+        profile = next((profile for profile, root in self._roots.items() if root == cid), None)
         if profile is not None or not is_one_block(cid):
             return profile
         if cid.is_provable and (self._size > MAX_BLOCK or not self._is_block(cid)):
@@ -146,13 +143,12 @@ class WriteCheck:
 
     def expected_cid(self) -> str | None:
         """Return the CID under the layout that is guessed. Call it after all bytes."""
-        cid = self._all_roots().get(self._guess)
+        cid = self._roots.get(self._guess)
         return None if cid is None else str(cid)
 
-    def _all_roots(self) -> dict[Profile, CID]:
-        if self._roots is None:
-            self._roots = self._layouts.roots()
-        return self._roots
+    @cached_property
+    def _roots(self) -> dict[Profile, CID]:
+        return self._layouts.roots()
 
     def _is_block(self, cid: CID) -> bool:
         """Return whether the whole upload is the block that `cid` names."""

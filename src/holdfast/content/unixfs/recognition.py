@@ -1,6 +1,5 @@
 """Tell from the root of a file how it was cut into blocks."""
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from holdfast.content import dag_pb
@@ -59,12 +58,8 @@ def _fits(profile: Profile, message: data.Data, raw_leaves: bool) -> bool:  # no
         unit *= profile.width
     if unit == profile.chunk_size and raw_leaves != profile.raw_leaves:
         return False
-    return tuple(message.block_sizes) == tuple(_cut(message.size, unit))
-
-
-def _cut(size: int, unit: int) -> Sequence[int]:
-    whole, rest = divmod(size, unit)
-    return [unit] * whole + [rest] * (rest > 0)
+    whole, rest = divmod(message.size, unit)
+    return [*message.block_sizes] == [unit] * whole + [rest] * (rest > 0)
 
 
 def _blocks(profile: Profile, size: int) -> int:

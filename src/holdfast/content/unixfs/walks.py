@@ -97,9 +97,9 @@ class Walk(ABC, Generic[Link, Item]):
         self._pending[-1:] = reversed(children)
 
 
-def check_pending(cid: CID, count: int) -> None:
+def check_pending(cid: CID, count: int, limit: int = MAX_PENDING) -> None:
     """Raise `MalformedError` if `count` links are too many to be held, after those of `cid`."""
-    if count > MAX_PENDING:
+    if count > limit:
         raise malformed(cid, "the DAG is too wide at too many levels")
 
 
@@ -265,8 +265,7 @@ class DagWalk(Walk[_Link, Block]):
         links = links_of(cid, block)
         if links and depth >= DEEPEST:
             raise malformed(cid, f"the DAG is deeper than {DEEPEST} levels")
-        if len(self._pending) + len(links) > MAX_LINKS_HELD:
-            raise malformed(cid, "the DAG is too wide at too many levels")
+        check_pending(cid, len(self._pending) + len(links), MAX_LINKS_HELD)
         following = (_Link(link.cid, link.size, depth + 1) for link in reversed(links))
         self._pending[-1:] = filter(self.follows, following)
         self._drop_seen()
