@@ -1,6 +1,7 @@
 """Uploads keep their blocks, whatever the clock says and whoever is killed; new stores; forks."""
 
 import errno
+import fcntl
 import os
 import random
 import signal
@@ -13,7 +14,7 @@ from holdfast.content.cid import CID
 from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.content.unixfs.files import FileImporter
 from holdfast.errors import ProviderError
-from holdfast.repository import Repository, owners
+from holdfast.repository import Repository
 from tests.programs import run_program, start_program
 from tests.stores import HALTED_UPLOAD, assert_whole_after_kills, block_files, change
 
@@ -115,11 +116,11 @@ def test_repositories_of_one_process_leave_each_others_uploads_alone(
 ):
     """Also where the file system has no locks."""
 
-    def no_locks(_):
+    def no_locks(*_):
         raise OSError(errno.ENOLCK, "No locks available")
 
     if not has_locks:
-        monkeypatch.setattr(owners, "try_lock", no_locks)
+        monkeypatch.setattr(fcntl, "flock", no_locks)
     with Repository(tmp_path) as one, Repository(tmp_path) as other:
         adding, importer = begin(one)
         assert other.collect_garbage().blocks == 0

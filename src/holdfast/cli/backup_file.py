@@ -30,6 +30,7 @@ from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.content.unixfs.directories import build_directory
 from holdfast.content.unixfs.files import FileImporter, Part
 from holdfast.disk.archive_file import ArchiveFile
+from holdfast.disk.closing import on_error
 from holdfast.disk.seen_cids import SpilledCIDs, TemporaryDatabase
 from holdfast.provider import BlockReader
 from holdfast.records import Pin, PinFilter, now_ms
@@ -55,13 +56,10 @@ class BackupWriter:
         # There may be millions of pins, and they come with the newest first.
         self._rows = TemporaryDatabase("pins (number INTEGER PRIMARY KEY, cid, size, line)")
         self.size: int = 0
-        try:
+        with on_error(self.close):
             sql = "INSERT INTO pins (cid, size, line) VALUES (?, ?, ?)"
             self._rows.insert(sql, ((pin.cid, _link_size(pin), _line(pin)) for pin in pins))
             self.root: CID = self._write_list()
-        except BaseException:
-            self.close()
-            raise
 
     def cids(self) -> Iterator[str]:
         """Yield the CIDs of the pins."""

@@ -16,6 +16,7 @@ from holdfast.config.fields import FIELDS
 from holdfast.config.secret import Secret
 from holdfast.config.settings_files import parse_text, read_text, user_file
 from holdfast.disk.atomic import PendingFile
+from holdfast.disk.closing import closed_at_end
 from holdfast.disk.locks import try_lock
 from holdfast.errors import ConfigError
 from holdfast.hints import advise
@@ -108,8 +109,7 @@ def changing() -> Iterator[SettingsFile]:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
+    with closed_at_end(os.open(folder, os.O_RDONLY)) as descriptor:
         end = time.monotonic() + SECONDS
         with suppress(OSError):  # a file system without locks
             while not try_lock(descriptor):
@@ -120,8 +120,6 @@ def _locked(folder: Path) -> Iterator[None]:
                     )
                 time.sleep(PAUSE)
         yield
-    finally:
-        os.close(descriptor)
 
 
 def _has_secret(table: Mapping[str, Any]) -> bool:

@@ -9,6 +9,7 @@ from typing import BinaryIO
 from holdfast.content import car, varint
 from holdfast.content.blocks import check_block, inline_block
 from holdfast.content.cid import CID
+from holdfast.disk.closing import on_error
 from holdfast.disk.seen_cids import TemporaryDatabase
 from holdfast.errors import MalformedError
 
@@ -48,13 +49,10 @@ class ArchiveFile:
         self.roots: list[CID] = []
         self.damage: str = ""
         self._places = TemporaryDatabase("places (key BLOB, start INTEGER, size INTEGER)")
-        try:
+        with on_error(self._places.close):
             # To sort them at the end takes much less time than to keep them sorted.
             self._places.insert("INSERT INTO places VALUES (?, ?, ?)", self._scan())
             self._places.find("CREATE INDEX by_key ON places (key, start, size)")
-        except BaseException:
-            self._places.close()
-            raise
 
     def find(self, cid: CID) -> bytes | None:
         """Return the block of `cid`, verified; None if the archive does not have it."""

@@ -16,11 +16,12 @@ import shutil
 import stat
 import sys
 import time
-from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple, Self
 
 from holdfast.content.reference import Reference
+from holdfast.disk.closing import closed_at_end, on_error
 from holdfast.disk.folders import DIRECTORY, Folder, check_owner, create, open_file, status_in
 from holdfast.disk.locks import try_lock
 from holdfast.errors import ConfigError
@@ -32,9 +33,8 @@ COPY_SIZE: Final = 1 << 20
 TEMPORARY: Final = re.compile(r"\.[0-9a-f]{16}\.holdfast-part")
 SAVED: Final = re.compile(r"[0-9a-f]{40}\.part")
 PARTIAL: Final = "partial"  # the folder of saved files, in the cache folder
-TEMPORARY_FORGOTTEN_AFTER: Final = (
-    3600  # seconds since the last write to a file that nobody has open
-)
+# Seconds since the last write to a file that nobody has open.
+TEMPORARY_FORGOTTEN_AFTER: Final = 3600
 SAVED_FORGOTTEN_AFTER: Final = 7 * 24 * 3600
 WORTH_KEEPING: Final = 1 << 20  # verified bytes from which on an interrupted download is saved
 
@@ -180,11 +180,7 @@ class PendingFile(WorkFile):
                 _remove_abandoned(folder, TEMPORARY, TEMPORARY_FORGOTTEN_AFTER)
                 self._name = _temporary_name()
                 self._file = os.fdopen(create(folder, self._name, self._mode), "w+b")
-        try:
-            locked = try_lock(self.fileno())
-        except OSError:  # a file system without locks
-            locked = False
-        self._may_save = self._may_save and locked
+        self._may_save = try_lock(self.fileno(), unsupported=False) and self._may_save
 
     def _opened_folder(self) -> contextlib.AbstractContextManager[int]:
         """Open the folder that the file is in."""
@@ -278,11 +274,8 @@ class PendingFile(WorkFile):
             except FileExistsError:
                 name = _temporary_name()
                 os.link(self._unnamed_path, name, dst_dir_fd=outer)
-                try:
+                with on_error(partial(os.unlink, name, dir_fd=outer)):
                     os.replace(name, target, src_dir_fd=outer, dst_dir_fd=outer)
-                except BaseException:
-                    os.unlink(name, dir_fd=outer)
-                    raise
 
     def discard(self, *, verified: int = 0) -> None:
         """Save the first `verified` bytes in the place if they are worth it; remove the others.
@@ -334,13 +327,8 @@ class PendingFile(WorkFile):
         self.discard()
 
 
-@contextlib.contextmanager
-def _opened(folder: Path) -> Iterator[int]:
-    descriptor = os.open(folder, DIRECTORY)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
+def _opened(folder: Path) -> contextlib.AbstractContextManager[int]:
+    return closed_at_end(os.open(folder, DIRECTORY))
 
 
 def _temporary_name() -> str:

@@ -14,12 +14,14 @@ import secrets
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from holdfast.content.blocks import MAX_BLOCK, check_block, inline_block
 from holdfast.content.cid import CID
 from holdfast.disk.atomic import PARTIAL, SAVED, TEMPORARY, open_locked
+from holdfast.disk.closing import on_error
 from holdfast.disk.folders import Folder
 from holdfast.errors import ConfigError, VerificationError
 from holdfast.forks import ForkAware
@@ -28,9 +30,7 @@ logger: Final = logging.getLogger("holdfast")
 
 BLOCKS: Final = "blocks"
 SHARE: Final = 16  # a process looks at the whole folder when it has added this part of the limit
-DISK_UNIT: Final = (
-    4096  # bytes of disk that a file takes at least, and a multiple of which it takes
-)
+DISK_UNIT: Final = 4096  # bytes of disk: each file takes a multiple of them, and at least one
 CANDIDATES: Final = 10_000  # files that are considered for removal at a time, to limit memory
 PENDING: Final = ".tmp"
 NAME: Final = re.compile(r"[0-9a-f]+-[0-9a-f]+|[0-9a-f]{16}\.tmp")  # other files are not ours
@@ -137,14 +137,11 @@ class CachedFiles:
         except FileNotFoundError:
             group.make(0o700)
             file = group.create(pending, 0o600)
-        try:
+        with on_error(partial(group.remove, pending)):
             with file:
                 file.write(block)
             with group.opened() as folder:
                 os.replace(pending, name, src_dir_fd=folder, dst_dir_fd=folder)
-        except BaseException:
-            group.remove(pending)
-            raise
 
     def files(self) -> Iterator[CachedFile]:
         """Yield all files. Those that another process removes meanwhile are left out."""
@@ -228,9 +225,8 @@ def cache_content(folder: Path, *, clear: bool = False) -> CacheContent:
         blocks, parts = CachedFiles(folder), Folder(folder, PARTIAL)
         sizes += [file.size for file in blocks.files() if not clear or blocks.remove(file)]
         for name in parts.entries().files if parts.exists() else ():
-            status = (
-                parts.status(name) if SAVED.fullmatch(name) or TEMPORARY.fullmatch(name) else None
-            )
+            is_ours = SAVED.fullmatch(name) or TEMPORARY.fullmatch(name)
+            status = parts.status(name) if is_ours else None
             if status is not None and (not clear or _remove_download(parts, name)):
                 downloads.append(size_on_disk(status.st_size))
     return CacheContent(*(Amount(len(files), sum(files)) for files in (sizes, downloads)))

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from holdfast.config.secret import Secret
+from holdfast.disk.closing import on_error
 from holdfast.disk.journal import Journal
 from holdfast.errors import ConfigError
 from holdfast.records import Copied
@@ -79,11 +80,8 @@ class CopyJournal:
         path = self._journal.path
         if not self._journal.open():
             raise ConfigError(f"the journal {path} is in use by another copy; wait for it")
-        try:
+        with on_error(self.close):
             self._replay(path)
-        except BaseException:
-            self.close()
-            raise
 
     def _replay(self, path: Path) -> None:
         for number, (start, value) in enumerate(self._journal.replay(), 1):

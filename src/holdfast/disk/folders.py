@@ -9,11 +9,12 @@ open folder, so a link that somebody makes in between has no effect.
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple, TypeAlias
 
+from holdfast.disk.closing import closed_at_end
 from holdfast.errors import ConfigError
 
 # A system without these flags can import this file, and use clients that need no such folder.
@@ -187,11 +188,9 @@ class Folder:
 
     def exists(self) -> bool:
         """Return whether the folder exists."""
-        try:
-            self.check()
-        except FileNotFoundError:
-            return False
-        return True
+        with suppress(FileNotFoundError), self.opened():
+            return True
+        return False
 
     def create(self, name: str, mode: int = 0o666) -> BinaryIO:
         """Make the file `name`, which must not exist, and open it for writing."""
@@ -266,8 +265,7 @@ class Folder:
         with self.opened(above) as folder:
             os.fsync(folder)
 
-    @contextmanager
-    def opened(self, above: int | None = None) -> Iterator[int]:
+    def opened(self, above: int | None = None) -> AbstractContextManager[int]:
         """Open the folder while the block runs, after a check of each folder on the way to it.
 
         `above` is the folder above it, if the caller has that open: then nothing else is checked.
@@ -278,10 +276,7 @@ class Folder:
         else:
             name = self._names[-1]
             descriptor = _open_folder(name, above, self.path, no_folder, check_owner)
-        try:
-            yield descriptor
-        finally:
-            os.close(descriptor)
+        return closed_at_end(descriptor)
 
     def _open_file(self, folder: int, name: str, flags: int, mode: int = 0o666) -> int:
         return open_file(

@@ -7,14 +7,14 @@ from typing import Final
 TAKEN: Final = {errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK}
 
 
-def try_lock(descriptor: int, *, shared: bool = False) -> bool:
+def try_lock(descriptor: int, *, shared: bool = False, unsupported: bool | None = None) -> bool:
     """Lock an open file and return True; return False if somebody else holds the lock.
 
     Several may hold a `shared` lock at the same time.
 
     The lock belongs to the open file, not to the process: a second `open` of the same file in the
-    same process does not have it, a forked child does. Raise `OSError` if the file system has no
-    locks.
+    same process does not have it, a forked child does. If the file system has no locks, return
+    `unsupported`, or raise `OSError` if that is None.
     """
     import fcntl  # noqa: PLC0415 - clients of services work on systems without it
 
@@ -24,7 +24,9 @@ def try_lock(descriptor: int, *, shared: bool = False) -> bool:
     except OSError as error:
         if error.errno in TAKEN:
             return False
-        raise
+        if unsupported is None:
+            raise
+        return unsupported
     return True
 
 

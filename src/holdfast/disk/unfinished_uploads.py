@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from holdfast.config.locations import data_folder
+from holdfast.disk.closing import on_error
 from holdfast.disk.folders import Folder
 from holdfast.disk.journal import Journal
 from holdfast.errors import ConfigError
@@ -171,14 +172,11 @@ class UnfinishedUploads:
             return SavedUpload()
         saved = self._lock(key) or SavedUpload()
         state = saved.state
-        try:
+        with on_error(saved.close):
             if state is not None and (
                 state.source != source or state.has_expired or not restore(state.wrapper_states())
             ):
                 saved.state, saved.is_on_disk = None, False
-        except BaseException:
-            saved.close()
-            raise
         return saved
 
     def listed(self) -> list[tuple[str, UnfinishedUpload]]:

@@ -45,11 +45,15 @@ class BlockThreads(ForkAware):
     """
 
     def __init__(self) -> None:
+        self._is_closed = False
+        self.after_fork_in_child()
+        self.watch_forks()
+
+    def after_fork_in_child(self) -> None:
+        """Start again without threads, which a forked child does not have."""
         self._lock = threading.Lock()
         self._pool: ThreadPoolExecutor | None = None
         self._places = threading.Semaphore(AT_ONCE)
-        self._is_closed = False
-        self.watch_forks()
 
     def submit(self, function: Callable[..., Result], *args: object) -> "Future[Result]":
         """Run `function` on a thread.
@@ -73,12 +77,6 @@ class BlockThreads(ForkAware):
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="holdfast-blocks")
             return self._pool
-
-    def after_fork_in_child(self) -> None:
-        """Start again without threads, which a forked child does not have."""
-        self._lock = threading.Lock()
-        self._pool = None
-        self._places = threading.Semaphore(AT_ONCE)
 
     def close(self) -> None:
         """Wait for the jobs, and end the threads."""

@@ -12,10 +12,11 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from holdfast.disk.closing import closed_at_end
 from holdfast.disk.folders import Folder
 from holdfast.disk.locks import try_lock
 from holdfast.errors import ConfigError
@@ -71,10 +72,8 @@ class Owner(ForkAware):
         while True:
             name = secrets.token_hex(16)
             descriptor = self._folder.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-            try:
-                locked = try_lock(descriptor)
-            except OSError:
-                locked = True  # no locks on this file system: see `is_alive`
+            # Where the file system has no locks, see `is_alive`.
+            locked = try_lock(descriptor, unsupported=True)
             # Before `try_lock` another process may have removed it as that of a dead owner.
             if locked and self._folder.is_file(name):
                 return name, descriptor
@@ -148,13 +147,8 @@ class Owner(ForkAware):
         files = self._folder.entries().files if self._folder.exists() else []
         return [name for name in files if NAME.fullmatch(name)]
 
-    @contextmanager
-    def _opened(self, name: str, flags: int = os.O_RDWR) -> Iterator[int]:
-        descriptor = self._folder.open(name, flags, 0o600)
-        try:
-            yield descriptor
-        finally:
-            os.close(descriptor)
+    def _opened(self, name: str, flags: int = os.O_RDWR) -> AbstractContextManager[int]:
+        return closed_at_end(self._folder.open(name, flags, 0o600))
 
     def after_fork_in_child(self) -> None:
         """Leave the file to the parent process."""

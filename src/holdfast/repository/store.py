@@ -15,6 +15,7 @@ from holdfast.content.profiles import Profile
 from holdfast.content.proof import joined
 from holdfast.content.unixfs.directory_nodes import DirectoryEntry
 from holdfast.content.unixfs.walks import DagWalk, DirectoryWalk, FileWalk, Item, PathWalk, Walk
+from holdfast.disk.closing import on_error
 from holdfast.disk.folders import Folder
 from holdfast.disk.seen_cids import SpilledCIDs
 from holdfast.errors import VerificationError
@@ -66,16 +67,13 @@ class Repository:
         check_version(root)
         self._owner = Owner(root)
         self.read_only: bool = is_read_only(root)
-        try:
+        with on_error(self._owner.close):
             if not self.read_only:
                 self._owner.claim()
             self._files = BlockFiles(root, self._owner, read_only=self.read_only)
             self._database = Database(root, read_only=self.read_only)
             if self.read_only:
                 self.totals()  # raises the error of a store that cannot be read at all
-        except BaseException:
-            self._owner.close()
-            raise
 
     @property
     def id(self) -> str:

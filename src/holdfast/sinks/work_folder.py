@@ -21,7 +21,6 @@ import hashlib
 import os
 import shutil
 import stat
-from collections.abc import Iterator
 from io import BufferedReader
 from pathlib import Path
 from threading import Lock
@@ -32,6 +31,7 @@ from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
 from holdfast.disk import folders
 from holdfast.disk.atomic import WORTH_KEEPING, WorkFile, sync_file_system, sync_name
+from holdfast.disk.closing import closed_at_end, on_error
 from holdfast.disk.disk_space import FULL
 from holdfast.disk.locks import try_lock
 from holdfast.errors import ClientClosedError, VerificationError
@@ -169,18 +169,13 @@ class TargetTree:
                     _sync_all(folder, names)
         return count
 
-    @contextlib.contextmanager
-    def opened(self, path: EntryPath) -> Iterator[int]:
+    def opened(self, path: EntryPath) -> contextlib.AbstractContextManager[int]:
         """Open a folder while the block runs, after a check of each folder on the way to it."""
         with self._lock:
             if self._closed:
                 raise ClientClosedError
             root = os.dup(self._root)
-        descriptor = folders.open_below(root, self.path, path, changed_by_others)
-        try:
-            yield descriptor
-        finally:
-            os.close(descriptor)
+        return closed_at_end(folders.open_below(root, self.path, path, changed_by_others))
 
     def close(self) -> None:
         """Close the folder."""
@@ -201,15 +196,11 @@ def _file_status(folder: int, name: str) -> os.stat_result | None:
 
 def _sync_all(folder: int, names: list[str]) -> None:
     """Make the files of these names, and the names in the open folder, durable."""
+    flags = os.O_RDONLY | folders.NO_FOLLOW | folders.NO_WAIT
     for name in names:
         if _file_status(folder, name) is not None:
-            descriptor = os.open(
-                name, os.O_RDONLY | folders.NO_FOLLOW | folders.NO_WAIT, dir_fd=folder
-            )
-            try:
+            with closed_at_end(os.open(name, flags, dir_fd=folder)) as descriptor:
                 os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
     os.fsync(folder)
 
 
@@ -252,17 +243,11 @@ class WorkFolder:
         with contextlib.suppress(FileExistsError):
             self.path.mkdir(mode=0o700)
         self.tree = TargetTree(self.path)
-        try:
+        with on_error(lambda: self.tree.close() if self._lock is None else self.close()):
             self._take_lock()
             self._mode = check_target(self.target)
             for name in CONTENT if self.form else CONTENT[:-1]:
                 self.tree.make((name,))
-        except BaseException:
-            if self._lock is None:
-                self.tree.close()
-            else:
-                self.close()
-            raise
 
     def rules(self, *, portable: bool) -> NameRules:
         """Return the rules for names on this file system, after some tries."""
@@ -403,10 +388,7 @@ class WorkFolder:
         file = self.tree.open((LOCK,), os.O_RDWR | os.O_CREAT)
         if file is None:
             raise changed_by_others(self.path / LOCK)
-        try:
-            locked = try_lock(file.fileno())
-        except OSError:  # a file system without locks
-            locked = True
+        locked = try_lock(file.fileno(), unsupported=True)
         # The other download may have ended in between, and removed its folder.
         named = self.tree.status((LOCK,))
         if locked and named is not None and named.st_ino == os.fstat(file.fileno()).st_ino:

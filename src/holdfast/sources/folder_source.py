@@ -13,12 +13,13 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple, TypedDict, Unpack
 
+from holdfast.disk.closing import closed_at_end, on_error
 from holdfast.disk.folders import DIRECTORY, NO_FOLLOW, NO_WAIT, open_below, open_file
 from holdfast.errors import UnsupportedError
 from holdfast.hints import advise
@@ -50,8 +51,7 @@ SPECIAL: Final = {
 AMBIGUOUS: Final = re.compile(r'["\\\x00-\x1f\x7f]|%22|%0[AaDd]')
 
 
-@contextmanager
-def open_source_folder(root: Path, path: str) -> Iterator[int]:
+def open_source_folder(root: Path, path: str) -> AbstractContextManager[int]:
     """Open the folder `path` below `root`; "" is `root` itself, which may be a link.
 
     Example:
@@ -69,10 +69,7 @@ def open_source_folder(root: Path, path: str) -> Iterator[int]:
     descriptor = open_below(
         top, root, names, lambda path: changed_while_read(str(path), "was replaced")
     )
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
+    return closed_at_end(descriptor)
 
 
 class FolderSelection(TypedDict, total=False):
@@ -215,11 +212,8 @@ class FolderSource:
                 error.filename = str(path)
             raise
         if self.source_of is not None:
-            try:
+            with on_error(source.close):
                 source = _MappedFile(self.source_of(source), self._states, entry.path)
-            except BaseException:
-                source.close()
-                raise
         if source.size != entry.size:
             source.close()
             raise changed_while_read(str(path), "was written to")

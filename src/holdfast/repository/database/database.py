@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from holdfast.disk.closing import closed_at_end, on_error
 from holdfast.disk.disk_space import free_bytes
 from holdfast.disk.folders import Folder
 from holdfast.errors import ClientError, ConfigError, VerificationError
@@ -99,14 +100,11 @@ class Space:
 
     @contextmanager
     def _opened(self, flags: int = 0) -> Iterator[int]:
-        descriptor = self._folder.open(NAME, os.O_RDWR | flags, 0o600)
-        try:
+        with closed_at_end(self._folder.open(NAME, os.O_RDWR | flags, 0o600)) as descriptor:
             status = os.fstat(descriptor)
             if status.st_nlink > 1 or status.st_size > RESERVE:
                 raise ConfigError(f"{self._root / NAME} was not made by Holdfast")
             yield descriptor
-        finally:
-            os.close(descriptor)
 
 
 def _allocate(descriptor: int, start: int) -> None:
@@ -222,11 +220,8 @@ class Database(ForkAware):
 
     def _connect(self) -> sqlite3.Connection:
         connection = opening.connect(self._path, "ro" if self._read_only else "rw")
-        try:
+        with on_error(connection.close):
             check_tables(connection)
-        except BaseException:
-            connection.close()
-            raise
         return connection
 
     def _close_idle(self) -> None:

@@ -70,10 +70,14 @@ class GroupCommit(ForkAware):
 
     def __init__(self, commit: Callable[[Sequence[Change[object]]], None]) -> None:
         self._commit = commit
+        self.after_fork_in_child()
+        self.watch_forks()
+
+    def after_fork_in_child(self) -> None:
+        """Forget the threads of the parent process, which a child does not have."""
         self._lock = threading.Lock()
         self._waiting: deque[_Caller] = deque()
         self._is_busy = False  # whether some thread commits, or is about to
-        self.watch_forks()
 
     def run(self, changes: Sequence[Change[object]]) -> None:
         """Commit `changes`, with those of other threads; return when each has its outcome."""
@@ -146,12 +150,6 @@ class GroupCommit(ForkAware):
                 self._waiting.remove(caller)
                 if caller.leads:
                     self._choose_leader()
-
-    def after_fork_in_child(self) -> None:
-        """Forget the threads of the parent process, which a child does not have."""
-        self._lock = threading.Lock()
-        self._waiting = deque()
-        self._is_busy = False
 
 
 def _wake(caller: _Caller) -> None:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, ParamSpec, TypeVar
 
+from holdfast.disk.closing import on_error
 from holdfast.errors import ConfigError, ProviderError
 from holdfast.repository.database import identity, schema
 from holdfast.repository.database.errors import DAMAGED, code_of, is_of_content, typed_error
@@ -30,15 +31,13 @@ HAS_EFFECTIVE_IDS: Final = os.access in os.supports_effective_ids
 
 def is_read_only(folder: Path) -> bool:
     """Return whether there is a store in `folder` that this user cannot write to."""
-    paths = [
-        path for path in (folder, folder / DATABASE, folder / identity.FOLDER) if path.exists()
-    ]
-    return os.path.lexists(folder / DATABASE) and not all(
-        os.access(
-            path, os.W_OK | os.X_OK if path.is_dir() else os.W_OK, effective_ids=HAS_EFFECTIVE_IDS
-        )
-        for path in paths
-    )
+    paths = filter(Path.exists, (folder, folder / DATABASE, folder / identity.FOLDER))
+    return os.path.lexists(folder / DATABASE) and not all(map(_is_writable, paths))
+
+
+def _is_writable(path: Path) -> bool:
+    mode = os.W_OK | os.X_OK if path.is_dir() else os.W_OK
+    return os.access(path, mode, effective_ids=HAS_EFFECTIVE_IDS)
 
 
 def file_state(path: Path, *, content: bool = False) -> tuple[int, ...] | None:
@@ -214,7 +213,7 @@ def open_database(folder: Path) -> sqlite3.Connection:
 @patient
 def _open(folder: Path) -> sqlite3.Connection:
     connection = connect(folder / DATABASE, "rwc")
-    try:
+    with on_error(connection.close):
         if not schema.version_of(connection):
             with transaction(connection):
                 _make_tables(connection, folder)
@@ -224,9 +223,6 @@ def _open(folder: Path) -> sqlite3.Connection:
             with transaction(connection):  # another process may just write the id
                 _finish(connection, folder)
         schema.count_changes(connection)
-    except BaseException:
-        connection.close()
-        raise
     return connection
 
 

@@ -17,6 +17,7 @@ from holdfast.content.blocks import check_block, inline_block
 from holdfast.content.cid import CID
 from holdfast.content.codecs import links_of
 from holdfast.disk.atomic import sync_folder
+from holdfast.disk.closing import on_error
 from holdfast.disk.folders import Folder, no_regular_file
 from holdfast.errors import ClientError, ProviderError, VerificationError
 from holdfast.repository.block_files import FILE_SIZE, BlockFiles, WrittenBlock
@@ -265,11 +266,8 @@ class _Rebuild:
         ids = [text for text in (self._folder_id, old_id) if text and identity.ID.fullmatch(text)]
         self._has_two_ids = len({*ids}) > 1
         self._id = (ids or [secrets.token_hex(16)])[0]
-        try:
+        with on_error(self._old.close):
             self._connection = connect(folder / NEW_DATABASE, "rwc")
-        except BaseException:
-            self._old.close()
-            raise
 
     def run(self) -> Repaired:
         """Build the database, and return what is in it."""
@@ -334,10 +332,8 @@ class _Rebuild:
             ((key,) for (key,) in execute(absent).fetchall() if not _is_inline(key)),
         )
         execute("CREATE INDEX links_by_child ON links (child)")
-        roots = [
-            Root(str(cid_of(key)), not incomplete)
-            for key, incomplete in execute(INCOMPLETE + ROOTS)
-        ]
+        rows = execute(INCOMPLETE + ROOTS)
+        roots = [Root(str(cid_of(key)), not incomplete) for key, incomplete in rows]
         execute("DROP INDEX links_by_child")
         self._lost += self._lost_blocks()
         (blocks,) = execute("SELECT count(*) FROM blocks").fetchone()
