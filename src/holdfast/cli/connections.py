@@ -71,13 +71,12 @@ def try_connection(settings: Mapping[str, Setting], seconds: float) -> None:
     from holdfast.repository.database.identity import is_store
 
     config = config_of(settings)
-    if registry.row_of(config.provider).needs_token and config.provider_token is None:
+    row = registry.row_of(config.provider)
+    if row.needs_token and config.provider_token is None:
         way = "set token_file" if USE in settings else "`holdfast login` saves one"
         wrong = ConfigError(f"provider {config.provider!r} needs a token: {way}")
         raise advise(wrong, token_source(config.api_url))
-    if registry.row_of(config.provider).on_this_machine and not is_store(
-        Path(address_of(settings))
-    ):
+    if row.on_this_machine and not is_store(Path(address_of(settings))):
         raise advise(ConfigError("there is no store yet"), "the first upload makes it")
     test_once(config, seconds)
 
@@ -95,9 +94,9 @@ def test_once(config: "holdfast.ClientConfig", seconds: float) -> None:
 def address_of(settings: Mapping[str, Setting]) -> str:
     """Return where the content is: a folder or an address."""
     provider = value_of(settings, "provider")
-    if registry.row_of(provider).on_this_machine:
-        return str(store_folder(value_of(settings, "path")))
     row = registry.row_of(provider)
+    if row.on_this_machine:
+        return str(store_folder(value_of(settings, "path")))
     if row.over_others:
         options = value_of(settings, "provider_options")
         names = options.reveal().get("connections") if options else None
@@ -115,10 +114,7 @@ def value_of(settings: Mapping[str, Setting], name: str) -> Any:
 
 
 @command(commands, *CONNECTED)
-def status(
-    run: Run,
-    timeout: TEST_TIMEOUT = 5.0,
-) -> None:
+def status(run: Run, timeout: TEST_TIMEOUT = 5.0) -> None:
     """Show the provider, the store, the node and the disk.
 
     It tests the connection to the provider; if that fails, the exit code says how.
@@ -279,12 +275,9 @@ def _raise(error: Exception) -> NoReturn:
 def _lines(rows: list[dict[str, Any]]) -> list[str]:
     columns = ("name", "provider", "address")
     widths = {column: max((len(row[column]) for row in rows), default=0) for column in columns}
-    return [
-        "  ".join(
-            (
-                *(f"{row[column]:<{width}}" for column, width in widths.items()),
-                f"error: {row['error']['message']}" if "error" in row else "connected",
-            )
-        )
-        for row in rows
-    ]
+    lines = []
+    for row in rows:
+        cells = [f"{row[column]:<{width}}" for column, width in widths.items()]
+        state = f"error: {row['error']['message']}" if "error" in row else "connected"
+        lines.append("  ".join([*cells, state]))
+    return lines

@@ -44,9 +44,8 @@ def run(arguments: list[str]) -> int:
         # The reader of our output has closed the pipe. A broken network connection is an error.
         return _report(error, as_json) if isinstance(error, ClientError) else exit_codes.BROKEN_PIPE
     except (Exception, KeyboardInterrupt) as error:
-        if exit_codes.family_of(error) is exit_codes.UNEXPECTED and os.environ.get(
-            "HOLDFAST_TRACEBACK"
-        ):
+        is_bug = exit_codes.family_of(error) is exit_codes.UNEXPECTED
+        if is_bug and os.environ.get("HOLDFAST_TRACEBACK"):
             raise
         return _report(error, as_json)
     finally:

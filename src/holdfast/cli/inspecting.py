@@ -115,17 +115,13 @@ def _layout(client: "Client", entry: "Entry") -> "FileLayout":
     cid = CID.parse(entry.cid)
     if entry.kind == "symlink" or is_one_block(cid) or inline_block(cid) is not None:
         return FileLayout(1, None)
-    if entry.kind != "file":
-        return FileLayout(None, None)
-    provider = as_provider(client.provider)
-    if not provider.supports("export_archive"):
-        return FileLayout(None, None)
-    reader = CarReader()
-    with closing(provider.export_archive(entry.cid)) as archive:  # type: ignore[type-var]
-        for piece in archive:
-            for block_cid, block in reader.update(piece):
-                if block_cid == cid:
-                    return recognize(cid, block)
+    provider, reader = as_provider(client.provider), CarReader()
+    if entry.kind == "file" and provider.supports("export_archive"):
+        with closing(provider.export_archive(entry.cid)) as archive:  # type: ignore[type-var]
+            for piece in archive:
+                for block_cid, block in reader.update(piece):
+                    if block_cid == cid:
+                        return recognize(cid, block)
     return FileLayout(None, None)
 
 

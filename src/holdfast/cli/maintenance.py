@@ -193,10 +193,8 @@ def gc(run: Run) -> None:
     """Remove the blocks of the store that no pin needs."""
     with run.repository() as repository, run.progress_bar("gc", unit="blocks") as progress:
         removed = repository.collect_garbage(progress)
-    run.emit(
-        {"blocks": removed.blocks, "size": removed.size},
-        f"removed {output.count_text(removed.blocks, 'block')}, {output.size_text(removed.size)}",
-    )
+    amounts = output.count_text(removed.blocks, "block"), output.size_text(removed.size)
+    run.emit(removed._asdict(), f"removed {', '.join(amounts)}")
 
 
 @command(commands, options.store_options)
@@ -240,10 +238,9 @@ def repair(
         pins = repository.totals().pins
     whole = [root.cid for root in repaired.roots if root.whole]
     incomplete = [root.cid for root in repaired.roots if not root.whole]
+    unpinned = [] if pin_roots else whole
     lists = {
-        "not pinned (`gc` removes them, `repair --pin-roots` pins them):": []
-        if pin_roots
-        else whole,
+        "not pinned (`gc` removes them, `repair --pin-roots` pins them):": unpinned,
         "not pinned, and blocks below them are missing:": incomplete,
         "lost for good:": [_line(harm) for harm in repaired.lost],
     }
@@ -305,13 +302,10 @@ def cache(
     from holdfast.disk.block_cache import cache_content
 
     config = run.config()
-    chosen = cache_folder() if config.cache_path is None else config.cache_path
-    if chosen is None:
-        raise advise(
-            ConfigError("this user has no home directory for a cache"),
-            "name a folder with --cache-path",
-        )
-    folder = Path(chosen)
+    folder = cache_folder(config.cache_path)
+    if folder is None:
+        wrong = ConfigError("this user has no home directory for a cache")
+        raise advise(wrong, "name a folder with --cache-path")
     content = cache_content(folder, clear=clear)
     limit = config.cache_bytes
     room = f"of {output.size_text(limit)}" if limit else "(cache_bytes is 0: none are added)"

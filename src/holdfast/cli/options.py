@@ -190,8 +190,7 @@ OUTPUT = Annotated[
     option("FILE", "Another way to name the target.", "-o", "--output", callback=not_empty),
 ]
 KEYVALUES = Annotated[
-    list[str] | None,
-    option("KEY=VALUE", "A key-value of the pin. Repeatable.", "--keyvalue"),
+    list[str] | None, option("KEY=VALUE", "A key-value of the pin. Repeatable.", "--keyvalue")
 ]
 NAME_FILTER = Annotated[
     str | None,

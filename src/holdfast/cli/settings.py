@@ -262,9 +262,8 @@ def _keys(key: str) -> "Keys":
         raise ConfigError(f"{first} is for Python programs")
     if "=" in key:
         raise ConfigError(f"write holdfast config set {first} VALUE, without =")
-    if FIELDS[first].secret:
-        return (first, *rest)  # which `_checked` refuses, with or without fields
-    if len(rest) > (first in TABLES) or not all(rest):
+    # `_checked` refuses a secret, with or without fields.
+    if not FIELDS[first].secret and (len(rest) > (first in TABLES) or not all(rest)):
         raise ConfigError(f"{first} has no fields: write holdfast config set {first} VALUE")
     return (first, *rest)
 
@@ -346,20 +345,12 @@ def config(run: Run) -> None:
     rows = {name: _plain(name, setting.value) for name, setting in shown.items()}
     texts = {name: WRONG if shown[name].error else _text(value) for name, value in rows.items()}
     first, second = max(map(len, texts)), max(map(len, texts.values()))
-    run.emit(
-        {
-            name: {
-                "value": rows[name],
-                "source": setting.source,
-                **({"error": setting.error} if setting.error else {}),
-            }
-            for name, setting in shown.items()
-        },
-        *(
-            f"{name:<{first}}  {texts[name]:<{second}}  {setting.source}"
-            for name, setting in shown.items()
-        ),
-    )
+    value, lines = {}, []
+    for name, (_, source, wrong) in shown.items():
+        error = {"error": wrong} if wrong else {}
+        value[name] = {"value": rows[name], "source": source, **error}
+        lines.append(f"{name:<{first}}  {texts[name]:<{second}}  {source}")
+    run.emit(value, *lines)
     try:
         run.config()  # the errors are written below the table
     except ConfigError as error:

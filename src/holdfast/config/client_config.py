@@ -203,10 +203,8 @@ class ClientConfig:
 def _describe_fields() -> str:
     """Return the section of the docstring that explains the fields."""
     texts = (f"{name}: {row.help}" for name, row in FIELDS.items())
-    wrapped = (
-        textwrap.fill(text, 96, initial_indent=" " * 4, subsequent_indent=" " * 8) for text in texts
-    )
-    return "\n".join(("Attributes:", *wrapped))
+    wrapper = textwrap.TextWrapper(96, initial_indent=" " * 4, subsequent_indent=" " * 8)
+    return "\n".join(("Attributes:", *map(wrapper.fill, texts)))
 
 
 ClientConfig.__doc__ = f"{inspect.cleandoc(ClientConfig.__doc__ or '')}\n\n{_describe_fields()}\n"
@@ -216,9 +214,9 @@ def _check_together(config: ClientConfig) -> None:
     """Raise `ConfigError` for a mistake that only two fields together show."""
     row = registry.row_of(config.provider)
     if config.provider_token is not None and not row.takes_token:
-        what = _why_no_token(row)
         raise ConfigError(
-            f"provider_token is given, but provider is {config.provider!r}, which {what}: "
+            f"provider_token is given, but provider is {config.provider!r}, which "
+            f"{_why_no_token(row)}: "
             f"use provider={registry.SERVICE!r}, or leave the token out"
         )
     if config.profile is not None and checks.PROFILES[config.profile] != config.cid_version:

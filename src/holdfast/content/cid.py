@@ -67,13 +67,9 @@ class CID:
         """
         if len(text) > MAX_TEXT:
             raise InvalidCIDError(reason=f"a CID has at most {MAX_TEXT} characters")
+        version = 0 if len(text) == V0_TEXT and text.startswith("Qm") else 1
         try:
-            if len(text) == V0_TEXT and text.startswith("Qm"):
-                data = multibase.base58_decode(text)
-                version = 0
-            else:
-                data = _decode_v1_text(text)
-                version = 1
+            data = _decode_v1_text(text) if version else multibase.base58_decode(text)
             cid, end = cls.read(data)
         except ValueError as error:
             is_cut = "…" in text or "..." in text  # copied from a list on a terminal or a page

@@ -354,7 +354,7 @@ def open_locked(folder: int, name: str) -> BinaryIO | None:
         file = os.fdopen(open_file(folder, name, os.O_RDWR, refuse=FileNotFoundError), "r+b")
     except OSError:
         return None
-    try:
+    with contextlib.suppress(OSError, ConfigError):
         status = os.fstat(file.fileno())
         check_owner(status, Path(name))
         locked = try_lock(file.fileno())
@@ -363,8 +363,6 @@ def open_locked(folder: int, name: str) -> BinaryIO | None:
         has_name = named is not None and (named.st_ino, named.st_nlink) == (status.st_ino, 1)
         if locked and has_name:
             return file
-    except (OSError, ConfigError):
-        pass
     file.close()
     return None
 

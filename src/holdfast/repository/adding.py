@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, Self, TypeAlias
 
 from holdfast.content.cid import CID
 from holdfast.content.profiles import Profile
-from holdfast.content.unixfs.files import Part, Tree, leaf_frame, leaf_part
+from holdfast.content.unixfs.files import Part, Tree, hash_leaf, leaf_frame
 from holdfast.records import Pin
 from holdfast.repository.block_files import BlockFiles, WrittenBlock
 from holdfast.repository.database import Database
@@ -307,10 +307,7 @@ class FileAdding:
         made = []
         for pieces, size in leaves:
             head, tail = leaf_frame(self._profile, size)
-            block_hash = self._profile.new_hash(head)
-            for piece in (*pieces, tail):
-                block_hash.update(piece)
-            leaf = leaf_part(self._profile, block_hash.digest(), size)
+            leaf = hash_leaf(self._profile, pieces, size)
             made.append((leaf, [head, *pieces, tail]))
         blocks = self._adding.files.write_leaves([(leaf.cid, parts) for leaf, parts in made])
         return [(leaf, block) for (leaf, _), block in zip(made, blocks, strict=True)]

@@ -215,6 +215,7 @@ class PinQuery:
         """Return the conditions that SQLite checks, and their values."""
         conditions: list[str] = []
         values: list[Any] = []
+        match, name = self.name_match or ("exact", None)
         if self.pinned is not None:
             conditions.append("removed IS NULL" if self.pinned else "removed IS NOT NULL")
         for condition, value in (
@@ -225,6 +226,7 @@ class PinQuery:
             ("key = ?", None if self.cid is None else _key_of_text(self.cid)),
             ("instr(cid, ?) > 0", self.cid_contains),
             ("instr(fold(name), fold(?)) > 0", self.name_contains),
+            (NAME_MATCHES[match], name),
             ("instr(fold(name || char(10) || cid), fold(?)) > 0", self.contains),
             ("created >= ?", self.created_from),
             ("created <= ?", self.created_to),
@@ -239,10 +241,6 @@ class PinQuery:
         if self.cids is not None:
             conditions.append(f"key IN ({placeholders(self.cids)})")
             values += map(_key_of_text, self.cids)
-        if self.name_match is not None:
-            match, name = self.name_match
-            conditions.append(NAME_MATCHES[match])
-            values.append(name)
         for sign, moment in (("<", self.earlier), (">", self.later)):
             if moment is not None:
                 is_other = f"(created {sign} ? OR nanoseconds(uuid) {sign} ?)"

@@ -444,15 +444,10 @@ class TargetSink(Sink):
 def check_limit(size: int, max_bytes: int | None) -> None:
     """Raise TooLargeError if content of `size` bytes or more exceeds `max_bytes`."""
     if max_bytes is not None and size > max_bytes:
-        raise advise(
-            TooLargeError(
-                f"the content has {size} bytes or more, and max_bytes allows {max_bytes}",
-                limit=max_bytes,
-                size=size,
-            ),
-            "give a larger max_bytes, if you expect so much",
-            "give a larger --max-size, if you expect so much",
-        )
+        words = f"the content has {size} bytes or more, and max_bytes allows {max_bytes}"
+        error = TooLargeError(words, limit=max_bytes, size=size)
+        remedy = "give a larger {}, if you expect so much"
+        raise advise(error, remedy.format("max_bytes"), remedy.format("--max-size"))
 
 
 def spool(

@@ -7,6 +7,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
@@ -293,10 +294,8 @@ def _layout_of(source: Source, cid: CID) -> Profile | None:
 
 def _layout_of_folder(hashed: HashedFolder, cid: CID) -> Profile | None:
     """Return the known layout, other than the guess, in which the folder, read again, has `cid`."""
-    try:
+    with suppress(OSError):  # a file has changed since it was sent
         for profile in candidates_for(cid):
             if profile != hashed.guess and hashed.read_again(profile) == cid:
                 return profile
-    except OSError:  # a file has changed since it was sent
-        pass
     return None

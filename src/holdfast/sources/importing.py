@@ -8,7 +8,7 @@ of the process, and ends the process if the file shrinks.
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from functools import partial
 from itertools import chain, islice
@@ -17,7 +17,7 @@ from typing import Final
 from holdfast.content.blocks import Emit
 from holdfast.content.profiles import Profile
 from holdfast.content.unixfs.directories import build_directory, build_symlink
-from holdfast.content.unixfs.files import FileImporter, Part, Tree, leaf_frame, leaf_part
+from holdfast.content.unixfs.files import FileImporter, Part, Tree, hash_leaf
 from holdfast.disk.background import Background
 from holdfast.sources.folder_source import FolderEntry, FolderSource, open_file_or_folder
 from holdfast.sources.sources import Progress, Source, Uploadable, changed_while_read
@@ -168,8 +168,9 @@ def leaves_on_disk(source: Source, profile: Profile, threads: int | None = None)
     descriptor = file.fileno()
 
     def hash_leaves(starts: range) -> list[Part]:
-        read = partial(_read_into, descriptor, memoryview(bytearray(READ_SIZE)))
-        return [_hash_leaf(read, profile, start, min(step, size - start)) for start in starts]
+        read = partial(_read_leaf, descriptor, memoryview(bytearray(READ_SIZE)))
+        leaves = ((start, min(step, size - start)) for start in starts)
+        return [hash_leaf(profile, read(start, length), length) for start, length in leaves]
 
     count = max(1, JOB_SIZE // step) * step
     jobs = (range(at, min(at + count, max(size, 1)), step) for at in range(0, max(size, 1), count))
@@ -194,26 +195,19 @@ def default_threads() -> int:
     return min(MAX_THREADS, os.cpu_count() or 1)
 
 
-def _read_into(descriptor: int, buffer: memoryview, start: int, size: int) -> memoryview:
-    """Return up to `size` bytes from `start` on, in `buffer`: new memory would take longer."""
-    view = buffer[:size]
-    if hasattr(os, "preadv"):
-        return view[: os.preadv(descriptor, [view], start)]
-    return memoryview(os.pread(descriptor, len(view), start))  # an older macOS
+def _read_leaf(descriptor: int, buffer: memoryview, start: int, size: int) -> Iterator[memoryview]:
+    """Yield `size` bytes from `start` on, in `buffer`: new memory would take longer.
 
-
-def _hash_leaf(
-    read: Callable[[int, int], memoryview], profile: Profile, start: int, size: int
-) -> Part:
-    """Return the leaf of `size` bytes that `read` gives; raise `EOFError` if there are fewer."""
-    head, tail = leaf_frame(profile, size)
-    block_hash = profile.new_hash(head)
-    done = 0
-    while done < size:
-        data = read(start + done, size - done)
-        if not data:
+    Raise `EOFError` if there are fewer.
+    """
+    end = start + size
+    while start < end:
+        view = buffer[: end - start]
+        if hasattr(os, "preadv"):
+            view = view[: os.preadv(descriptor, [view], start)]
+        else:
+            view = memoryview(os.pread(descriptor, len(view), start))  # an older macOS
+        if not view:
             raise EOFError
-        block_hash.update(data)
-        done += len(data)
-    block_hash.update(tail)
-    return leaf_part(profile, block_hash.digest(), size)
+        yield view
+        start += len(view)

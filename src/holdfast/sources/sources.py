@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Self, TypeAlias, cast
@@ -430,11 +431,10 @@ def _open_file(file: BinaryIO) -> Source:
 
 def _start_and_size(file: BinaryIO) -> tuple[int | None, int | None]:
     """Return the position of the file, and how many bytes follow; None if it cannot seek."""
-    try:
+    # What is not a file of the system may be able to seek.
+    with suppress(OSError, AttributeError):
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             return None, None
-    except (OSError, AttributeError):
-        pass  # not a file of the system, but it may be able to seek
     try:
         start = file.tell()
         file.seek(0, os.SEEK_END)

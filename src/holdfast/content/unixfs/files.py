@@ -51,6 +51,17 @@ def leaf_part(profile: Profile, digest: bytes, size: int) -> Part:
     return Part(profile.dag_pb_cid(digest), size, len(head) + size + len(tail))
 
 
+def hash_leaf(profile: Profile, pieces: Iterable[Any], size: int) -> Part:
+    """Return the leaf of the `size` bytes that `pieces` have together."""
+    head, tail = leaf_frame(profile, size)
+    # Not joined to be hashed: that would copy the whole file once more.
+    block_hash = profile.new_hash(head)
+    for piece in pieces:
+        block_hash.update(piece)
+    block_hash.update(tail)
+    return leaf_part(profile, block_hash.digest(), size)
+
+
 def node_part(
     links: list[dag_pb.Link], message: bytes, profile: Profile, emit: Emit | None, *, size: int = 0
 ) -> Part:
@@ -168,13 +179,9 @@ class LeafCutter:
             self._buffer = bytearray()
 
     def _leaf(self, chunk: bytearray | memoryview) -> None:
-        head, tail = leaf_frame(self._profile, len(chunk))
-        # Not joined to be hashed: that would copy the whole file once more.
-        block_hash = self._profile.new_hash(head)
-        block_hash.update(chunk)
-        block_hash.update(tail)
-        leaf = leaf_part(self._profile, block_hash.digest(), len(chunk))
+        leaf = hash_leaf(self._profile, [chunk], len(chunk))
         if self._emit is not None:
+            head, tail = leaf_frame(self._profile, len(chunk))
             self._emit(leaf.cid, b"".join((head, chunk, tail)))
         for tree in self._trees:
             tree.add(leaf)

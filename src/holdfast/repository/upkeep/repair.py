@@ -28,14 +28,7 @@ from holdfast.repository.database.opening import check_regular, connect, has_log
 from holdfast.repository.database.trust import SUFFIXES, check_table
 from holdfast.repository.owners import Owner
 from holdfast.repository.pins import pin_of
-from holdfast.repository.rows import (
-    LARGEST_ID,
-    SMALLEST_ID,
-    BadRowError,
-    cid_of,
-    is_key,
-    placeholders,
-)
+from holdfast.repository.rows import LARGEST_ID, SMALLEST_ID, BadRowError, cid_of, insert_rows
 from holdfast.repository.upkeep.checking import Damage
 
 # Reading a database that may be damaged, or may belong to another store.
@@ -321,8 +314,7 @@ class _Rebuild:
             return
         if removed is None and self._has("pins", key, "AND removed IS NULL"):
             return
-        sql = f"INSERT INTO pins ({schema.PIN_COLUMNS}) VALUES ({placeholders(values)})"  # noqa: S608
-        self._connection.execute(sql, (None, *values[1:]))
+        insert_rows(self._connection, f"pins ({schema.PIN_COLUMNS})", [(None, *values[1:])])
 
     def _report(self) -> Repaired:
         execute = self._connection.execute
@@ -419,7 +411,10 @@ def _is_sound_pin(key: object, columns: tuple[Any, ...]) -> bool:
 
 
 def _is_key(key: object) -> bool:
-    return isinstance(key, bytes) and is_key(key.hex())
+    try:
+        return bytes(cid_of(key)) == key
+    except BadRowError:
+        return False
 
 
 def _is_inline(key: bytes) -> bool:
