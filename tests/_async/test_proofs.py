@@ -398,6 +398,16 @@ async def test_a_verdict_is_used_again_unless_the_gateway_is_another(provider, s
     assert AsyncProver(provider, verdict=elsewhere).verdict is None
 
 
+async def test_a_bad_verdict_ends_when_another_gateway_is_named(provider, server, service):
+    service.status = 403
+    verdict = await AsyncProver(provider).find_verdict()
+    assert (verdict.is_good, verdict.gateway) == (False, f"{server.url}/ipfs")
+    assert AsyncProver(provider, verdict=verdict).verdict == verdict
+    other = AsyncPinProvider(provider.config.with_options(witness="http://127.0.0.1:1"))
+    assert AsyncProver(other, verdict=verdict).verdict is None
+    await other.aclose()
+
+
 async def test_the_token_of_a_gateway_goes_to_that_gateway_alone(provider, server):
     with ScriptedServer(Service([b"block"])) as witness:
         options = {"gateway_token": GATEWAY_TOKEN, "witness": witness.url}

@@ -161,8 +161,10 @@ class AsyncProver:
         self._gateways: tuple[str, ...] = ("",) if provider.supports("own_block") else ()
         if not self._gateways and provider.supports("gateway_block"):
             self._gateways = witness_urls(provider.config)
-        if verdict is not None and not {*verdict.gateway.split()} <= {*self._gateways}:
-            verdict = None  # the configuration has changed
+        if verdict is not None:
+            tested, usable = {*verdict.gateway.split()}, {*filter(None, self._gateways)}
+            if tested - usable or (usable - tested and not verdict.is_good):
+                verdict = None  # the configuration has changed
         self.verdict: Verdict | None = verdict
         self._asked: set[CID] = set()  # blocks that are asked for again only if there are no others
         self._believes_list = True
@@ -258,7 +260,7 @@ class AsyncProver:
                 reasons[gateway] = await self._test(gateway, roots, others)
         passed = [gateway for gateway in self._gateways if not reasons.get(gateway)]
         reason = "" if passed else next(iter(reasons.values()))
-        self.verdict = Verdict(bool(passed), reason, " ".join(passed), now_ms())
+        self.verdict = Verdict(bool(passed), reason, " ".join(passed or self._gateways), now_ms())
         return self.verdict
 
     async def _test(
