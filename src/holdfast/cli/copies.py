@@ -17,8 +17,7 @@ commands: Final = group()
 KINDS: Final = {"enough": "all copies", "short": "fewer than want", "critical": "fewer than need"}
 STATES: Final = ("proven", "claimed", "missing")
 SAMPLE = Annotated[
-    str,
-    options.option("SAMPLE", "What to ask for: 2% of pins and blocks, part 3/30 of all, or 500M."),
+    str, options.option("SAMPLE", "What to ask for: 2% of all, part 3/30 of all blocks, or 500M.")
 ]
 
 
@@ -27,10 +26,8 @@ def health(
     run: Run,
     *,
     sample: SAMPLE = "2%",
-    fix: Annotated[bool, options.flag("Copy what has too few copies elsewhere.", "--fix")] = False,
-    adopt: Annotated[
-        bool, options.flag("Care for the members' other pins too.", "--adopt")
-    ] = False,
+    fix: Annotated[bool, options.flag("Make the copies that are missing.", "--fix")] = False,
+    adopt: Annotated[bool, options.flag("Take in what only members have.", "--adopt")] = False,
 ) -> None:
     """Show which content of provider copies has too few copies.
 
