@@ -7,9 +7,14 @@ import signal
 import threading
 
 import pytest
+import typer
 
 from holdfast import Client
+from holdfast.cli.copies import DrillReport
+from holdfast.cli.run import Run
 from holdfast.content.cid import CID
+from holdfast.providers import CopiesProvider
+from holdfast.records import Drilled
 from holdfast.repository import Repository
 from holdfast.testing import Scripted, ScriptedServer
 from tests.commands import Commands, plain
@@ -147,6 +152,19 @@ def test_an_empty_ledger_is_no_success_without_a_word(commands, cids, tmp_path):
     assert run(commands, "health", "--adopt")[2][-1] == "2 pins; all copies: 2"
 
 
+def test_a_lost_ledger_is_made_again_although_a_member_is_down(commands, cids, tmp_path):
+    shutil.rmtree(tmp_path / "ledger")
+    down = 'provider = "kubo"\npin_api_url = "http://127.0.0.1:1"\nretries = { attempts = 1 }'
+    write_connections(commands, tmp_path, three=down)
+    code, lines, errors = run(commands, "health", "--adopt")
+    assert (code, lines, errors[-1]) == (0, [], "2 pins; all copies: 2")
+    assert (
+        "three (site this machine): proven 0, claimed 0, missing 0, no answer since 2" in errors[2]
+    )
+    code, errors = commands.failure("list", "--foreign", *SAFE)
+    assert (code, errors[0]) == (6, "error: cannot connect to 127.0.0.1:1: Connection refused")
+
+
 def test_a_drill_says_whether_a_member_could_be_left(commands, cids, tmp_path):
     words = "could be left today: 2 pins can be read without it"
     later = "; 2 would be at fewer than 2 sites, until `holdfast health --fix`"
@@ -162,7 +180,7 @@ def test_a_drill_says_whether_a_member_could_be_left(commands, cids, tmp_path):
     assert code == 21
     assert [line.split()[:4] for line in lines] == [["0", "of", "2", cids[1]]]
     assert lines[0].endswith(SHOWN)
-    assert errors == ["one cannot be left today: 1 of 2 pins have too few other copies"]
+    assert errors == ["one cannot be left today: too few other copies of 1 of 2 pins"]
 
 
 def test_a_drill_counts_the_copies_that_are_needed(commands, cids, tmp_path):
@@ -170,7 +188,33 @@ def test_a_drill_counts_the_copies_that_are_needed(commands, cids, tmp_path):
     code, lines, errors = run(commands, "drill", "--without", "two")
     assert code == 21
     assert f"1 of 2  {cids[0]}  it was read  plain" in lines
-    assert errors == ["two cannot be left today: 2 of 2 pins have too few other copies"]
+    assert errors == ["two cannot be left today: too few other copies of 2 of 2 pins"]
+
+
+@pytest.fixture
+def report(tmp_path):
+    """That of a drill without `one`, which has seen a pin that could not be read."""
+    with Client.init(path=tmp_path / "one") as one, Client.init(path=tmp_path / "two") as two:
+        provider = CopiesProvider([one, two], sites=["one", "two"], path=tmp_path / "ledger")
+        report = DrillReport(Run({}, as_json=False, fields=None), provider, "one")
+        report.check(Drilled(cid="bafkqaaa", name="tide", sites=2, blocks=0, reason="no answer"))
+        yield report
+        provider.close()
+
+
+def test_a_pin_that_was_not_read_has_no_copy_whatever_the_ledger_says(report, capsys):
+    with pytest.raises(typer.Exit) as end, report.shown("drill"):
+        report.is_over = True
+    shown = capsys.readouterr()
+    assert end.value.exit_code == 21
+    assert shown.out.split() == ["0", "of", "2", "bafkqaaa", "no", "answer", "tide"]
+    assert shown.err == "one cannot be left today: too few other copies of 1 of 1 pin\n"
+
+
+def test_after_an_interrupt_nothing_is_concluded(report, capsys):
+    with pytest.raises(KeyboardInterrupt), report.shown("drill"):
+        raise KeyboardInterrupt
+    assert capsys.readouterr().err == "stopped after 1 pin; run the same command again\n"
 
 
 def test_a_member_that_does_not_exist_is_an_error(commands, cids):

@@ -29,8 +29,7 @@ async def check_health(
     """Prove everything that is cared for, and yield what is found; see `AsyncClient.health`."""
     await _finish_tombstones(copies)
     if adopt:
-        async for pin in foreign_pins(copies):
-            await _take_in(copies, pin)
+        await copies.at_each(copies.members, partial(_adopt, copies), float("inf"))
     left = await run_blocking(copies.small_pins) if fix else []
     for pin in left:
         await _take_in(copies, pin)
@@ -74,9 +73,17 @@ async def drill(
         await run.aclose()
 
 
-async def foreign_pins(copies: "AsyncCopiesProvider") -> AsyncIterator[Pin]:
-    """Yield the pins of the members that nobody wrote here."""
-    for member in copies.members:
+async def _adopt(copies: "AsyncCopiesProvider", member: "AsyncMember") -> None:
+    """Care for all pins of `member` from now on."""
+    async for pin in foreign_pins(copies, [member]):
+        await _take_in(copies, pin)
+
+
+async def foreign_pins(
+    copies: "AsyncCopiesProvider", members: "Sequence[AsyncMember]"
+) -> AsyncIterator[Pin]:
+    """Yield the pins of `members` that nobody wrote here."""
+    for member in members:
         if not member.provider.supports("find_pins"):
             continue
         async for pin in member.provider.find_pins(PinFilter()):

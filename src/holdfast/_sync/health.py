@@ -31,8 +31,7 @@ def check_health(
     """Prove everything that is cared for, and yield what is found; see `Client.health`."""
     _finish_tombstones(copies)
     if adopt:
-        for pin in foreign_pins(copies):
-            _take_in(copies, pin)
+        copies.at_each(copies.members, partial(_adopt, copies), float("inf"))
     left = run_blocking(copies.small_pins) if fix else []
     for pin in left:
         _take_in(copies, pin)
@@ -74,9 +73,15 @@ def drill(copies: "CopiesProvider", without: str, sample: Sample) -> Iterator[Dr
         run.close()
 
 
-def foreign_pins(copies: "CopiesProvider") -> Iterator[Pin]:
-    """Yield the pins of the members that nobody wrote here."""
-    for member in copies.members:
+def _adopt(copies: "CopiesProvider", member: "Member") -> None:
+    """Care for all pins of `member` from now on."""
+    for pin in foreign_pins(copies, [member]):
+        _take_in(copies, pin)
+
+
+def foreign_pins(copies: "CopiesProvider", members: "Sequence[Member]") -> Iterator[Pin]:
+    """Yield the pins of `members` that nobody wrote here."""
+    for member in members:
         if not member.provider.supports("find_pins"):
             continue
         for pin in member.provider.find_pins(PinFilter()):

@@ -121,8 +121,10 @@ class HealthReport(BatchReport):
         """Return a line for each member, and the totals."""
         lines = []
         for member in self._provider.members:
-            counts = (f"{state} {self._copies[member.name, state]:,}" for state in STATES)
-            lines.append(f"{member.name} (site {member.site}): {', '.join(counts)}")
+            facts = [f"{state} {self._copies[member.name, state]:,}" for state in STATES]
+            if (down := self._provider.ledger.find_verdict(member.name, "down")) is not None:
+                facts.append(f"no answer since {output.time_text(down.since)}")
+            lines.append(f"{member.name} (site {member.site}): {', '.join(facts)}")
         totals = [pins] if self.counts else ["no pins; --adopt takes in those of the members"]
         totals += [f"{KINDS[state]}: {count:,}" for state, count in sorted(self.counts.items())]
         if self._oldest < math.inf:
@@ -144,7 +146,7 @@ class DrillReport(HealthReport):
         """Return a sentence that says whether the member could be left today."""
         name, critical, short = self._without, self.counts["critical"], self.counts["short"]
         if critical:
-            return f"{name} cannot be left today: {critical:,} of {pins} have too few other copies"
+            return f"{name} cannot be left today: too few other copies of {critical:,} of {pins}"
         text = f"{name} could be left today: {pins} can be read without it"
         then = f"{short:,} would be at fewer than {self._provider.want} sites"
         return f"{text}; {then}, until `holdfast health --fix`" if short else text

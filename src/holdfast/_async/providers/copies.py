@@ -569,7 +569,7 @@ class AsyncCopiesProvider(AsyncBaseProvider):
 
     def foreign_pins(self) -> AsyncIterator[Pin]:
         """Yield the pins of the members that nobody wrote here; `peers` names the member."""
-        return health.foreign_pins(self)
+        return health.foreign_pins(self, self.members)
 
     # Members
 

@@ -565,7 +565,7 @@ class CopiesProvider(BaseProvider):
 
     def foreign_pins(self) -> Iterator[Pin]:
         """Yield the pins of the members that nobody wrote here; `peers` names the member."""
-        return health.foreign_pins(self)
+        return health.foreign_pins(self, self.members)
 
     # Members
 
