@@ -405,9 +405,8 @@ class ClusterMember(Member):
             delete_kubo_blocks(peer.kubo, *cids)
 
     def archive(self, cid: str) -> bytes:
-        """Return the archive of the first peer that has all of it."""
-        archives = (export_from(peer.kubo, cid) for peer in self.cluster.peers)
-        return next(filter(None, archives), b"")
+        """Return the archive of the peer that has most of it: one may have a few of its blocks."""
+        return max((export_from(peer.kubo, cid) for peer in self.cluster.peers), key=len)
 
     def pins(self) -> set[str]:
         return set().union(*(pins_of_kubo(peer.kubo) for peer in self.cluster.peers))
