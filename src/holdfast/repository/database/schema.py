@@ -32,7 +32,8 @@ CREATE INDEX pins_pinned ON pins (created DESC, id DESC) WHERE removed IS NULL;
 CREATE INDEX pins_unpinned ON pins (created DESC, id DESC) WHERE removed IS NOT NULL;
 """
 
-TABLES: Final = f"""{PIN_TABLES}CREATE TABLE blocks (
+TABLES: Final = f"""
+CREATE TABLE blocks (
     id     INTEGER PRIMARY KEY,
     key    BLOB NOT NULL UNIQUE,     -- the CID in its version 1 bytes
     size   INTEGER NOT NULL,
@@ -43,8 +44,7 @@ CREATE TABLE links (
     parent INTEGER NOT NULL,         -- blocks.id
     child  BLOB NOT NULL,            -- blocks.key; the block may be missing
     PRIMARY KEY (parent, child)
-) WITHOUT ROWID;
-CREATE TABLE leases (
+) WITHOUT ROWID;{PIN_TABLES}CREATE TABLE leases (
     adding INTEGER NOT NULL,         -- adds.id
     block  INTEGER NOT NULL,         -- blocks.id
     PRIMARY KEY (adding, block)
