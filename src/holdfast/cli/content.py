@@ -176,9 +176,8 @@ def _upload_one(
     label = name or ("standard input" if file == "-" else Path(file).name)
     typed = file == "-" and source.isatty()  # a bar would overwrite the typed text
     with run.client() as client, run.progress_bar(label, hidden=typed) as progress:
-        record = telling_resumes(run, client, label, progress).upload(
-            source, name=name, keyvalues=keyvalues, progress=progress
-        )
+        telling = telling_resumes(run, client, label, progress)
+        record = telling.upload(source, name=name, keyvalues=keyvalues, progress=progress)
     run.emit(_fields(record) | ({} if file == "-" else {"path": file}), record.cid)
     _note_hidden(run, getattr(source, "hidden", 0))
     note_excluded(run, record.excluded)
@@ -317,9 +316,8 @@ def download(
     """
     _check_is_no_cid(to)
     to = options.one_target(to, output_file)
-    how = {"symlinks": symlinks, "portable": portable}
     with run.client() as client:
-        save(run, client, Reference.parse(cid), to, max_size, **how)
+        save(run, client, Reference.parse(cid), to, max_size, symlinks=symlinks, portable=portable)
 
 
 def save(

@@ -62,10 +62,9 @@ def login(
     before = SettingsFile()
     path, saved = str(before.path), before.values
     if USE in saved:
-        raise advise(
-            ConfigError(f"{path} has {USE}, which chooses a connection in place of a login"),
-            f"put the token into its token_file, or run `holdfast config unset {USE}` first",
-        )
+        wrong = ConfigError(f"{path} has {USE}, which chooses a connection in place of a login")
+        remedy = f"put the token into its token_file, or run `holdfast config unset {USE}` first"
+        raise advise(wrong, remedy)
     name = provider or _ask_provider(saved.get("provider"))
     _check_provider(name)
     flags = {"provider": name, "pin_api_url": pin_api_url, "gateway_url": gateway_url}
@@ -79,8 +78,8 @@ def login(
     _test(run, config, changes["provider_token"])
     with changing() as file:
         if not file.agrees(before, (USE, "provider", *DESTINATION, "gateway_url", "gateway_token")):
-            wrong = f"{path} was changed during the test; nothing was saved"
-            raise advise(ConfigError(wrong), "run `holdfast login` again")
+            wrong = ConfigError(f"{path} was changed during the test; nothing was saved")
+            raise advise(wrong, "run `holdfast login` again")
         for key, value in changes.items():
             file.change((key,), value)
     run.emit(
@@ -121,10 +120,8 @@ def _refuse_other_addresses(saved: dict[str, Any], changes: dict[str, Any], path
     whose = "no provider" if before is None else f"provider {before!r}"
     if others := [name for name in DESTINATION if name in saved and name not in changes]:
         first = "provider_token" if "provider_token" in saved else others[0]
-        raise advise(
-            ConfigError(f"{path} has {' and '.join(others)} for {whose}"),
-            f"first run `holdfast config unset {first}`",
-        )
+        wrong = ConfigError(f"{path} has {' and '.join(others)} for {whose}")
+        raise advise(wrong, f"first run `holdfast config unset {first}`")
 
 
 def _config(changes: dict[str, Any], path: str) -> "holdfast.ClientConfig":
@@ -140,9 +137,8 @@ def _config(changes: dict[str, Any], path: str) -> "holdfast.ClientConfig":
         if name in settings and name not in changes and settings[name].source != path:
             way = "give --pin-api-url, or " if name == "pin_api_url" else ""
             source = settings[name].source
-            raise advise(
-                ConfigError(f"{source} sets {name}, which is not saved"), f"{way}unset {source}"
-            )
+            wrong = ConfigError(f"{source} sets {name}, which is not saved")
+            raise advise(wrong, f"{way}unset {source}")
     return config_of(settings)
 
 
@@ -229,10 +225,8 @@ def unset(run: Run, key: Annotated[str, _key(_saved_names)]) -> None:
             table = table.get(part) if isinstance(table, dict) else None
         if table is None:
             _keys(key)
-            raise advise(
-                ConfigError(f"{file.path} has no {key}"),
-                "`holdfast config` shows where each setting came from",
-            )
+            wrong = ConfigError(f"{file.path} has no {key}")
+            raise advise(wrong, "`holdfast config` shows where each setting came from")
         refuse_moves(file.path, file.values, keys, None)
         file.change(keys, None)
     _tell(run, file, keys, None)
@@ -241,14 +235,13 @@ def unset(run: Run, key: Annotated[str, _key(_saved_names)]) -> None:
 def _tell(run: Run, file: "SettingsFile", keys: "Keys", value: Any) -> None:
     name = ".".join(keys)
     verb = "removed from" if value is None else "saved in"
-    run.emit(
-        {"key": name, "value": value, "settings": str(file.path)}, f"{name}: {verb} {file.path}"
-    )
+    words = f"{name}: {verb} {file.path}"
+    run.emit({"key": name, "value": value, "settings": str(file.path)}, words)
     _note_stronger(run, [keys[0]], str(file.path), removed=value is None)
     try:
         config_of(gather({}))
     except ConfigError as error:
-        run.note(f"{name}: {verb} {file.path}, but now: {error}")
+        run.note(f"{words}, but now: {error}")
 
 
 def _keys(key: str) -> "Keys":
@@ -276,10 +269,9 @@ def _checked(file: "SettingsFile", key: str, text: str) -> "tuple[Keys, Any]":
     field = FIELDS[keys[0]]
     if field.secret or field.read is None:
         asked = keys[0] == "provider_token"
-        raise advise(
-            ConfigError(f"{keys[0]} may hold a secret, which others see on a command line"),
-            "`holdfast login` asks for the token" if asked else f"write it in {file.path}",
-        )
+        wrong = ConfigError(f"{keys[0]} may hold a secret, which others see on a command line")
+        remedy = "`holdfast login` asks for the token" if asked else f"write it in {file.path}"
+        raise advise(wrong, remedy)
     if keys[0] in TABLES:
         if len(keys) == 1:
             raise ConfigError(f"{key} is a table: write holdfast config set {key}.NAME NUMBER")
@@ -314,10 +306,8 @@ def _connection(file: "SettingsFile", text: str) -> str:
 def _refuse_two_choices(file: "SettingsFile", other: str) -> None:
     """Raise ConfigError if the file has the `other` setting that chooses where content goes."""
     if other in file.values:
-        raise advise(
-            ConfigError(connections.two_choices(str(file.path), str(file.path))),
-            f"first run `holdfast config unset {other}`",
-        )
+        wrong = ConfigError(connections.two_choices(str(file.path), str(file.path)))
+        raise advise(wrong, f"first run `holdfast config unset {other}`")
 
 
 WRONG = "(wrong)"

@@ -87,10 +87,8 @@ def refuse_moves(path: Path, values: Mapping[str, Any], keys: Keys, value: Any) 
     if name == "provider" and "gateway_url" not in values:
         moved.add("gateway_url")  # the usual gateways are those of the provider
     for secret in (name for name in values if name in FIELDS and FIELDS[name].sent_to in moved):
-        raise advise(
-            ConfigError(f"{path} has {secret}, which would be sent to another address"),
-            f"first run `holdfast config unset {secret}`",
-        )
+        wrong = ConfigError(f"{path} has {secret}, which would be sent to another address")
+        raise advise(wrong, f"first run `holdfast config unset {secret}`")
 
 
 @contextmanager
@@ -114,10 +112,8 @@ def _locked(folder: Path) -> Iterator[None]:
         with suppress(OSError):  # a file system without locks
             while not try_lock(descriptor):
                 if time.monotonic() > end:
-                    raise advise(
-                        ConfigError(f"another command is changing the settings in {folder}"),
-                        "try again when it has ended",
-                    )
+                    wrong = ConfigError(f"another command is changing the settings in {folder}")
+                    raise advise(wrong, "try again when it has ended")
                 time.sleep(PAUSE)
         yield
 

@@ -64,11 +64,10 @@ class Reference(str):
             'bafkqaaa/a%20b.json'
         """
         if not isinstance(cid_or_url, str):
-            error = InvalidCIDError(reason=f"a CID is a string, not {type(cid_or_url).__name__}")
+            kind = type(cid_or_url).__name__
+            error = InvalidCIDError(reason=f"a CID is a string, not {kind}")
             if hasattr(cid_or_url, "cid"):  # a record, a pin or an entry
-                error.add_note(
-                    f"give the CID of the {type(cid_or_url).__name__}: its attribute `cid`"
-                )
+                error.add_note(f"give the CID of the {kind}: its attribute `cid`")
             raise error
         if len(cid_or_url) > MAX_REFERENCE:
             raise InvalidCIDError(reason=f"longer than {MAX_REFERENCE} characters")

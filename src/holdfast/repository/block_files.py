@@ -23,6 +23,7 @@ from holdfast.content.blocks import MAX_BLOCK
 from holdfast.content.cid import CID
 from holdfast.content.codecs import links_of
 from holdfast.disk.atomic import start_writing
+from holdfast.disk.closing import on_error
 from holdfast.disk.folders import Folder, create
 from holdfast.forks import ForkAware
 from holdfast.repository.database.errors import closed_error
@@ -62,11 +63,8 @@ class BlockThreads(ForkAware):
         """
         places = self._places
         places.acquire()
-        try:
+        with on_error(places.release):
             future = self._started().submit(function, *args)
-        except BaseException:
-            places.release()
-            raise
         future.add_done_callback(lambda _: places.release())
         return future
 
@@ -267,9 +265,8 @@ class BlockFiles:
 
     def read(self, connection: sqlite3.Connection, cid: CID) -> bytes | None:
         """Return a block without verifying it; None if the store does not have it."""
-        row = connection.execute(
-            "SELECT data FROM blocks WHERE key = ? AND NOT dying", (cid.key,)
-        ).fetchone()
+        sql = "SELECT data FROM blocks WHERE key = ? AND NOT dying"
+        row = connection.execute(sql, (cid.key,)).fetchone()
         return None if row is None else self.block_of(cid.key, row[0])
 
     def block_of(self, key: bytes, data: object) -> bytes | None:
@@ -290,9 +287,8 @@ class BlockFiles:
 
     def has(self, connection: sqlite3.Connection, cid: CID) -> bool:
         """Return whether the store has a block. It is not read."""
-        row = connection.execute(
-            "SELECT data IS NULL FROM blocks WHERE key = ? AND NOT dying", (cid.key,)
-        ).fetchone()
+        sql = "SELECT data IS NULL FROM blocks WHERE key = ? AND NOT dying"
+        row = connection.execute(sql, (cid.key,)).fetchone()
         if row is None or not row[0]:
             return row is not None
         folder, name = _place(cid.key)

@@ -65,10 +65,8 @@ def add_pins(
 
 def remove_pin(connection: sqlite3.Connection, cid: CID) -> bool:
     """Unpin `cid`; return whether it was pinned. The caller has begun a transaction."""
-    cursor = connection.execute(
-        "UPDATE pins SET removed = ? WHERE key = ? AND removed IS NULL", (now_ms(), cid.key)
-    )
-    return cursor.rowcount > 0
+    sql = "UPDATE pins SET removed = ? WHERE key = ? AND removed IS NULL"
+    return connection.execute(sql, (now_ms(), cid.key)).rowcount > 0
 
 
 def update_pin(
@@ -102,10 +100,8 @@ def _json(keyvalues: Mapping[str, Any]) -> str:
 
 def find_pin(connection: sqlite3.Connection, cid: CID) -> Pin | None:
     """Return the pin of `cid`; None if it is not pinned."""
-    row = connection.execute(
-        f"SELECT {COLUMNS} FROM pins WHERE key = ? AND removed IS NULL",  # noqa: S608
-        (cid.key,),
-    ).fetchone()
+    sql = f"SELECT {COLUMNS} FROM pins WHERE key = ? AND removed IS NULL"  # noqa: S608
+    row = connection.execute(sql, (cid.key,)).fetchone()
     return None if row is None else pin_of(row)
 
 

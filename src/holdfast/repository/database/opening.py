@@ -129,26 +129,23 @@ def connect(path: Path, mode: str) -> sqlite3.Connection:
     connection = sqlite3.connect(
         uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
     )
-    try:
-        connection.create_function("fold", 1, _fold, deterministic=True)
-        connection.create_function("nanoseconds", 1, nanoseconds, deterministic=True)
-        harden(connection)
-        # Collecting garbage sorts rows. On a full disk there is no space for temporary files.
-        connection.execute("PRAGMA temp_store = MEMORY")
-        connection.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
-        if is_new and mode == "rwc":
-            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
-        if mode != "ro":
-            connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
-        check_kinds(connection)
-    except UnicodeDecodeError:  # of the message of SQLite, which quotes the schema
-        connection.close()
-        raise UnsoundError(f"{path.name} cannot be read: its schema is damaged") from None
-    except BaseException:
-        connection.close()
-        raise
+    with on_error(connection.close):
+        try:
+            connection.create_function("fold", 1, _fold, deterministic=True)
+            connection.create_function("nanoseconds", 1, nanoseconds, deterministic=True)
+            harden(connection)
+            # Collecting garbage sorts rows. On a full disk there is no space for temporary files.
+            connection.execute("PRAGMA temp_store = MEMORY")
+            connection.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
+            if is_new and mode == "rwc":
+                connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+            if mode != "ro":
+                connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+            check_kinds(connection)
+        except UnicodeDecodeError:  # of the message of SQLite, which quotes the schema
+            raise UnsoundError(f"{path.name} cannot be read: its schema is damaged") from None
     return connection
 
 

@@ -34,9 +34,8 @@ def extend_lease(
         # Random: a counter could start again, for example after a repair.
         lease = secrets.randbits(63)
         connection.execute("INSERT INTO adds VALUES (?, ?)", (lease, owner.name))
-    connection.executemany(
-        "INSERT OR IGNORE INTO leases VALUES (?, ?)", ((lease, block) for block in blocks)
-    )
+    sql = "INSERT OR IGNORE INTO leases VALUES (?, ?)"
+    connection.executemany(sql, ((lease, block) for block in blocks))
     return lease
 
 
@@ -128,9 +127,8 @@ class LiveBlocks:
 
     def _add_pins(self, source: sqlite3.Connection) -> None:
         """Add the blocks of new pins. No row of a pin is ever deleted, so their ids increase."""
-        first, last = source.execute(
-            "SELECT (SELECT min(id) FROM pins), (SELECT max(id) FROM pins)"
-        ).fetchone()
+        sql = "SELECT (SELECT min(id) FROM pins), (SELECT max(id) FROM pins)"
+        first, last = source.execute(sql).fetchone()
         if last is None:
             return
         natural(first)
