@@ -260,12 +260,8 @@ class AsyncHealthRun:
 
     async def _repair(self, row: LedgerRow) -> LedgerRow:
         copies = self._copies
-        old = [
-            name
-            for name in self._doubted & row.states.keys()
-            if row.states[name].proven < self._started
-        ]
-        if old:
+        doubted = (row.states[name] for name in self._doubted & row.states.keys())
+        if any(state.proven < self._started for state in doubted):
             row = await self._prove(row)
         improve = copies.bring_all if self._is_short(row) else copies.rename_all
         row = await improve(row)

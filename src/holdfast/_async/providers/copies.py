@@ -2,7 +2,6 @@
 
 import copy
 import os
-import shutil
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -29,14 +28,7 @@ from holdfast.config.locations import store_folder
 from holdfast.config.settings_files import connection_fields, connection_site
 from holdfast.content.cid import CID
 from holdfast.content.sampling import DEFAULT_SAMPLE, Sample
-from holdfast.errors import (
-    ClientError,
-    ConfigError,
-    NotFoundError,
-    ProviderError,
-    UnsupportedError,
-)
-from holdfast.protocol import json_text
+from holdfast.errors import ClientError, ConfigError, NotFoundError, ProviderError, UnsupportedError
 from holdfast.protocol.host_privacy import site_of
 from holdfast.protocol.peer_set import PeerSet
 from holdfast.records import Added, Drilled, Health, Pin, PinFilter, PinInfo, Verdict, now_ms
@@ -45,8 +37,7 @@ from holdfast.repository import PinQuery, Repository
 from holdfast.repository.ledger import CopyState, Ledger, LedgerRow
 from holdfast.sources.archive_sources import ArchiveSource
 from holdfast.sources.folder_source import FolderSource
-from holdfast.sources.importing import import_content
-from holdfast.sources.sources import Progress, Source
+from holdfast.sources.sources import Progress, Source, open_source
 
 if TYPE_CHECKING:
     from holdfast._async.client import AsyncClient
@@ -684,28 +675,17 @@ class AsyncCopiesProvider(AsyncBaseProvider):
 
         They are noted as revoked before, so that a health run removes what a crash has left.
         """
-        folder = Path(await run_blocking(tempfile.mkdtemp, prefix="holdfast-layout-"))
-        try:
-            data = os.urandom(LAYOUT_SIZE)
-            await run_blocking((folder / "a.bin").write_bytes, data[:1000])
-            value = json_text.to_text(data[:16].hex()).encode()
-            for content in (value, data, await run_blocking(FolderSource.of, folder)):
-                cid = await run_blocking(self._add_to_small, content)
-                pin = PinInfo(name=LAYOUT_TEST)
-                row = await run_blocking(self.ledger.intend, cid, pin, [member.name], 1)
+        info = PinInfo(name=LAYOUT_TEST)
+        with tempfile.TemporaryDirectory(prefix="holdfast-layout-") as folder:
+            for content in await run_blocking(_layout_test, Path(folder)):
+                added = await self._small.put(content, info, ignore)
+                cid = CID.parse(added.cid)
+                row = await run_blocking(self.ledger.intend, cid, info, [member.name], 1)
                 await run_blocking(self.ledger.bury, cid)
                 try:
                     await (await self._copier(member, cid)).send(row.pin, ignore)
                 finally:
                     await self.finish_tombstone(row)
-        finally:
-            await run_blocking(shutil.rmtree, folder, ignore_errors=True)
-
-    def _add_to_small(self, content: bytes | FolderSource) -> CID:
-        with self._repository.adding() as adding:
-            part = import_content(content, self._profile, adding.put)
-            adding.pin(part.cid, size=part.dag_size)
-            return part.cid
 
     async def check_credentials(self, _call: Call, /) -> None:
         """Return if every member can be used, and can keep our CIDs."""
@@ -885,3 +865,11 @@ async def _unpin_at(member: AsyncMember, cid: str) -> None:
     """Unpin `cid` at `member`, unless it is not pinned there."""
     with suppress(NotFoundError):
         await member.provider.delete(cid)
+
+
+def _layout_test(folder: Path) -> list[Source | FolderSource]:
+    """Return random JSON, a file of several blocks, and a folder."""
+    data = os.urandom(LAYOUT_SIZE)
+    (folder / "a.bin").write_bytes(data[:1000])
+    value = b'"%s"' % data[:9].hex().encode()
+    return [open_source(value), open_source(data), FolderSource.of(folder)]
