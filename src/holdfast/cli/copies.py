@@ -55,9 +55,9 @@ def drill(
 ) -> None:
     """Say whether a member of copies could be left today.
 
-    Random pins are read from the other members alone. There is a line for each that cannot be read,
-    or would be at fewer sites than `need`; then the exit code is 21. With --json there is a line
-    for each pin that was tried.
+    Random blocks of random pins are read from the other members alone. There is a line for each pin
+    that cannot be read, or would be at fewer sites than `need`; then the exit code is 21. With
+    --json there is a line for each pin that was tried.
 
     Before you leave a service: holdfast drill --use safe --without pinata
     """
