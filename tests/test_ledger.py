@@ -9,6 +9,7 @@ from contextlib import closing
 import pytest
 
 from holdfast.content.cid import CID
+from holdfast.disk.locks import unlock
 from holdfast.errors import ClientClosedError, ConfigError
 from holdfast.records import PinInfo, Verdict
 from holdfast.repository.ledger import DATABASE, CopyState, Ledger, LedgerRow
@@ -121,13 +122,13 @@ def test_a_lock_holds_over_processes_and_ends_with_a_kill(ledger):
         assert ledger.try_lock(HELLO) is None
         other = ledger.try_lock(CID.of_raw(b"another"))
         assert other is not None
-        ledger.unlock(other)
+        unlock(other)
         process.kill()
         process.wait()
     lock = ledger.try_lock(HELLO)
     assert lock is not None
     assert ledger.try_lock(HELLO) is None
-    ledger.unlock(lock)
+    unlock(lock)
     assert states_of(ledger.find(HELLO)) == {"disk": "sent"}  # it was written before the kill
 
 
@@ -140,10 +141,10 @@ def test_a_lock_ends_although_a_forked_child_has_its_file_open(ledger):
         os.read(end, 1)
         os._exit(0)
     try:
-        ledger.unlock(lock)
+        unlock(lock)
         lock = ledger.try_lock(HELLO)
         assert lock is not None
-        ledger.unlock(lock)
+        unlock(lock)
     finally:
         os.close(of_the_parent)
         os.close(end)

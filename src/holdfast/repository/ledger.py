@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from holdfast.content.cid import CID
+from holdfast.disk.closing import on_error
 from holdfast.disk.folders import Folder
-from holdfast.disk.locks import try_lock, unlock
+from holdfast.disk.locks import try_lock
 from holdfast.errors import ClientClosedError, ConfigError
 from holdfast.forks import ForkAware
 from holdfast.records import Pin, PinInfo, Verdict, merged_keyvalues, now_ms
@@ -263,10 +264,6 @@ class Ledger(ForkAware):
                 os.close(descriptor)
         return descriptor if is_locked else None
 
-    def unlock(self, lock: int) -> None:
-        """End a lock. It also ends with its process."""
-        unlock(lock)
-
     # The connection
 
     @contextmanager
@@ -355,25 +352,18 @@ def _create(connection: sqlite3.Connection) -> None:
     connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
-def _check_version(version: int) -> None:
-    if version not in {0, VERSION}:
-        raise UnsoundError("it was made by another version of Holdfast")
-
-
 @opening.patient
 def _open(folder: Path) -> sqlite3.Connection:
     """Open the ledger; make its tables if it has none yet."""
     connection = opening.connect(folder / DATABASE, "rwc")
-    try:
+    with on_error(connection.close):
         with opening.transaction(connection):
             version = schema.version_of(connection)
             if not version:
                 _create(connection)
-        _check_version(version)
+        if version not in {0, VERSION}:
+            raise UnsoundError("it was made by another version of Holdfast")
         check_tables(connection, _create)
         with suppress(OSError):
             (folder / DATABASE).chmod(0o600)
-    except BaseException:
-        connection.close()
-        raise
     return connection

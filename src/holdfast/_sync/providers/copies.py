@@ -30,6 +30,7 @@ from holdfast.config.locations import store_folder
 from holdfast.config.settings_files import connection_fields, connection_site
 from holdfast.content.cid import CID
 from holdfast.content.sampling import DEFAULT_SAMPLE, Sample
+from holdfast.disk.locks import unlock
 from holdfast.errors import ClientError, ConfigError, NotFoundError, ProviderError, UnsupportedError
 from holdfast.protocol.host_privacy import site_of
 from holdfast.protocol.peer_set import PeerSet
@@ -469,7 +470,7 @@ class CopiesProvider(BaseProvider):
         try:
             yield
         finally:
-            self.ledger.unlock(lock)
+            unlock(lock)
 
     # Pins
 
