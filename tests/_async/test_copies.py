@@ -23,7 +23,7 @@ class Member(AsyncWrappingProvider):
 
     def __init__(self, path):
         super().__init__(AsyncLocalProvider(ClientConfig(path=path)))
-        self.state = {"fault": "", "ended": True}  # copies of the wrapper share it
+        self.state = {"fault": "", "ended": True, "calls": []}  # copies of the wrapper share it
 
     @property
     def fault(self):
@@ -34,6 +34,7 @@ class Member(AsyncWrappingProvider):
         self.state["fault"] = fault
 
     def forward(self, name, /, *args, **options):
+        self.state["calls"].append(name)
         if self.fault == "down" and name in {"add", "own_block", "unpin", "update_pin"}:
             raise NetworkError("nobody answers", sent=False)
         if self.fault == "silent" and name in {"add", "own_block", "unpin", "find_pins"}:

@@ -5,6 +5,7 @@
 import pytest
 
 from holdfast import Client
+from holdfast._sync import health as health_run
 from holdfast.content.cid import CID
 from holdfast.content.sampling import Sample
 from holdfast.errors import ConfigError
@@ -94,6 +95,25 @@ def test_a_member_that_is_down_stands_for_no_copy_that_it_never_had(fleet):
     fleet.members[1].fault = "silent"  # it had a copy, and has its grace
     (report,) = health(client, fix=True)
     assert (report.proven, report.claimed) == (("a",), ("b",))
+
+
+def test_all_tombstones_are_finished_however_many_wait_for_a_member(fleet, monkeypatch):
+    monkeypatch.setattr(health_run, "TOMBSTONES", 2)
+    client = fleet.client(need=2)
+    cids = [(client.store([number])).cid for number in range(7)]
+    for member in fleet.members[:2]:
+        member.fault = "silent"
+    for cid in cids:
+        client.revoke(cid)
+    fleet.members[0].fault = ""
+    other = fleet.client(need=1)
+    assert health(other) == []
+    assert (fleet.members[0].cids, fleet.members[1].cids) == (set(), set(cids))
+    calls = fleet.members[1].state["calls"].count("unpin")
+    fleet.members[1].fault = ""
+    assert health(fleet.client(need=1)) == []
+    assert fleet.members[1].cids == set()
+    assert calls == len(cids) + 1  # it was avoided by the second client after one of them
 
 
 def test_a_name_that_a_member_missed_is_set_by_the_next_run(fleet):

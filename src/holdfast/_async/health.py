@@ -18,7 +18,7 @@ from holdfast.sources.sources import Progress
 if TYPE_CHECKING:
     from holdfast._async.providers.copies import AsyncCopiesProvider, AsyncMember
 
-TOMBSTONES: Final = 1000  # that are finished in one run
+TOMBSTONES: Final = 1000  # that are read from the ledger at once
 AT_ONCE: Final = 8  # pins that are worked on
 LISTED: Final = 20_000  # CIDs of a member's list that are in memory, some 4 MiB; others are on disk
 
@@ -93,12 +93,22 @@ async def foreign_pins(
 
 
 async def _finish_tombstones(copies: "AsyncCopiesProvider") -> None:
-    """Unpin content that was revoked while a member was down."""
-    for tombstone in await run_blocking(copies.ledger.unfinished_tombstones, TOMBSTONES):
-        cid = CID.parse(tombstone.pin.cid)
-        async with copies.locked(cid):
-            if await run_blocking(copies.ledger.is_buried, cid):
-                await copies.finish_tombstone(tombstone)
+    """Unpin content that was revoked while a member was down.
+
+    A member that does not answer is asked once, and one that is no longer configured never.
+    """
+    last, asked = "", {member.name: member for member in copies.members}
+    while page := await run_blocking(copies.ledger.unfinished_tombstones, TOMBSTONES, last):
+        for tombstone in page:
+            last = tombstone.pin.cid
+            states = {name: tombstone.states[name] for name in tombstone.states.keys() & asked}
+            async with copies.locked(CID.parse(last)):
+                if not states or not await run_blocking(copies.ledger.is_buried, CID.parse(last)):
+                    continue
+                gone = await copies.finish_tombstone(tombstone._replace(states=states))
+            for name in states.keys() - gone:
+                if copies.is_avoided(asked[name]):
+                    del asked[name]
 
 
 async def _take_in(copies: "AsyncCopiesProvider", pin: Pin) -> None:

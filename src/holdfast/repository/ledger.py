@@ -192,16 +192,20 @@ class Ledger(ForkAware):
         with self._reading() as connection:
             return _rows(connection, query)
 
-    def unfinished_tombstones(self, limit: int) -> list[LedgerRow]:
-        """Return content that was revoked, and that a member may still have."""
+    def unfinished_tombstones(self, limit: int, after: str = "") -> list[LedgerRow]:
+        """Return content that was revoked, and that a member may still have, sorted by CID.
+
+        `after` is the last CID of the page before.
+        """
         with self._reading() as connection:
             sql = (
                 "SELECT DISTINCT cid FROM pins JOIN places USING (key) WHERE removed IS NOT NULL "
-                "AND key NOT IN (SELECT key FROM pins WHERE removed IS NULL) LIMIT ?"
+                "AND key NOT IN (SELECT key FROM pins WHERE removed IS NULL) AND cid > ? "
+                "ORDER BY cid LIMIT ?"
             )
-            cids = tuple(text(cid) for (cid,) in connection.execute(sql, (limit,)))
+            cids = tuple(text(cid) for (cid,) in connection.execute(sql, (after, limit)))
             rows = _rows(connection, PinQuery(cids=cids, pinned=False)) if cids else []
-        return [*{row.pin.cid: row for row in rows}.values()]
+        return [row for _, row in sorted({row.pin.cid: row for row in rows}.items())]
 
     def pins(self, query: PinQuery = ALL_PINS) -> list[Pin]:
         """Return the pins that `query` selects, each with what is known of it at its members."""

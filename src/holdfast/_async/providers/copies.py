@@ -512,12 +512,13 @@ class AsyncCopiesProvider(AsyncBaseProvider):
                 raise not_pinned(cid)
             await self.finish_tombstone(row)
 
-    async def finish_tombstone(self, row: LedgerRow) -> None:
-        """Unpin content with a tombstone at every member that may have it."""
+    async def finish_tombstone(self, row: LedgerRow) -> set[str]:
+        """Unpin content with a tombstone at every member that may have it; return who did."""
         await self.drop(row.pin)
         members = [member for member in self.members if member.name in row.states]
         gone = await self.at_each(members, partial(_unpin_at, cid=row.pin.cid))
         await run_blocking(self.ledger.note, CID.parse(row.pin.cid), gone)
+        return {*gone}
 
     async def delete_at(self, cid: str, name: str) -> None:
         """Unpin `cid` at the member `name` alone; refuse if too few others are proven now."""

@@ -508,12 +508,13 @@ class CopiesProvider(BaseProvider):
                 raise not_pinned(cid)
             self.finish_tombstone(row)
 
-    def finish_tombstone(self, row: LedgerRow) -> None:
-        """Unpin content with a tombstone at every member that may have it."""
+    def finish_tombstone(self, row: LedgerRow) -> set[str]:
+        """Unpin content with a tombstone at every member that may have it; return who did."""
         self.drop(row.pin)
         members = [member for member in self.members if member.name in row.states]
         gone = self.at_each(members, partial(_unpin_at, cid=row.pin.cid))
         run_blocking(self.ledger.note, CID.parse(row.pin.cid), gone)
+        return {*gone}
 
     def delete_at(self, cid: str, name: str) -> None:
         """Unpin `cid` at the member `name` alone; refuse if too few others are proven now."""
