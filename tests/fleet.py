@@ -291,7 +291,15 @@ class Member:
         """Fill its disk: nothing more can be written."""
         if not self.is_small:
             pytest.skip("no small disk can be mounted here")
-        self._resize(str(_used(self.folder)))
+
+        def is_full() -> bool:
+            try:
+                self._resize(str(_used(self.folder)))
+            except pytest.skip.Exception:  # it has just written something
+                return False
+            return True
+
+        wait_until(is_full)
 
     def make_room(self) -> None:
         """Give its disk room again."""
