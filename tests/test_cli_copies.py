@@ -14,7 +14,7 @@ from holdfast.cli.copies import DrillReport
 from holdfast.cli.run import Run
 from holdfast.content.cid import CID
 from holdfast.providers import CopiesProvider
-from holdfast.records import Drilled
+from holdfast.records import Health
 from holdfast.repository import Repository
 from holdfast.testing import Scripted, ScriptedServer
 from tests.commands import Commands, plain
@@ -171,9 +171,10 @@ def test_a_drill_says_whether_a_member_could_be_left(commands, cids, tmp_path):
     assert run(commands, "drill", "--without", "two") == (0, [], [f"two {words}{later}"])
     code, lines, _ = run(commands, "drill", "--without", "two", "--json")
     assert code == 0
-    assert sorted(map(json.loads, lines), key=lambda drilled: drilled["name"]) == [
-        {"cid": cids[1], "name": HOSTILE, "sites": 1, "blocks": 1, "reason": ""},
-        {"cid": cids[0], "name": "plain", "sites": 1, "blocks": 1, "reason": ""},
+    reports = sorted(map(json.loads, lines), key=lambda report: report["name"])
+    assert [(report["cid"], report["proven"]) for report in reports] == [
+        (cids[1], ["one"]),
+        (cids[0], ["one"]),
     ]
     lose(tmp_path, "two", cids[1])
     code, lines, errors = run(commands, "drill", "--without", "one")
@@ -187,7 +188,7 @@ def test_a_drill_counts_the_copies_that_are_needed(commands, cids, tmp_path):
     write_connections(commands, tmp_path, need=2)
     code, lines, errors = run(commands, "drill", "--without", "two")
     assert code == 21
-    assert f"1 of 2  {cids[0]}  it was read  plain" in lines
+    assert f"1 of 2  {cids[0]}  one: proven  plain" in lines
     assert errors == ["two cannot be left today: too few other copies of 2 of 2 pins"]
 
 
@@ -197,7 +198,7 @@ def report(tmp_path):
     with Client.init(path=tmp_path / "one") as one, Client.init(path=tmp_path / "two") as two:
         provider = CopiesProvider([one, two], sites=["one", "two"], path=tmp_path / "ledger")
         report = DrillReport(Run({}, as_json=False, fields=None), provider, "one")
-        report.check(Drilled(cid="bafkqaaa", name="tide", sites=2, blocks=0, reason="no answer"))
+        report.check(Health(cid="bafkqaaa", name="tide", want=2, claimed=("two",)))
         yield report
         provider.close()
 
@@ -207,7 +208,7 @@ def test_a_pin_that_was_not_read_has_no_copy_whatever_the_ledger_says(report, ca
         report.is_over = True
     shown = capsys.readouterr()
     assert end.value.exit_code == 21
-    assert shown.out.split() == ["0", "of", "2", "bafkqaaa", "no", "answer", "tide"]
+    assert shown.out.split() == ["0", "of", "2", "bafkqaaa", "two:", "claimed", "tide"]
     assert shown.err == "one cannot be left today: too few other copies of 1 of 1 pin\n"
 
 

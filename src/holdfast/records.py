@@ -464,26 +464,3 @@ class Verdict(NamedTuple):
     reason: str = ""
     gateway: str = ""
     since: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Drilled:
-    """How one CID was read without one member of provider `copies`.
-
-    Attributes:
-        cid: The CID.
-        name: The name of its pin.
-        sites: How many other sites are proven to have it.
-        blocks: How many of its blocks were read.
-        reason: Why it could not be read; "" if it was.
-
-    Example:
-        >>> Drilled(cid="bafkqaaa", sites=2, blocks=4).reason
-        ''
-    """
-
-    cid: str
-    name: str = ""
-    sites: int
-    blocks: int
-    reason: str = ""

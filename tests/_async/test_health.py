@@ -161,12 +161,11 @@ async def test_a_drill_reads_from_the_other_members_alone(fleet):
     client = fleet.client(need=1)
     await client.store([1, 2, 3], name="tides")
     sample = Sample.parse("2%")
-    (drilled,) = [one async for one in client.provider.drill("a", sample)]
-    assert (drilled.name, drilled.sites, drilled.blocks, drilled.reason) == ("tides", 1, 1, "")
+    (report,) = [one async for one in client.provider.drill("a", sample)]
+    assert (report.name, report.proven) == ("tides", ("b",))
     fleet.members[1].lose_all()
-    (drilled,) = [one async for one in client.provider.drill("a", sample)]
-    assert (drilled.sites, drilled.blocks) == (0, 0)
-    assert drilled.reason == "nothing proves that b has it"
+    (report,) = [one async for one in client.provider.drill("a", sample)]
+    assert (report.proven, report.missing) == ((), ("b",))
     with pytest.raises(ConfigError, match="'x' is not a member: the members are a, b, c"):
         [one async for one in client.provider.drill("x", sample)]
 

@@ -160,12 +160,11 @@ def test_a_drill_reads_from_the_other_members_alone(fleet):
     client = fleet.client(need=1)
     client.store([1, 2, 3], name="tides")
     sample = Sample.parse("2%")
-    (drilled,) = [one for one in client.provider.drill("a", sample)]
-    assert (drilled.name, drilled.sites, drilled.blocks, drilled.reason) == ("tides", 1, 1, "")
+    (report,) = [one for one in client.provider.drill("a", sample)]
+    assert (report.name, report.proven) == ("tides", ("b",))
     fleet.members[1].lose_all()
-    (drilled,) = [one for one in client.provider.drill("a", sample)]
-    assert (drilled.sites, drilled.blocks) == (0, 0)
-    assert drilled.reason == "nothing proves that b has it"
+    (report,) = [one for one in client.provider.drill("a", sample)]
+    assert (report.proven, report.missing) == ((), ("b",))
     with pytest.raises(ConfigError, match="'x' is not a member: the members are a, b, c"):
         [one for one in client.provider.drill("x", sample)]
 

@@ -13,7 +13,7 @@ from holdfast._sync.runtime import run_blocking, together
 from holdfast.content.cid import CID
 from holdfast.content.sampling import DEFAULT_SAMPLE, PinPicker, Sample
 from holdfast.disk.seen_cids import SpilledCIDs
-from holdfast.records import Drilled, Health, Pin, PinFilter, PinInfo, Verdict, now_ms
+from holdfast.records import Health, Pin, PinFilter, PinInfo, Verdict, now_ms
 from holdfast.repository.ledger import CopyState, LedgerRow
 from holdfast.sources.sources import Progress
 
@@ -53,22 +53,13 @@ def check_health(
         copies.collect()
 
 
-def drill(copies: "CopiesProvider", without: str, sample: Sample) -> Iterator[Drilled]:
-    """Read a sample of the pins from all members but `without`; see `holdfast drill`."""
-    others = copies.without(without)
-    run = HealthRun(others)
+def drill(copies: "CopiesProvider", without: str, sample: Sample) -> Iterator[Health]:
+    """Prove a sample of the pins at all members but `without`; see `holdfast drill`."""
+    run = HealthRun(copies.without(without))
     try:
         run.read_lists()
         for row in run.prove_sample(sample):
-            report = run.report(row)
-            names = ", ".join((*report.claimed, *report.missing)) or "another member"
-            yield Drilled(
-                cid=report.cid,
-                name=report.name,
-                sites=len(others.sites_of(row)),
-                blocks=max((row.states[name].blocks for name in report.proven), default=0),
-                reason="" if report.proven else f"nothing proves that {names} has it",
-            )
+            yield run.report(row)
     finally:
         run.close()
 
@@ -278,17 +269,14 @@ class HealthRun:
 
     def report(self, row: LedgerRow) -> Health:
         """Return what is known of `row`."""
+        names = [member.name for member in self._copies.members if member.name in row.states]
         by_state = {
-            kind: tuple(
-                member.name
-                for member in self._copies.members
-                if member.name in row.states and row.states[member.name].state == kind
-            )
+            kind: tuple(name for name in names if row.states[name].state == kind)
             for kind in ("claimed", "proven", "missing")
         }
-        last = max((state.proven for state in row.states.values()), default=0)
+        last = max((row.states[name].proven for name in names), default=0) or None
         return Health(
-            cid=row.pin.cid, name=row.pin.name, want=row.want, last_proof=last or None, **by_state
+            cid=row.pin.cid, name=row.pin.name, want=row.want, last_proof=last, **by_state
         )
 
 

@@ -91,23 +91,20 @@ class HealthReport(BatchReport):
         self._oldest = math.inf
 
     def check(self, pin: Any) -> None:
-        """Report what the members have of a pin."""
+        """Report what the members have of a pin, in a line of its own if it needs attention."""
         copies = [(name, state) for state in STATES for name in getattr(pin, state)]
         self._copies.update(copies)
         self._oldest = min(self._oldest, pin.last_proof or math.inf)
         sites = {member.site for member in self._provider.members if member.name in pin.proven}
-        where = ", ".join(f"{name}: {state}" for name, state in copies)
-        self.report(pin, len(sites), pin.want, where or "nowhere")
-
-    def report(self, pin: Any, sites: int, want: int, where: str) -> None:
-        """Count a pin that is at so many sites, and write its line if it needs attention."""
-        state = "critical" if sites < self._provider.need else "short" if sites < want else "enough"
+        where = ", ".join(f"{name}: {state}" for name, state in copies) or "nowhere"
+        is_short = "short" if len(sites) < pin.want else "enough"
+        state = "critical" if len(sites) < self._provider.need else is_short
         self.counts[state] += 1
         self.code = max(self.code, self.codes.get(state, 0))
         if self._run.as_json:
             output.say_json(asdict(pin))
         elif state in self.codes:
-            line = f"{sites} of {want}  {output.cid_column(pin.cid)}  {where}  {pin.name}"
+            line = f"{len(sites)} of {pin.want}  {output.cid_column(pin.cid)}  {where}  {pin.name}"
             self._waiting.append(partial(output.say, line))
 
     def summary(self) -> str:
@@ -136,11 +133,6 @@ class DrillReport(HealthReport):
     """Whether the pins can be read without one of the members."""
 
     codes: Mapping[str, int] = {"critical": exit_codes.TOO_FEW}
-
-    def check(self, pin: Any) -> None:
-        """Report whether a pin was read."""
-        sites = 0 if pin.reason else pin.sites
-        self.report(pin, sites, self._provider.want, pin.reason or "it was read")
 
     def conclusion(self, pins: str) -> str:
         """Return a sentence that says whether the member could be left today."""

@@ -56,7 +56,7 @@ from holdfast.errors import (
 )
 from holdfast.protocol import json_text
 from holdfast.protocol.gateway import Gateway
-from holdfast.records import Added, Drilled, Entry, Health, Pin, PinFilter, PinInfo
+from holdfast.records import Added, Entry, Health, Pin, PinFilter, PinInfo
 from holdfast.sinks.sinks import SpoolSink, TargetSink, TextSink, spool
 from holdfast.sources.archive_sources import ArchiveSource
 from holdfast.sources.blob import Blob
@@ -272,8 +272,8 @@ class BaseProvider(StorageProvider, ABC):
         """Prove everything that is cared for, and yield what is found."""
 
     @optional("is one place; use a client of provider copies")
-    def drill(self, without: str, sample: Sample) -> Iterator[Drilled]:
-        """Read a sample of the pins from all members but `without`, and yield how that went."""
+    def drill(self, without: str, sample: Sample) -> Iterator[Health]:
+        """Prove a sample of the pins at all members but `without`, and yield what is found."""
 
     @optional("is one place; use a client of provider copies")
     def foreign_pins(self) -> Iterator[Pin]:

@@ -34,7 +34,7 @@ from holdfast.disk.locks import unlock
 from holdfast.errors import ClientError, ConfigError, NotFoundError, ProviderError, UnsupportedError
 from holdfast.protocol.host_privacy import site_of
 from holdfast.protocol.peer_set import PeerSet
-from holdfast.records import Added, Drilled, Health, Pin, PinFilter, PinInfo, Verdict, now_ms
+from holdfast.records import Added, Health, Pin, PinFilter, PinInfo, Verdict, now_ms
 from holdfast.registry import BUILT_IN, DEFAULT, build_provider, row_of
 from holdfast.repository import PinQuery, Repository
 from holdfast.repository.ledger import CopyState, Ledger, LedgerRow
@@ -552,8 +552,8 @@ class CopiesProvider(BaseProvider):
         """Prove everything that is cared for, and yield what is found."""
         return health.check_health(self, sample, fix=fix, adopt=adopt, progress=progress)
 
-    def drill(self, without: str, sample: Sample) -> Iterator[Drilled]:
-        """Read a sample of the pins from all members but `without`, and yield how that went."""
+    def drill(self, without: str, sample: Sample) -> Iterator[Health]:
+        """Prove a sample of the pins at all members but `without`, and yield what is found."""
         return health.drill(self, without, sample)
 
     def foreign_pins(self) -> Iterator[Pin]:
