@@ -270,11 +270,12 @@ def test_a_sample_that_means_nothing_is_wrong_usage(commands, cids, words):
     assert errors[0].startswith("error: 'many' is not a sample")
 
 
-def test_the_members_are_shown_where_others_have_an_address(commands, cids):
+def test_the_members_are_shown_where_others_have_an_address(commands, cids, tmp_path):
     (row,) = commands.json("connections", "safe")
     assert (row["address"], row["connected"]) == ("one, two", True)
     status = commands.json("status", *SAFE)
     assert (status["address"], status["connected"]) == ("one, two", True)
+    assert status["store"]["path"] == str(tmp_path / "data/holdfast")  # and not the ledger's folder
     commands.write_user_file(
         '[connections.safe]\nprovider = "copies"\nprovider_options = { connections = 5 }'
     )
