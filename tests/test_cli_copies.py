@@ -5,6 +5,7 @@ import re
 import shutil
 import signal
 import threading
+from contextlib import contextmanager
 
 import pytest
 import typer
@@ -47,12 +48,22 @@ def commands(tmp_path):
     return commands
 
 
+@contextmanager
+def copies(tmp_path):
+    """The provider of the connection `safe`."""
+    names = ["one", "two"]
+    with Client.init(path=tmp_path / "one") as one, Client.init(path=tmp_path / "two") as two:
+        path = tmp_path / "ledger"
+        provider = CopiesProvider([one, two], sites=names, names=names, path=path, patience=60)
+        yield provider
+        provider.close()
+
+
 @pytest.fixture
-def cids(commands):
-    return [
-        commands.text("store", str(number), "--name", name, *SAFE)
-        for number, name in enumerate(("plain", HOSTILE))
-    ]
+def cids(tmp_path):
+    with copies(tmp_path) as provider:
+        client = Client(provider)
+        return [client.store(n, name=name).cid for n, name in enumerate(("plain", HOSTILE))]
 
 
 def lose(tmp_path, name, cid):
@@ -195,12 +206,10 @@ def test_a_drill_counts_the_copies_that_are_needed(commands, cids, tmp_path):
 @pytest.fixture
 def report(tmp_path):
     """That of a drill without `one`, which has seen a pin that could not be read."""
-    with Client.init(path=tmp_path / "one") as one, Client.init(path=tmp_path / "two") as two:
-        provider = CopiesProvider([one, two], sites=["one", "two"], path=tmp_path / "ledger")
+    with copies(tmp_path) as provider:
         report = DrillReport(Run({}, as_json=False, fields=None), provider, "one")
         report.check(Health(cid="bafkqaaa", name="tide", want=2, claimed=("two",)))
         yield report
-        provider.close()
 
 
 def test_a_pin_that_was_not_read_has_no_copy_whatever_the_ledger_says(report, capsys):
