@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from holdfast._async.copying import AsyncCopier
     from holdfast._async.folder_download import Tally
     from holdfast._async.providers.base import AsyncBaseProvider
-    from holdfast.content.sampling import Sample
 
 T = TypeVar("T")
 Item = TypeVar("Item")
@@ -783,8 +782,7 @@ class AsyncClient(AsyncCloses):
 
         self._check_open()
         arguments.check_progress(progress)
-        chosen = arguments.check_sample(sample) if proof else None
-        copier = self._copier(to, pin_by_cid=pin_by_cid, wait=wait, sample=chosen)
+        copier = self._copier(to, sample if proof else None, pin_by_cid=pin_by_cid, wait=wait)
         return await copier.copy(cid, ignore if progress is None else progress)
 
     def copy_many(
@@ -835,8 +833,7 @@ class AsyncClient(AsyncCloses):
         self._check_open()
         arguments.check_progress(progress)
         arguments.check_several(items, "copy")
-        chosen = arguments.check_sample(sample) if proof else None
-        copier = self._copier(to, pin_by_cid=pin_by_cid, wait=wait, sample=chosen)
+        copier = self._copier(to, sample if proof else None, pin_by_cid=pin_by_cid, wait=wait)
         function = partial(_copy_one, copier, Tally(progress))
         if journal is None:
             return self._many(function, items, "copy", concurrency)
@@ -905,7 +902,7 @@ class AsyncClient(AsyncCloses):
         )
 
     def _copier(
-        self, to: "AsyncClient", *, pin_by_cid: bool | None, wait: float, sample: "Sample | None"
+        self, to: "AsyncClient", sample: str | None, *, pin_by_cid: bool | None, wait: float
     ) -> "AsyncCopier":
         from holdfast._async.copying import AsyncCopier  # noqa: PLC0415
 
@@ -916,8 +913,8 @@ class AsyncClient(AsyncCloses):
         target = to._provider  # noqa: SLF001
         if not any(map(target.supports, ("import_archive", "put_file", "pin"))):
             raise target.refusal("put_file")
-        how: dict[str, Any] = {"pin_by_cid": pin_by_cid, "wait": wait, "sample": sample}
-        return AsyncCopier(self._provider, target, **how)
+        chosen = None if sample is None else arguments.check_sample(sample)
+        return AsyncCopier(self._provider, target, chosen, pin_by_cid=pin_by_cid, wait=wait)
 
     # Links that are signed and work for a while
 

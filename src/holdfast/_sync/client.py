@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from holdfast._sync.copying import Copier
     from holdfast._sync.folder_download import Tally
     from holdfast._sync.providers.base import BaseProvider
-    from holdfast.content.sampling import Sample
 
 T = TypeVar("T")
 Item = TypeVar("Item")
@@ -777,8 +776,7 @@ class Client(Closes):
 
         self._check_open()
         arguments.check_progress(progress)
-        chosen = arguments.check_sample(sample) if proof else None
-        copier = self._copier(to, pin_by_cid=pin_by_cid, wait=wait, sample=chosen)
+        copier = self._copier(to, sample if proof else None, pin_by_cid=pin_by_cid, wait=wait)
         return copier.copy(cid, ignore if progress is None else progress)
 
     def copy_many(
@@ -829,8 +827,7 @@ class Client(Closes):
         self._check_open()
         arguments.check_progress(progress)
         arguments.check_several(items, "copy")
-        chosen = arguments.check_sample(sample) if proof else None
-        copier = self._copier(to, pin_by_cid=pin_by_cid, wait=wait, sample=chosen)
+        copier = self._copier(to, sample if proof else None, pin_by_cid=pin_by_cid, wait=wait)
         function = partial(_copy_one, copier, Tally(progress))
         if journal is None:
             return self._many(function, items, "copy", concurrency)
@@ -899,7 +896,7 @@ class Client(Closes):
         )
 
     def _copier(
-        self, to: "Client", *, pin_by_cid: bool | None, wait: float, sample: "Sample | None"
+        self, to: "Client", sample: str | None, *, pin_by_cid: bool | None, wait: float
     ) -> "Copier":
         from holdfast._sync.copying import Copier  # noqa: PLC0415
 
@@ -910,8 +907,8 @@ class Client(Closes):
         target = to._provider  # noqa: SLF001
         if not any(map(target.supports, ("import_archive", "put_file", "pin"))):
             raise target.refusal("put_file")
-        how: dict[str, Any] = {"pin_by_cid": pin_by_cid, "wait": wait, "sample": sample}
-        return Copier(self._provider, target, **how)
+        chosen = None if sample is None else arguments.check_sample(sample)
+        return Copier(self._provider, target, chosen, pin_by_cid=pin_by_cid, wait=wait)
 
     # Links that are signed and work for a while
 

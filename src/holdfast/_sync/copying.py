@@ -61,11 +61,11 @@ class Copier:
     Args:
         source: Has the content.
         target: Gets it.
+        sample: The blocks that the target is asked for, as a proof that it has them; None to
+            believe its list.
         pin_by_cid: Whether the target may fetch by its CID what cannot be sent. None if it may
             when other nodes can fetch from the source.
         wait: The seconds to wait for that.
-        sample: The blocks that the target is asked for, as a proof that it has them; None to
-            believe its list.
 
     Attributes:
         journal: Notes what is copied; None for no journal.
@@ -75,10 +75,10 @@ class Copier:
         self,
         source: BaseProvider,
         target: BaseProvider,
+        sample: Sample | None = None,
         *,
         pin_by_cid: bool | None = None,
         wait: float = 0.0,
-        sample: Sample | None = None,
     ) -> None:
         self._source = source = source.stored
         self._target = target = target.stored
