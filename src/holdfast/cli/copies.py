@@ -97,8 +97,8 @@ class HealthReport(BatchReport):
         self._oldest = min(self._oldest, pin.last_proof or math.inf)
         sites = {member.site for member in self._provider.members if member.name in pin.proven}
         where = ", ".join(f"{name}: {state}" for name, state in copies) or "nowhere"
-        is_short = "short" if len(sites) < pin.want else "enough"
-        state = "critical" if len(sites) < self._provider.need else is_short
+        state = "short" if len(sites) < pin.want else "enough"
+        state = "critical" if len(sites) < self._provider.need else state
         self.counts[state] += 1
         self.code = max(self.code, self.codes.get(state, 0))
         if self._run.as_json:
