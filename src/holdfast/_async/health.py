@@ -30,7 +30,7 @@ async def check_health(
     await _finish_tombstones(copies)
     if adopt:
         await copies.at_each(copies.members, partial(_adopt, copies), float("inf"))
-    left = await run_blocking(copies.small_pins) if fix else []
+    left = await copies.small.list_pins() if fix else []
     for pin in left:
         await _take_in(copies, pin)
     run = AsyncHealthRun(copies)

@@ -32,7 +32,7 @@ def check_health(
     _finish_tombstones(copies)
     if adopt:
         copies.at_each(copies.members, partial(_adopt, copies), float("inf"))
-    left = run_blocking(copies.small_pins) if fix else []
+    left = copies.small.list_pins() if fix else []
     for pin in left:
         _take_in(copies, pin)
     run = HealthRun(copies)

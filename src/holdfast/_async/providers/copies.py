@@ -5,7 +5,7 @@ import os
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar
@@ -207,8 +207,8 @@ class AsyncCopiesProvider(AsyncBaseProvider):
         here = config.with_options(
             provider=DEFAULT, provider_options={}, gateway_url=None, gateway_token=None
         )
-        self._small = AsyncLocalProvider(here, repository=self._repository)
-        readers = [AsyncReadMember("small store", self._small.reader)]
+        self.small: AsyncLocalProvider = AsyncLocalProvider(here, repository=self._repository)
+        readers = [AsyncReadMember("small store", self.small.reader)]
         readers += [
             AsyncReadMember(member.name, member.provider.stored.reader) for member in self.members
         ]
@@ -250,7 +250,7 @@ class AsyncCopiesProvider(AsyncBaseProvider):
     ) -> Added:
         """Store a file, a folder or an archive at the first members that work."""
         await self._check_members()
-        added = await self._small.add(content, info, call, progress)
+        added = await self.small.add(content, info, call, progress)
         pin, existed = await self._spread(CID.parse(added.cid), info)
         return Added(cid=pin.cid, duplicate=existed, pin_id=pin.id)
 
@@ -260,7 +260,7 @@ class AsyncCopiesProvider(AsyncBaseProvider):
         root = CID.parse(cid)
         async with self.call("pin", cid, total=False):
             if await run_blocking(self.ledger.find, root) is None:
-                await self._small.import_archive(cid, self.export_archive(cid), info)
+                await self.small.import_archive(cid, self.export_archive(cid), info)
             pin, _ = await self._spread(root, info)
             return pin
 
@@ -269,7 +269,7 @@ class AsyncCopiesProvider(AsyncBaseProvider):
         if blocks_only:
             raise self.refusal("import_car")
         await self._check_members()
-        roots = await self._small.import_car(pieces)
+        roots = await self.small.import_car(pieces)
         for root in roots:
             await self._spread(CID.parse(root), PinInfo())
         return roots
@@ -362,36 +362,24 @@ class AsyncCopiesProvider(AsyncBaseProvider):
     async def _source(self, cid: CID) -> AsyncBaseProvider:
         """Return the small store if it has the content, else the provider itself."""
         if cid in self._here or await run_blocking(self._repository.find_pin, cid) is not None:
-            return self._small
+            return self.small
         return self
 
-    async def rename(
-        self,
-        member: AsyncMember,
-        row: LedgerRow,
-        state: CopyState,
-        changes: Mapping[str, Any] | None = None,
-    ) -> CopyState:
-        """Give the pin at `member` the name and the key-values of the ledger, and `changes`."""
+    async def rename(self, member: AsyncMember, row: LedgerRow, state: CopyState) -> CopyState:
+        """Give the pin at `member` the name and the key-values of `row`."""
         if state.named:
             return state
-        pin = row.pin
-        copier = await self._copier(member, CID.parse(pin.cid))
-        await copier.update(pin.cid, pin.name or None, {**pin.keyvalues, **(changes or {})})
+        copier = await self._copier(member, CID.parse(row.pin.cid))
+        await copier.update(row.pin.cid, row.pin.name or None, row.pin.keyvalues)
         return state._replace(named=True)
 
-    async def rename_all(
-        self, row: LedgerRow, changes: Mapping[str, Any] | None = None
-    ) -> LedgerRow:
+    async def rename_all(self, row: LedgerRow) -> LedgerRow:
         """Do the same at all members that have the content; return the row then."""
-        states = {
-            name: state
-            for name, state in row.states.items()
-            if not state.named and state.state in HAS
-        }
+        states = {name: state for name, state in row.states.items() if state.state in HAS}
         members = [member for member in self.members if member.name in states]
+        members = [member for member in members if not states[member.name].named]
         new = await self.at_each(
-            members, lambda member: self.rename(member, row, states[member.name], changes)
+            members, lambda member: self.rename(member, row, states[member.name])
         )
         await run_blocking(self.ledger.note, CID.parse(row.pin.cid), new)
         return row._replace(states={**row.states, **new})
@@ -498,7 +486,9 @@ class AsyncCopiesProvider(AsyncBaseProvider):
             row = await run_blocking(self.ledger.update, root, name, changes)
             if row is None:
                 raise not_pinned(cid)
-            return (await self.rename_all(row, changes)).pin_with_places
+            keyvalues = {**row.pin.keyvalues, **changes}  # None removes a key
+            await self.rename_all(row._replace(pin=replace(row.pin, keyvalues=keyvalues)))
+            return row.pin_with_places
 
     async def unpin(self, cid: str, _call: Call, /) -> None:
         """Note that `cid` is revoked, then unpin it at every member that may have it.
@@ -545,10 +535,6 @@ class AsyncCopiesProvider(AsyncBaseProvider):
     async def bring_all(self, row: LedgerRow) -> LedgerRow:
         """Bring the content of `row` to as many members as are missing; return the row then."""
         return await AsyncPlacing(self, row).run(row)
-
-    def small_pins(self) -> list[Pin]:
-        """Return the pins of the small store, which are at too few sites."""
-        return self._repository.pins()
 
     def check_health(
         self, sample: Sample, *, fix: bool, adopt: bool, progress: Progress
@@ -680,7 +666,7 @@ class AsyncCopiesProvider(AsyncBaseProvider):
         info = PinInfo(name=LAYOUT_TEST)
         with tempfile.TemporaryDirectory(prefix="holdfast-layout-") as folder:
             for content in await run_blocking(_layout_test, Path(folder)):
-                added = await self._small.put(content, info, ignore)
+                added = await self.small.put(content, info, ignore)
                 cid = CID.parse(added.cid)
                 row = await run_blocking(self.ledger.intend, cid, info, [member.name], 1)
                 await run_blocking(self.ledger.bury, cid)

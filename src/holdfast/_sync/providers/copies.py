@@ -7,7 +7,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar
@@ -209,8 +209,8 @@ class CopiesProvider(BaseProvider):
         here = config.with_options(
             provider=DEFAULT, provider_options={}, gateway_url=None, gateway_token=None
         )
-        self._small = LocalProvider(here, repository=self._repository)
-        readers = [ReadMember("small store", self._small.reader)]
+        self.small: LocalProvider = LocalProvider(here, repository=self._repository)
+        readers = [ReadMember("small store", self.small.reader)]
         readers += [
             ReadMember(member.name, member.provider.stored.reader) for member in self.members
         ]
@@ -250,7 +250,7 @@ class CopiesProvider(BaseProvider):
     def add(self, content: Content, info: PinInfo, call: Call, progress: Progress, /) -> Added:
         """Store a file, a folder or an archive at the first members that work."""
         self._check_members()
-        added = self._small.add(content, info, call, progress)
+        added = self.small.add(content, info, call, progress)
         pin, existed = self._spread(CID.parse(added.cid), info)
         return Added(cid=pin.cid, duplicate=existed, pin_id=pin.id)
 
@@ -260,7 +260,7 @@ class CopiesProvider(BaseProvider):
         root = CID.parse(cid)
         with self.call("pin", cid, total=False):
             if run_blocking(self.ledger.find, root) is None:
-                self._small.import_archive(cid, self.export_archive(cid), info)
+                self.small.import_archive(cid, self.export_archive(cid), info)
             pin, _ = self._spread(root, info)
             return pin
 
@@ -269,7 +269,7 @@ class CopiesProvider(BaseProvider):
         if blocks_only:
             raise self.refusal("import_car")
         self._check_members()
-        roots = self._small.import_car(pieces)
+        roots = self.small.import_car(pieces)
         for root in roots:
             self._spread(CID.parse(root), PinInfo())
         return roots
@@ -362,35 +362,23 @@ class CopiesProvider(BaseProvider):
     def _source(self, cid: CID) -> BaseProvider:
         """Return the small store if it has the content, else the provider itself."""
         if cid in self._here or run_blocking(self._repository.find_pin, cid) is not None:
-            return self._small
+            return self.small
         return self
 
-    def rename(
-        self,
-        member: Member,
-        row: LedgerRow,
-        state: CopyState,
-        changes: Mapping[str, Any] | None = None,
-    ) -> CopyState:
-        """Give the pin at `member` the name and the key-values of the ledger, and `changes`."""
+    def rename(self, member: Member, row: LedgerRow, state: CopyState) -> CopyState:
+        """Give the pin at `member` the name and the key-values of `row`."""
         if state.named:
             return state
-        pin = row.pin
-        copier = self._copier(member, CID.parse(pin.cid))
-        copier.update(pin.cid, pin.name or None, {**pin.keyvalues, **(changes or {})})
+        copier = self._copier(member, CID.parse(row.pin.cid))
+        copier.update(row.pin.cid, row.pin.name or None, row.pin.keyvalues)
         return state._replace(named=True)
 
-    def rename_all(self, row: LedgerRow, changes: Mapping[str, Any] | None = None) -> LedgerRow:
+    def rename_all(self, row: LedgerRow) -> LedgerRow:
         """Do the same at all members that have the content; return the row then."""
-        states = {
-            name: state
-            for name, state in row.states.items()
-            if not state.named and state.state in HAS
-        }
+        states = {name: state for name, state in row.states.items() if state.state in HAS}
         members = [member for member in self.members if member.name in states]
-        new = self.at_each(
-            members, lambda member: self.rename(member, row, states[member.name], changes)
-        )
+        members = [member for member in members if not states[member.name].named]
+        new = self.at_each(members, lambda member: self.rename(member, row, states[member.name]))
         run_blocking(self.ledger.note, CID.parse(row.pin.cid), new)
         return row._replace(states={**row.states, **new})
 
@@ -494,7 +482,9 @@ class CopiesProvider(BaseProvider):
             row = run_blocking(self.ledger.update, root, name, changes)
             if row is None:
                 raise not_pinned(cid)
-            return (self.rename_all(row, changes)).pin_with_places
+            keyvalues = {**row.pin.keyvalues, **changes}  # None removes a key
+            self.rename_all(row._replace(pin=replace(row.pin, keyvalues=keyvalues)))
+            return row.pin_with_places
 
     def unpin(self, cid: str, _call: Call, /) -> None:
         """Note that `cid` is revoked, then unpin it at every member that may have it.
@@ -541,10 +531,6 @@ class CopiesProvider(BaseProvider):
     def bring_all(self, row: LedgerRow) -> LedgerRow:
         """Bring the content of `row` to as many members as are missing; return the row then."""
         return Placing(self, row).run(row)
-
-    def small_pins(self) -> list[Pin]:
-        """Return the pins of the small store, which are at too few sites."""
-        return self._repository.pins()
 
     def check_health(
         self, sample: Sample, *, fix: bool, adopt: bool, progress: Progress
@@ -676,7 +662,7 @@ class CopiesProvider(BaseProvider):
         info = PinInfo(name=LAYOUT_TEST)
         with tempfile.TemporaryDirectory(prefix="holdfast-layout-") as folder:
             for content in run_blocking(_layout_test, Path(folder)):
-                added = self._small.put(content, info, ignore)
+                added = self.small.put(content, info, ignore)
                 cid = CID.parse(added.cid)
                 row = run_blocking(self.ledger.intend, cid, info, [member.name], 1)
                 run_blocking(self.ledger.bury, cid)
