@@ -1,6 +1,7 @@
 """Whether the members of `copies` still have everything that is cared for, and its repair."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -33,8 +34,7 @@ async def check_health(
     left = await copies.small.list_pins() if fix else []
     for pin in left:
         await _take_in(copies, pin)
-    run = AsyncHealthRun(copies)
-    try:
+    async with aclosing(AsyncHealthRun(copies)) as run:
         await run.read_lists()
         async for _ in run.prove_sample(sample):
             pass
@@ -45,8 +45,6 @@ async def check_health(
                 yield run.report(row)
             done += len(rows)
             progress(done, total)
-    finally:
-        await run.aclose()
     if fix:
         await copies.collect()
 
@@ -55,13 +53,10 @@ async def drill(
     copies: "AsyncCopiesProvider", without: str, sample: Sample
 ) -> AsyncIterator[Health]:
     """Prove a sample of the pins at all members but `without`; see `holdfast drill`."""
-    run = AsyncHealthRun(copies.without(without))
-    try:
+    async with aclosing(AsyncHealthRun(copies.without(without))) as run:
         await run.read_lists()
         async for row in run.prove_sample(sample):
             yield run.report(row)
-    finally:
-        await run.aclose()
 
 
 async def _adopt(copies: "AsyncCopiesProvider", member: "AsyncMember") -> None:

@@ -3,6 +3,7 @@
 """Whether the members of `copies` still have everything that is cared for, and its repair."""
 
 from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -35,8 +36,7 @@ def check_health(
     left = copies.small.list_pins() if fix else []
     for pin in left:
         _take_in(copies, pin)
-    run = HealthRun(copies)
-    try:
+    with closing(HealthRun(copies)) as run:
         run.read_lists()
         for _ in run.prove_sample(sample):
             pass
@@ -47,21 +47,16 @@ def check_health(
                 yield run.report(row)
             done += len(rows)
             progress(done, total)
-    finally:
-        run.close()
     if fix:
         copies.collect()
 
 
 def drill(copies: "CopiesProvider", without: str, sample: Sample) -> Iterator[Health]:
     """Prove a sample of the pins at all members but `without`; see `holdfast drill`."""
-    run = HealthRun(copies.without(without))
-    try:
+    with closing(HealthRun(copies.without(without))) as run:
         run.read_lists()
         for row in run.prove_sample(sample):
             yield run.report(row)
-    finally:
-        run.close()
 
 
 def _adopt(copies: "CopiesProvider", member: "Member") -> None:

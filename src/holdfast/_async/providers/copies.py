@@ -43,6 +43,7 @@ from holdfast.sources.sources import Progress, Source, open_source
 if TYPE_CHECKING:
     from holdfast._async.client import AsyncClient
 
+E = TypeVar("E", bound=Exception)
 T = TypeVar("T")
 
 PATIENCE: Final = 2.0  # seconds that a write gives to members after enough of them are proven
@@ -423,7 +424,8 @@ class AsyncCopiesProvider(AsyncBaseProvider):
         verdict = await run_blocking(find, member.name, "witness", WITNESS_AGE)
         prover = AsyncProver(member.provider, verdict=verdict)
         if prover.verdict is None:
-            others = [other.provider for other in self.members if other is not member]
+            # Another one of its site may have the same blocks, as a Kubo of a cluster.
+            others = [other.provider for other in self.members if other.site != member.site]
             verdict = await prover.find_verdict(others)
             await run_blocking(note, member.name, "witness", verdict)
         self._provers[member.name] = prover
@@ -615,14 +617,11 @@ class AsyncCopiesProvider(AsyncBaseProvider):
             reasons = {name: reason for name, (_, reason) in faults.items() if reason}
             provable = {member.site for member in self.members if member.name not in reasons}
             if len(provable) < self.need:
-                failure = ConfigError(
-                    f"need is {self.need}, but copies can be proven at {len(provable)} sites, "
-                    f"and not at {', '.join(reasons)}: set `witness` for these, or add other "
-                    "members"
+                words = (
+                    f"need is {self.need}, but copies can be proven at {len(provable)} sites, and "
+                    f"not at {', '.join(reasons)}: set `witness` for these, or add other members"
                 )
-                for name, reason in reasons.items():
-                    failure.add_note(f"{name}: {reason}")
-                raise failure
+                raise _with_notes(ConfigError(words), reasons)
             self._tested.update(faults)
 
     def _untested(self) -> list[AsyncMember]:
@@ -802,13 +801,18 @@ class AsyncPlacing:
     def failure(self, row: LedgerRow) -> ProviderError:
         """Return the error of a write that too few members have."""
         count = len(self._copies.sites_of(row))
-        error = ProviderError(
+        words = (
             f"{row.pin.cid} is proven at {count} of the {self._copies.need} sites that are needed; "
             "it stays noted, and `holdfast health --fix` brings it to the others"
         )
-        for name in sorted(self.failures):
-            error.add_note(f"{name}: {self.failures[name]}")
-        return error
+        return _with_notes(ProviderError(words), self.failures)
+
+
+def _with_notes(error: E, reasons: Mapping[str, str]) -> E:
+    """Return `error` with the reason of each member in its notes."""
+    for name in sorted(reasons):
+        error.add_note(f"{name}: {reasons[name]}")
+    return error
 
 
 def _members(
