@@ -57,6 +57,7 @@ CREATE TABLE verdicts (
     since   INTEGER NOT NULL,        -- milliseconds
     PRIMARY KEY (member, kind)
 ) WITHOUT ROWID;
+PRAGMA user_version = {VERSION};
 """
 
 
@@ -351,9 +352,7 @@ def _state_of(row: Iterable[object]) -> CopyState:
     )
 
 
-def _create(connection: sqlite3.Connection) -> None:
-    schema.create_tables(connection, TABLES)
-    connection.execute(f"PRAGMA user_version = {VERSION}")
+_create: Final = partial(schema.create_tables, tables=TABLES)
 
 
 @opening.patient

@@ -375,11 +375,10 @@ class CopiesProvider(BaseProvider):
         return state._replace(named=True)
 
     def rename_all(self, row: LedgerRow) -> LedgerRow:
-        """Do the same at all members that have the content; return the row then."""
-        states = {name: state for name, state in row.states.items() if state.state in HAS}
+        """Do the same at all members that may have the content; return the row then."""
+        states = {name: state for name, state in row.states.items() if not state.named}
         members = [member for member in self.members if member.name in states]
-        members = [member for member in members if not states[member.name].named]
-        new = self.at_each(members, lambda member: self.rename(member, row, states[member.name]))
+        new = self.at_each(members, lambda one: self.rename(one, row, states[one.name]))
         run_blocking(self.ledger.note, CID.parse(row.pin.cid), new)
         return row._replace(states={**row.states, **new})
 
