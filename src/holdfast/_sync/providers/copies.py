@@ -45,7 +45,6 @@ from holdfast.sources.sources import Progress, Source, open_source
 if TYPE_CHECKING:
     from holdfast._sync.client import Client
 
-E = TypeVar("E", bound=Exception)
 T = TypeVar("T")
 
 PATIENCE: Final = 2.0  # seconds that a write gives to members after enough of them are proven
@@ -787,13 +786,13 @@ class Placing:
         if isinstance(outcome, Exception):
             self._copies.note_failure(member, outcome)
             self.failures[member.name] = str(outcome)
-            return
-        self._states[member] = outcome
-        if outcome.state == "missing":
-            self.failures[member.name] = "it says that it has the content, and does not"
-            self._copies.avoid(member)
+        else:
+            self._states[member] = outcome
+            if outcome.state == "missing":
+                self.failures[member.name] = "it says that it has the content, and does not"
+                self._copies.avoid(member)
 
-    def failure(self, row: LedgerRow) -> ProviderError:
+    def failure(self, row: LedgerRow) -> ClientError:
         """Return the error of a write that too few members have."""
         count = len(self._copies.sites_of(row))
         words = (
@@ -803,7 +802,7 @@ class Placing:
         return _with_notes(ProviderError(words), self.failures)
 
 
-def _with_notes(error: E, reasons: Mapping[str, str]) -> E:
+def _with_notes(error: ClientError, reasons: Mapping[str, str]) -> ClientError:
     """Return `error` with the reason of each member in its notes."""
     for name in sorted(reasons):
         error.add_note(f"{name}: {reasons[name]}")
