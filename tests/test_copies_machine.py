@@ -29,7 +29,7 @@ def assert_everywhere(client, members, cids):
         assert {pin.cid for pin in one.pins()} == set(cids)
     for report in client.health():
         assert report.proven == ("a", "b")
-    assert client.provider.small_pins() == []
+    assert client.provider.small.repository.pins() == []
 
 
 def test_nothing_is_lost_by_a_full_disk_under_the_ledger(members, tmp_path):
@@ -83,7 +83,7 @@ with Client.init(path=folder / "a") as a, Client.init(path=folder / "b") as b:
         writing.join()
         assert os.waitpid(child, 0)[1] == 0
         reports = [report.proven for report in client.health(fix=True)]
-        print(len(reports), {*reports}, provider.small_pins())
+        print(len(reports), {*reports}, provider.small.repository.pins())
         provider.close()
     else:
         os._exit(0)

@@ -150,7 +150,7 @@ async def test_an_unknown_field_is_answered_with_the_one_that_is_meant(name, mea
 async def test_an_unknown_provider_lists_real_names_and_suggests(name, question):
     with pytest.raises(ConfigError) as caught:
         await AsyncClient.init(provider=name)
-    listed = "car, cluster, gateway, kubo, local, pinata, pinning, psa"
+    listed = "car, cluster, copies, gateway, kubo, local, pinata, pinning, psa"
     assert str(caught.value).startswith(
         f"unknown provider {name!r}: the field takes one of {listed}"
     )

@@ -152,7 +152,7 @@ def test_an_unknown_field_is_answered_with_the_one_that_is_meant(name, meant):
 def test_an_unknown_provider_lists_real_names_and_suggests(name, question):
     with pytest.raises(ConfigError) as caught:
         Client.init(provider=name)
-    listed = "car, cluster, gateway, kubo, local, pinata, pinning, psa"
+    listed = "car, cluster, copies, gateway, kubo, local, pinata, pinning, psa"
     assert str(caught.value).startswith(
         f"unknown provider {name!r}: the field takes one of {listed}"
     )
