@@ -18,10 +18,10 @@ from holdfast.content.cid import CID
 from holdfast.content.unixfs.layouts import not_what_was_sent
 from holdfast.errors import ClientError, ConfigError, NotFoundError, UnsupportedError
 from holdfast.protocol import json_text
-from holdfast.protocol.daemon_api import DaemonAPI, OnSent, check_stream, read_objects
+from holdfast.protocol.daemon_api import DaemonAPI, check_stream, read_objects
 from holdfast.protocol.http import Reply, Request
 from holdfast.protocol.json_text import text_at
-from holdfast.protocol.multipart import FileSource
+from holdfast.protocol.multipart import FileSource, OnSent
 from holdfast.protocol.pin_api import Exchange, as_texts
 from holdfast.protocol.status_errors import CLASSES, ErrorTable, one_line, provider_error
 from holdfast.records import Added, Pin, PinFilter, PinInfo, PinState, merged_keyvalues

@@ -1,7 +1,7 @@
 """What the APIs of Kubo and IPFS Cluster share: requests, errors, and pins as lines of JSON."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
@@ -10,12 +10,11 @@ from holdfast.content.cid import CID
 from holdfast.errors import InvalidCIDError, ProviderError
 from holdfast.protocol import json_text
 from holdfast.protocol.http import RETRIED, Reply, Request, authorization
-from holdfast.protocol.multipart import FileForm, FileSource, FormFile
+from holdfast.protocol.multipart import FileForm, FileSource, FormFile, OnSent
 from holdfast.protocol.pin_api import Exchange, ListSize, other_version
 from holdfast.protocol.status_errors import ErrorTable, failure, one_line
 
 Row = TypeVar("Row")
-OnSent = Callable[[int], None]
 MAX_LINE: Final = 1 << 20  # bytes
 PART_NAME: Final = "file"  # a form needs one; Kubo takes the slashes of a name for folders
 # Both answer 500 to whatever they cannot do, so only the others are worth another attempt.

@@ -27,11 +27,11 @@ from holdfast.errors import (
 )
 from holdfast.hints import advise
 from holdfast.protocol import json_text
-from holdfast.protocol.daemon_api import DaemonAPI, OnSent, read_objects
+from holdfast.protocol.daemon_api import DaemonAPI, read_objects
 from holdfast.protocol.host_privacy import WORLD, privacy
 from holdfast.protocol.http import Reply, Request
 from holdfast.protocol.json_text import text_at
-from holdfast.protocol.multipart import FileSource
+from holdfast.protocol.multipart import FileSource, OnSent
 from holdfast.protocol.pin_api import Exchange, KeyValues
 from holdfast.protocol.status_errors import ErrorTable, failure, provider_error
 from holdfast.records import Added, Pin, PinFilter, PinInfo

@@ -6,10 +6,13 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias
 
 from holdfast.content.media_types import OCTETS
 
+OnSent: TypeAlias = Callable[[int], None]
+
+SMALL: Final = 1 << 16  # bytes in memory that are sent at once
 JOINED: Final = 1 << 16  # bytes of small pieces that are sent together
 
 
@@ -141,9 +144,7 @@ class FileForm:
         starts.append(position + len(self._tail))
         before.append(done)
 
-    def sending(
-        self, tell: Callable[[int], None] | None = None, *, whole: bool = False
-    ) -> dict[str, Any]:
+    def sending(self, tell: OnSent | None = None, *, whole: bool = False) -> dict[str, Any]:
         """Return the arguments of a `Request` with the form; `tell` gets the bytes of files sent.
 
         With `whole`, the form is small and in memory: it is sent at once.
@@ -154,7 +155,7 @@ class FileForm:
             "on_sent": None if tell is None else self.on_sent(tell),
         }
 
-    def on_sent(self, tell: Callable[[int], None]) -> Callable[[int], None]:
+    def on_sent(self, tell: OnSent) -> OnSent:
         """Return a function for `Request.on_sent` that reports how many bytes of files are sent."""
         reported = -1
 

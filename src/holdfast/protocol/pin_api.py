@@ -5,7 +5,7 @@ the result. It never waits. The provider sends the requests, blocking or awaited
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Final, Protocol, TypeAlias, TypeVar
@@ -15,7 +15,7 @@ from holdfast.content.cid import CID
 from holdfast.errors import ProviderError
 from holdfast.protocol import json_text
 from holdfast.protocol.http import Reply, Request
-from holdfast.protocol.multipart import FormFile
+from holdfast.protocol.multipart import FormFile, OnSent
 from holdfast.protocol.status_errors import SPEC_ERRORS, ErrorTable, failure, provider_error
 from holdfast.records import Added, Pin, PinFilter, PinInfo, value_text
 
@@ -102,11 +102,12 @@ class PinAPI(Protocol):
         """Pin the JSON `text`, which is sent as it is."""
 
     def add_files(
-        self, files: Iterable[FormFile], info: PinInfo, on_sent: Callable[[int], None]
+        self, files: Iterable[FormFile], info: PinInfo, on_sent: OnSent, *, whole: bool = False
     ) -> Exchange[Added]:
         """Pin a file, or several as a directory; call `on_sent` with the bytes sent so far.
 
-        `files` can be iterated again.
+        `files` can be iterated again. With `whole`, they are small and in memory: they are sent at
+        once, and `on_sent` is not called.
         """
 
     def unpin(self, cid: str) -> Exchange[None]:

@@ -17,7 +17,7 @@ from holdfast.errors import ConfigError, NotFoundError, UnsupportedError
 from holdfast.hints import advise
 from holdfast.protocol import json_text, pin_api
 from holdfast.protocol.http import BytesBody, Reply, Request, SignedURL, origin
-from holdfast.protocol.multipart import FileForm, FormFile, FormFolder
+from holdfast.protocol.multipart import FileForm, FormFile, FormFolder, OnSent
 from holdfast.protocol.pin_api import OTHER, Exchange, KeyValues, PagedList, ServiceAPI
 from holdfast.protocol.pinning import JOBS, PinningAPI, find_job, read_job, state_of
 from holdfast.protocol.status_errors import provider_error
@@ -183,12 +183,12 @@ class PinataAPI(ServiceAPI):
         return (yield from self._add([file], info, whole=True))
 
     def add_files(
-        self, files: Iterable[FormFile], info: PinInfo, on_sent: Callable[[int], None]
+        self, files: Iterable[FormFile], info: PinInfo, on_sent: OnSent, *, whole: bool = False
     ) -> Exchange[Added]:
         """Store a file; or several as a directory, by the older call, which v3 still needs."""
         if isinstance(files, FormFolder):
             return (yield from self._older.add_files(files, info, on_sent))
-        return (yield from self._add(files, info, tell=on_sent))
+        return (yield from self._add(files, info, tell=on_sent, whole=whole))
 
     def upload_fields(self, info: PinInfo) -> dict[str, str]:
         """Return the fields that are sent with a file."""

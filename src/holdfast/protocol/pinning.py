@@ -1,6 +1,6 @@
 """The pinning API of the spec: its requests, and how their replies are read."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Final
 from urllib.parse import quote, urlencode
@@ -12,7 +12,7 @@ from holdfast.errors import NotFoundError, PermissionDeniedError
 from holdfast.hints import advise
 from holdfast.protocol import json_text, pin_api
 from holdfast.protocol.http import Reply, Request
-from holdfast.protocol.multipart import FileForm, FormFile
+from holdfast.protocol.multipart import FileForm, FormFile, OnSent
 from holdfast.protocol.pin_api import JSON_TYPE, OTHER, Exchange, KeyValues, PagedList, ServiceAPI
 from holdfast.protocol.status_errors import PINNING_ERRORS
 from holdfast.records import Added, Pin, PinFilter, PinInfo, PinState, merged_keyvalues
@@ -137,17 +137,19 @@ class PinningAPI(ServiceAPI):
         return (yield from self._change_duplicate(added, info, reply)) if added.duplicate else added
 
     def add_files(
-        self, files: Iterable[FormFile], info: PinInfo, on_sent: Callable[[int], None]
+        self, files: Iterable[FormFile], info: PinInfo, on_sent: OnSent, *, whole: bool = False
     ) -> Exchange[Added]:
         """Pin a file, or several as a directory.
 
-        The service names the pin as the file. So metadata is sent only with key-values.
+        The service names the pin as the file. So metadata is sent only with key-values. With
+        `whole`, the files are small and in memory: they are sent at once.
         """
         fields = {OPTIONS: self._options}
         if info.keyvalues:
             fields[METADATA] = _metadata(info)
         form = FileForm(files, fields=fields)
-        reply = yield self.request("POST", "/pinning/pinFileToIPFS", **form.sending(on_sent))
+        sending = form.sending(on_sent, whole=whole)
+        reply = yield self.request("POST", "/pinning/pinFileToIPFS", **sending)
         added = self._read_added(reply)
         return (yield from self._change_duplicate(added, info, reply)) if added.duplicate else added
 

@@ -8,7 +8,7 @@ ever written to it.
 import os
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -128,7 +128,7 @@ class Ledger(ForkAware):
     # Content
 
     def intend(
-        self, cid: CID, info: PinInfo, members: Iterable[str], want: int, **fields: Any
+        self, cid: CID, info: PinInfo, members: Sequence[str], want: int, **fields: Any
     ) -> LedgerRow:
         """Note that `cid` is about to be sent to `members`; return what is known of it then.
 
@@ -138,14 +138,16 @@ class Ledger(ForkAware):
         """
         with self._writing() as connection:
             named = {"name": info.name, "keyvalues": dict(info.keyvalues)}
-            _, existed = pin_table.add_pin(connection, cid, **named, **fields)
+            pin, existed = pin_table.add_pin(connection, cid, **named, **fields)
             if existed and info.is_explicit:
                 _update(connection, cid, info.name if info.given else None, info.keyvalues)
             sql = "INSERT INTO copies VALUES (?, ?) ON CONFLICT DO UPDATE SET want = ?2"
             connection.execute(sql, (cid.key, want))
             sql = "INSERT INTO places VALUES (?, ?, 'sent', 0, 0, 0) ON CONFLICT DO NOTHING"
             connection.executemany(sql, [(cid.key, member) for member in members])
-            return _rows(connection, PinQuery(cid=str(cid)))[0]
+            if existed:
+                return _rows(connection, PinQuery(cid=str(cid)))[0]
+            return LedgerRow(pin, want, dict.fromkeys(members, CopyState()))
 
     def note(self, cid: CID, states: Mapping[str, CopyState | None]) -> None:
         """Note what is known of `cid` at members; None where it is not any more."""

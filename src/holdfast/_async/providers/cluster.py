@@ -36,8 +36,8 @@ from holdfast.protocol.cluster import (
     may_differ,
     read_options,
 )
-from holdfast.protocol.daemon_api import OnSent
 from holdfast.protocol.http import Reply, Request
+from holdfast.protocol.multipart import SMALL, OnSent
 from holdfast.protocol.peer_set import PeerSet
 from holdfast.protocol.pin_api import Exchange
 from holdfast.records import Added, Pin, PinFilter, PinInfo
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from holdfast._async.transport import AsyncResponse
 
 NOTHING: Final = 204  # the status of an empty list
-SMALL: Final = 1 << 16  # bytes of JSON that are sent at once
 FIRST_PAUSE: Final = 0.01  # seconds before the second look at the states of a new pin
 LONGEST_PAUSE: Final = 1.0  # each pause is twice as long as the one before, up to this
 REPEATED_SOON: Final = 1.0  # seconds after which a write is repeated if a peer is unreachable

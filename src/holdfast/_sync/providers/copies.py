@@ -156,7 +156,6 @@ class CopiesProvider(BaseProvider):
         self._copiers: dict[tuple[str, bool], Copier] = {}
         self._provers: dict[str, Prover] = {}
         self._tested: set[str] = set()  # the members that were checked before the first write
-        self._here: set[CID] = set()  # the content of writes, which is in the small store
         self._dropped = [0]  # bytes that wait in the small store to be removed
         self._connections = GatewayConnections()
         self._owned: tuple[Member, ...] = ()
@@ -231,16 +230,14 @@ class CopiesProvider(BaseProvider):
 
     def member(self, name: str) -> Member:
         """Return the member that is called `name`; raise ConfigError if there is none."""
-        for member in self.members:
-            if member.name == name:
-                return member
-        names = ", ".join(member.name for member in self.members)
-        raise ConfigError(f"{name!r} is not a member: the members are {names}")
+        by_name = {member.name: member for member in self.members}
+        if name not in by_name:
+            raise ConfigError(f"{name!r} is not a member: the members are {', '.join(by_name)}")
+        return by_name[name]
 
     def without(self, name: str) -> Self:
         """Return a copy that does not use the member `name`."""
-        gone = self.member(name)
-        other = copy.copy(self)
+        other, gone = copy.copy(self), self.member(name)
         other.members = tuple(member for member in self.members if member is not gone)
         other._reader = other._make_reader(self.config)  # noqa: SLF001 - our own
         return other
@@ -281,10 +278,7 @@ class CopiesProvider(BaseProvider):
         """
         with self.locked(cid):
             placing, row, existed = run_blocking(self._begin, cid, info)
-            try:
-                row = placing.run(row)
-            finally:
-                self._here.discard(cid)
+            row = placing.run(row)
             if len(self.sites_of(row)) < self.need:
                 raise placing.failure(row)
             self.drop_if_done(row)
@@ -302,7 +296,6 @@ class CopiesProvider(BaseProvider):
                 pin, _ = self._repository.pin(cid)
         fields: dict[str, Any] = {}
         if pin is not None:
-            self._here.add(cid)
             fields = {"size": pin.size, "files": pin.files, "type": pin.type}
         row = self.ledger.find(cid)
         existed = row is not None and len(self.sites_of(row)) >= self.need
@@ -361,9 +354,8 @@ class CopiesProvider(BaseProvider):
 
     def _source(self, cid: CID) -> BaseProvider:
         """Return the small store if it has the content, else the provider itself."""
-        if cid in self._here or run_blocking(self._repository.find_pin, cid) is not None:
-            return self.small
-        return self
+        is_here = run_blocking(self._repository.find_pin, cid) is not None
+        return self.small if is_here else self
 
     def rename(self, member: Member, row: LedgerRow, state: CopyState) -> CopyState:
         """Give the pin at `member` the name and the key-values of `row`."""

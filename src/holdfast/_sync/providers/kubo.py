@@ -33,6 +33,7 @@ from holdfast.protocol.kubo import (
     check_info,
     is_page,
 )
+from holdfast.protocol.multipart import SMALL
 from holdfast.records import Added, Pin, PinFilter, PinInfo
 from holdfast.sources.archive_sources import ArchiveSource
 from holdfast.sources.folder_source import FolderSource
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
 LONGEST: Final = 3600.0  # seconds that Kubo may ask the network where we have no limit
 SHARE: Final = 0.9  # of our time that Kubo gets, so that its answer comes before our time-out
 EMPTY: Final = CID.of_raw(b"")
-SMALL: Final = 1 << 16  # bytes of JSON that are sent at once
 
 
 class KuboReader(Reader):

@@ -12,7 +12,7 @@ from holdfast.config.client_config import missing_token
 from holdfast.config.secret import Secret
 from holdfast.content.profiles import profile_for
 from holdfast.content.reference import Reference
-from holdfast.protocol.multipart import FormFile, FormFolder
+from holdfast.protocol.multipart import SMALL, FormFile, FormFolder
 from holdfast.protocol.pin_api import PinAPI
 from holdfast.protocol.pinning import PinningAPI
 from holdfast.records import Added, Pin, PinInfo
@@ -69,8 +69,14 @@ class PinProvider(ServiceProvider):
         """Pin the bytes of `source` as a file."""
         hashed = self._layout.hashed(source, verify=self.config.verify)
         file = FormFile(info.name, source.type, hashed)
-        exchange = self._api.add_files([file], info, lambda sent: progress(sent, source.size))
+        size = source.size
+        is_small = source.file is None and size is not None and size <= SMALL
+        exchange = self._api.add_files(
+            [file], info, lambda sent: progress(sent, size), whole=is_small
+        )
         added = self.run(exchange, call)
+        if is_small:
+            progress(size or 0, size)
         if self.config.verify:
             call.cid = added.cid
             run_blocking(self._layout.compare, hashed, Reference.parse(added.cid).cid)
