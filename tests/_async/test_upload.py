@@ -206,6 +206,14 @@ async def test_a_success_before_the_whole_upload_is_no_success(server):
             await client.upload(b"x" * 30_000_000)
 
 
+@pytest.mark.parametrize("provider", ["pinning", "pinata"])
+async def test_a_small_file_is_sent_at_once_and_its_progress_is_told(node, provider):
+    seen = []
+    async with AsyncClient.init(node.config.with_options(provider=provider)) as client:
+        await client.upload(b"hello", progress=lambda *call: seen.append(call))
+    assert seen == [(5, 5)]
+
+
 async def test_progress_must_be_a_function(server, client):
     with pytest.raises(TypeError, match="progress must be a function, not str"):
         await client.upload(b"x", progress="yes")

@@ -204,6 +204,14 @@ def test_a_success_before_the_whole_upload_is_no_success(server):
             client.upload(b"x" * 30_000_000)
 
 
+@pytest.mark.parametrize("provider", ["pinning", "pinata"])
+def test_a_small_file_is_sent_at_once_and_its_progress_is_told(node, provider):
+    seen = []
+    with Client.init(node.config.with_options(provider=provider)) as client:
+        client.upload(b"hello", progress=lambda *call: seen.append(call))
+    assert seen == [(5, 5)]
+
+
 def test_progress_must_be_a_function(server, client):
     with pytest.raises(TypeError, match="progress must be a function, not str"):
         client.upload(b"x", progress="yes")
