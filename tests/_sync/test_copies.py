@@ -13,7 +13,7 @@ from holdfast.content.cid import CID
 from holdfast.errors import ConfigError, NetworkError, NotFoundError, ProviderError
 from holdfast.provider import WrappingProvider
 from holdfast.providers import CopiesProvider
-from holdfast.records import Added
+from holdfast.records import Added, Verdict, now_ms
 from holdfast.repository import PinQuery
 from tests.content import read_archive
 
@@ -394,6 +394,21 @@ def test_health_takes_in_what_a_crash_has_left_and_on_request_foreign_pins(fleet
 def test_numbers_that_cannot_work_are_refused(fleet, options, message):
     with pytest.raises(ConfigError, match=message):
         fleet.client(**options)
+
+
+def test_members_that_prove_nothing_are_counted_over_all_checks(fleet):
+    client = fleet.client(need=2)
+    provider = client.provider
+    bad = Verdict(is_good=False, reason="it fetches what it lacks", since=now_ms())
+    provider.ledger.note_verdict("a", "witness", bad)
+    provider.avoid(provider.member("c"))  # so that it is checked later
+    client.store([1])
+    provider.ledger.note_verdict("c", "witness", bad)
+    provider._avoided.clear()
+    provider._provers.clear()
+    with pytest.raises(ConfigError, match="can be proven at 1 sites, and not at a, c") as caught:
+        client.store([2])
+    assert caught.value.__notes__[0] == "a: it fetches what it lacks"
 
 
 FILE = """

@@ -153,7 +153,8 @@ class AsyncCopiesProvider(AsyncBaseProvider):
         self._working = PeerSet(self.members, self._avoided)
         self._copiers: dict[tuple[str, bool], AsyncCopier] = {}
         self._provers: dict[str, AsyncProver] = {}
-        self._tested: set[str] = set()  # the members that were checked before the first write
+        # The members that were checked before the first write, and why one of them proves nothing.
+        self._tested: dict[str, str] = {}
         self._dropped = [0]  # bytes that wait in the small store to be removed
         self._connections = AsyncGatewayConnections()
         self._owned: tuple[AsyncMember, ...] = ()
@@ -602,7 +603,8 @@ class AsyncCopiesProvider(AsyncBaseProvider):
             for name, (refusal, _) in faults.items():
                 if refusal:
                     raise ConfigError(f"{name} cannot keep copies: {refusal}")
-            reasons = {name: reason for name, (_, reason) in faults.items() if reason}
+            tested = self._tested | {name: reason for name, (_, reason) in faults.items()}
+            reasons = {name: reason for name, reason in tested.items() if reason}
             provable = {member.site for member in self.members if member.name not in reasons}
             if len(provable) < self.need:
                 words = (
@@ -610,7 +612,7 @@ class AsyncCopiesProvider(AsyncBaseProvider):
                     f"not at {', '.join(reasons)}: set `witness` for these, or add other members"
                 )
                 raise _with_notes(ConfigError(words), reasons)
-            self._tested.update(faults)
+            self._tested.update(tested)
 
     def _untested(self) -> list[AsyncMember]:
         """Return the members that were not checked yet, and are not known to be down."""

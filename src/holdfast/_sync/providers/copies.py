@@ -155,7 +155,8 @@ class CopiesProvider(BaseProvider):
         self._working = PeerSet(self.members, self._avoided)
         self._copiers: dict[tuple[str, bool], Copier] = {}
         self._provers: dict[str, Prover] = {}
-        self._tested: set[str] = set()  # the members that were checked before the first write
+        # The members that were checked before the first write, and why one of them proves nothing.
+        self._tested: dict[str, str] = {}
         self._dropped = [0]  # bytes that wait in the small store to be removed
         self._connections = GatewayConnections()
         self._owned: tuple[Member, ...] = ()
@@ -600,7 +601,8 @@ class CopiesProvider(BaseProvider):
             for name, (refusal, _) in faults.items():
                 if refusal:
                     raise ConfigError(f"{name} cannot keep copies: {refusal}")
-            reasons = {name: reason for name, (_, reason) in faults.items() if reason}
+            tested = self._tested | {name: reason for name, (_, reason) in faults.items()}
+            reasons = {name: reason for name, reason in tested.items() if reason}
             provable = {member.site for member in self.members if member.name not in reasons}
             if len(provable) < self.need:
                 words = (
@@ -608,7 +610,7 @@ class CopiesProvider(BaseProvider):
                     f"not at {', '.join(reasons)}: set `witness` for these, or add other members"
                 )
                 raise _with_notes(ConfigError(words), reasons)
-            self._tested.update(faults)
+            self._tested.update(tested)
 
     def _untested(self) -> list[Member]:
         """Return the members that were not checked yet, and are not known to be down."""
