@@ -158,7 +158,7 @@ def test_an_empty_ledger_is_no_success_without_a_word(commands, cids, tmp_path):
     code, errors = commands.failure("drill", "--without", "one", *SAFE)
     assert (code, errors[0]) == (
         10,
-        "error: no pin was read: there is none, or the sample is too small",
+        "error: there is no pin that could be read",
     )
     assert run(commands, "health", "--adopt")[2][-1] == "2 pins; all copies: 2"
 

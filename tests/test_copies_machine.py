@@ -1,13 +1,14 @@
 """Copies on a machine that fails them: a full disk under the ledger, and a process that forks."""
 
+import asyncio
 import errno
 import os
 from contextlib import closing
 
 import pytest
 
-from holdfast import Client
-from holdfast.providers import CopiesProvider
+from holdfast import AsyncClient, Client
+from holdfast.providers import AsyncCopiesProvider, CopiesProvider
 from tests.disks import disk, fill_up
 from tests.programs import run_program
 
@@ -64,8 +65,8 @@ def test_nothing_is_lost_by_a_full_disk_under_the_ledger(members, tmp_path):
 FORKED = """
 import os, sys, threading
 from pathlib import Path
-from holdfast import Client
-from holdfast.providers import CopiesProvider
+from holdfast import AsyncClient, Client
+from holdfast.providers import AsyncCopiesProvider, CopiesProvider
 
 folder = Path(sys.argv[1])
 with Client.init(path=folder / "a") as a, Client.init(path=folder / "b") as b:
@@ -94,3 +95,26 @@ with Client.init(path=folder / "a") as a, Client.init(path=folder / "b") as b:
 def test_a_forked_child_writes_to_the_same_ledger(memory_folder):
     output = run_program(FORKED, memory_folder)
     assert output == "31 {('a', 'b')} []\n"
+
+
+def test_writes_that_are_cancelled_leave_no_lock(memory_folder):
+    """A lock that a cancelled call had just got would make all others wait without end."""
+
+    async def cancel_many():
+        one = await AsyncClient.init(path=memory_folder / "one")
+        other = await AsyncClient.init(path=memory_folder / "two")
+        provider = AsyncCopiesProvider([one, other], sites=["a", "b"], path=memory_folder / "l")
+        client = AsyncClient(provider)
+        await client.store(["warm"])
+        for number in range(150):
+            writes = [asyncio.ensure_future(client.store([number % 3])) for _ in range(2)]
+            await asyncio.sleep(number / 20_000)
+            for write in writes:
+                write.cancel()
+            await asyncio.gather(*writes, return_exceptions=True)
+        async with asyncio.timeout(60):
+            for number in range(3):
+                await client.store([number])
+        await provider.aclose()
+
+    asyncio.run(cancel_many())

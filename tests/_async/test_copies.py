@@ -18,8 +18,12 @@ from tests.content import read_archive
 CID_OF_LIST = compute_cid(b"[1,2,3]")
 
 
+WRITES = {"add", "own_block", "unpin", "update_pin"}
+DOWN = {"down": WRITES, "silent": WRITES | {"find_pins"}}
+
+
 class Member(AsyncWrappingProvider):
-    """A store of this machine that can be down, hang, and claim what it does not have."""
+    """A store of this machine that can be down, slow, hang, and claim what it does not have."""
 
     def __init__(self, path):
         super().__init__(AsyncLocalProvider(ClientConfig(path=path)))
@@ -35,7 +39,7 @@ class Member(AsyncWrappingProvider):
 
     def forward(self, name, /, *args, **options):
         self.state["calls"].append(name)
-        if self.fault == "down" and name in {"add", "own_block", "unpin", "update_pin"}:
+        if self.fault in {"down", "silent"} and name in DOWN[self.fault]:
             raise NetworkError("nobody answers", sent=False)
         if self.fault == "silent" and name in {"add", "own_block", "unpin", "find_pins"}:
             raise NetworkError("nobody answers", sent=False)
@@ -48,6 +52,8 @@ class Member(AsyncWrappingProvider):
                 await sleep(60)
             finally:
                 self.state["ended"] = True
+        if self.fault == "slow":
+            await sleep(0.4)
         if self.fault == "claims":
             return Added(cid=str(content.root), duplicate=False)
         return await self.forward("add", content, info, call, progress)

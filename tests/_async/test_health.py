@@ -5,7 +5,6 @@ import pytest
 from holdfast import AsyncClient
 from holdfast._async import health as health_run
 from holdfast.content.cid import CID
-from holdfast.content.sampling import Sample
 from holdfast.errors import ConfigError
 from holdfast.providers import AsyncCopiesProvider
 from holdfast.testing import running_node
@@ -160,14 +159,13 @@ async def test_a_lost_ledger_is_rebuilt_from_the_members(fleet):
 async def test_a_drill_reads_from_the_other_members_alone(fleet):
     client = fleet.client(need=1)
     await client.store([1, 2, 3], name="tides")
-    sample = Sample.parse("2%")
-    (report,) = [one async for one in client.provider.drill("a", sample)]
+    (report,) = await health(AsyncClient(client.provider.without("a")))
     assert (report.name, report.proven) == ("tides", ("b",))
     fleet.members[1].lose_all()
-    (report,) = [one async for one in client.provider.drill("a", sample)]
+    (report,) = await health(AsyncClient(client.provider.without("a")))
     assert (report.proven, report.missing) == ((), ("b",))
     with pytest.raises(ConfigError, match="'x' is not a member: the members are a, b, c"):
-        [one async for one in client.provider.drill("x", sample)]
+        client.provider.without("x")
 
 
 async def test_progress_counts_pins(fleet):
@@ -211,3 +209,43 @@ async def test_a_member_that_only_fetches_is_refused_beside_stores_alone(fleet, 
         fleet.opened.append(provider)
         with pytest.raises(ConfigError, match="psa cannot keep copies: it fetches by CID, and no"):
             await AsyncClient(provider).store([1])
+
+
+async def test_a_repair_takes_as_long_as_it_takes(fleet):
+    client = fleet.client(need=1, patience=0.05)
+    await client.store([1, 2, 3])
+    fleet.members[1].repository.unpin(CID.parse(CID_OF_LIST))
+    fleet.members[1].fault = fleet.members[2].fault = "slow"
+    (report,) = await health(client, fix=True)
+    assert len(report.proven) == 2
+
+
+async def test_a_member_that_lacks_blocks_is_not_taken_for_a_copy_because_it_is_down(fleet):
+    client = fleet.client(need=1)
+    await client.store([1, 2, 3])
+    fleet.members[1].lose_all()
+    await health(client)
+    assert (await peers_of(client, CID_OF_LIST))["b"] == "missing"
+    fleet.members[1].fault = "silent"
+    (report,) = await health(client, fix=True)
+    assert (report.proven, report.missing) == (("a", "c"), ("b",))
+
+
+async def test_a_write_that_arrives_after_its_revoke_is_removed_by_the_next_run(fleet):
+    client = fleet.client(need=1, patience=0.2)
+    fleet.members[1].fault = fleet.members[2].fault = "hangs"
+    await client.store([1, 2, 3])
+    await client.revoke(CID_OF_LIST)
+    fleet.members[1].fault = ""
+    await AsyncClient(fleet.members[1]).store([1, 2, 3])  # as if the service went on
+    assert await health(client, fix=True) == []
+    assert [member.cids for member in fleet.members] == [set(), set(), set()]
+
+
+async def test_only_at_counts_no_other_member_of_the_same_site(fleet):
+    client = fleet.client(sites=["cellar", "cellar", "office"], want=1, need=1)
+    await client.store([1, 2, 3])
+    await AsyncClient(fleet.members[1]).store([1, 2, 3])
+    await health(client, adopt=True)
+    with pytest.raises(ConfigError, match="0 other sites are proven"):
+        await client.revoke(CID_OF_LIST, only_at="a")

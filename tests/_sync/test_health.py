@@ -7,7 +7,6 @@ import pytest
 from holdfast import Client
 from holdfast._sync import health as health_run
 from holdfast.content.cid import CID
-from holdfast.content.sampling import Sample
 from holdfast.errors import ConfigError
 from holdfast.providers import CopiesProvider
 from holdfast.testing import running_node
@@ -159,14 +158,13 @@ def test_a_lost_ledger_is_rebuilt_from_the_members(fleet):
 def test_a_drill_reads_from_the_other_members_alone(fleet):
     client = fleet.client(need=1)
     client.store([1, 2, 3], name="tides")
-    sample = Sample.parse("2%")
-    (report,) = [one for one in client.provider.drill("a", sample)]
+    (report,) = health(Client(client.provider.without("a")))
     assert (report.name, report.proven) == ("tides", ("b",))
     fleet.members[1].lose_all()
-    (report,) = [one for one in client.provider.drill("a", sample)]
+    (report,) = health(Client(client.provider.without("a")))
     assert (report.proven, report.missing) == ((), ("b",))
     with pytest.raises(ConfigError, match="'x' is not a member: the members are a, b, c"):
-        [one for one in client.provider.drill("x", sample)]
+        client.provider.without("x")
 
 
 def test_progress_counts_pins(fleet):
@@ -210,3 +208,43 @@ def test_a_member_that_only_fetches_is_refused_beside_stores_alone(fleet, node):
         fleet.opened.append(provider)
         with pytest.raises(ConfigError, match="psa cannot keep copies: it fetches by CID, and no"):
             Client(provider).store([1])
+
+
+def test_a_repair_takes_as_long_as_it_takes(fleet):
+    client = fleet.client(need=1, patience=0.05)
+    client.store([1, 2, 3])
+    fleet.members[1].repository.unpin(CID.parse(CID_OF_LIST))
+    fleet.members[1].fault = fleet.members[2].fault = "slow"
+    (report,) = health(client, fix=True)
+    assert len(report.proven) == 2
+
+
+def test_a_member_that_lacks_blocks_is_not_taken_for_a_copy_because_it_is_down(fleet):
+    client = fleet.client(need=1)
+    client.store([1, 2, 3])
+    fleet.members[1].lose_all()
+    health(client)
+    assert (peers_of(client, CID_OF_LIST))["b"] == "missing"
+    fleet.members[1].fault = "silent"
+    (report,) = health(client, fix=True)
+    assert (report.proven, report.missing) == (("a", "c"), ("b",))
+
+
+def test_a_write_that_arrives_after_its_revoke_is_removed_by_the_next_run(fleet):
+    client = fleet.client(need=1, patience=0.2)
+    fleet.members[1].fault = fleet.members[2].fault = "hangs"
+    client.store([1, 2, 3])
+    client.revoke(CID_OF_LIST)
+    fleet.members[1].fault = ""
+    Client(fleet.members[1]).store([1, 2, 3])  # as if the service went on
+    assert health(client, fix=True) == []
+    assert [member.cids for member in fleet.members] == [set(), set(), set()]
+
+
+def test_only_at_counts_no_other_member_of_the_same_site(fleet):
+    client = fleet.client(sites=["cellar", "cellar", "office"], want=1, need=1)
+    client.store([1, 2, 3])
+    Client(fleet.members[1]).store([1, 2, 3])
+    health(client, adopt=True)
+    with pytest.raises(ConfigError, match="0 other sites are proven"):
+        client.revoke(CID_OF_LIST, only_at="a")

@@ -49,20 +49,11 @@ async def check_health(
         await copies.collect()
 
 
-async def drill(
-    copies: "AsyncCopiesProvider", without: str, sample: Sample
-) -> AsyncIterator[Health]:
-    """Prove a sample of the pins at all members but `without`; see `holdfast drill`."""
-    async with aclosing(AsyncHealthRun(copies.without(without))) as run:
-        await run.read_lists()
-        async for row in run.prove_sample(sample):
-            yield run.report(row)
-
-
 async def _adopt(copies: "AsyncCopiesProvider", member: "AsyncMember") -> None:
     """Care for all pins of `member` from now on."""
     async for pin in foreign_pins(copies, [member]):
-        await _take_in(copies, pin)
+        if has_content(pin):
+            await _take_in(copies, pin)
 
 
 async def foreign_pins(
@@ -173,7 +164,8 @@ class AsyncHealthRun:
             if state.state == "sent" or is_new:
                 continue
             if name not in self._answering:
-                states[name] = state._replace(state="claimed")
+                claim = "missing" if state.state == "missing" else "claimed"
+                states[name] = state._replace(state=claim)
             elif name in self._listed and cid not in self._listed[name]:
                 states[name] = state._replace(state="missing")
         return row._replace(states=states)

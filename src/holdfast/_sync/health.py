@@ -51,18 +51,11 @@ def check_health(
         copies.collect()
 
 
-def drill(copies: "CopiesProvider", without: str, sample: Sample) -> Iterator[Health]:
-    """Prove a sample of the pins at all members but `without`; see `holdfast drill`."""
-    with closing(HealthRun(copies.without(without))) as run:
-        run.read_lists()
-        for row in run.prove_sample(sample):
-            yield run.report(row)
-
-
 def _adopt(copies: "CopiesProvider", member: "Member") -> None:
     """Care for all pins of `member` from now on."""
     for pin in foreign_pins(copies, [member]):
-        _take_in(copies, pin)
+        if has_content(pin):
+            _take_in(copies, pin)
 
 
 def foreign_pins(copies: "CopiesProvider", members: "Sequence[Member]") -> Iterator[Pin]:
@@ -171,7 +164,8 @@ class HealthRun:
             if state.state == "sent" or is_new:
                 continue
             if name not in self._answering:
-                states[name] = state._replace(state="claimed")
+                claim = "missing" if state.state == "missing" else "claimed"
+                states[name] = state._replace(state=claim)
             elif name in self._listed and cid not in self._listed[name]:
                 states[name] = state._replace(state="missing")
         return row._replace(states=states)

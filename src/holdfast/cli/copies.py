@@ -7,10 +7,10 @@ from dataclasses import asdict
 from functools import partial
 from typing import Annotated, Any, Final
 
+import holdfast
 from holdfast.cli import exit_codes, options, output
 from holdfast.cli.reports import BatchReport
 from holdfast.cli.run import Run, command, group
-from holdfast.content.sampling import Sample
 from holdfast.errors import NotFoundError
 
 commands: Final = group()
@@ -55,9 +55,9 @@ def drill(
 ) -> None:
     """Say whether a member of copies could be left today.
 
-    Random blocks of random pins are read from the other members alone. There is a line for each pin
-    that cannot be read, or would be at fewer sites than `need`; then the exit code is 21. With
-    --json there is a line for each pin that was tried.
+    The other members alone are asked for their lists, and for random blocks of random pins. There
+    is a line for each pin that would be at fewer sites than `need`; then the exit code is 21. With
+    --json there is a line for every pin.
 
     Before you leave a service: holdfast drill --use safe --without pinata
     """
@@ -65,12 +65,11 @@ def drill(
         provider: Any = client.provider
         report = DrillReport(run, provider, without)
         with report.shown("drill", unit="pins") as bar:
-            for pin in provider.drill(without, Sample.parse(sample)):
+            others = holdfast.Client(provider.without(without))
+            for pin in others.health(sample=sample, progress=bar):
                 report.check(pin)
-                if bar is not None:
-                    bar(report.counts.total(), None)
             if not report.counts:
-                raise NotFoundError("no pin was read: there is none, or the sample is too small")
+                raise NotFoundError("there is no pin that could be read")
             report.is_over = True
 
 

@@ -23,7 +23,6 @@ from holdfast.content.blocks import MAX_BLOCK
 from holdfast.content.cid import CID
 from holdfast.content.codecs import links_of
 from holdfast.disk.atomic import start_writing
-from holdfast.disk.closing import on_error
 from holdfast.disk.folders import Folder, create
 from holdfast.forks import ForkAware
 from holdfast.repository.database.errors import closed_error
@@ -63,8 +62,11 @@ class BlockThreads(ForkAware):
         """
         places = self._places
         places.acquire()
-        with on_error(places.release):
+        try:  # no context manager: an interrupt before its block would lose a place
             future = self._started().submit(function, *args)
+        except BaseException:
+            places.release()
+            raise
         future.add_done_callback(lambda _: places.release())
         return future
 

@@ -337,12 +337,13 @@ class _Scan:
 
     def _check_file(self, folder: int, entry: FolderEntry, mode: int) -> None:
         """Raise `OSError` unless a name in an open folder is a file that can be read."""
-        path = self._root / entry.path
         if not stat.S_ISREG(mode):
             what = SPECIAL.get(stat.S_IFMT(mode), "something else")
+            path = self._root / entry.path
             raise OSError(f"{path} is {what}, not a file, directory or link, and cannot be stored")
         effective = os.access in os.supports_effective_ids
         if not os.access(entry.name, os.R_OK, dir_fd=folder, effective_ids=effective):
+            path = self._root / entry.path
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
 

@@ -276,10 +276,6 @@ class AsyncBaseProvider(AsyncStorageProvider, ABC):
         """Prove everything that is cared for, and yield what is found."""
 
     @optional("is one place; use a client of provider copies")
-    def drill(self, without: str, sample: Sample) -> AsyncIterator[Health]:
-        """Prove a sample of the pins at all members but `without`, and yield what is found."""
-
-    @optional("is one place; use a client of provider copies")
     def foreign_pins(self) -> AsyncIterator[Pin]:
         """Yield the pins of the members that nobody wrote here; `peers` names the member."""
 

@@ -1,6 +1,7 @@
 """The provider over other providers: every write goes to several places, and is proven there."""
 
 import copy
+import logging
 import os
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from holdfast._async.client import AsyncClient
 
 T = TypeVar("T")
+log = logging.getLogger("holdfast")
 
 PATIENCE: Final = 2.0  # seconds that a write gives to members after enough of them are proven
 GRACE: Final = 6 * 3600.0  # seconds that a member may be down before its copies are replaced
@@ -54,6 +56,7 @@ CHECK_WAIT: Final = 30.0  # seconds for the tests of a member, after another one
 DROPPED_BYTES: Final = 64 << 20  # that may wait in the small store to be removed
 DROPPED_PIN: Final = 256 << 10  # bytes that are counted for each pin of them besides its content
 WITNESS_AGE: Final = 86400.0  # seconds for which the test of a witness holds
+LATE: Final = 86400.0  # seconds after which a write that was given up arrives no more
 LAYOUT_AGE: Final = 30 * 86400.0  # seconds for which the test of a layout holds
 LAYOUT_TEST: Final = "holdfast-layout-test"
 CHECKS: Final = CID.of_raw(LAYOUT_TEST.encode())  # is locked while the members are checked
@@ -280,9 +283,10 @@ class AsyncCopiesProvider(AsyncBaseProvider):
         async with self.locked(cid):
             placing, row, existed = await run_blocking(self._begin, cid, info)
             row = await placing.run(row)
-            if len(self.sites_of(row)) < self.need:
+            if len(placing.proven) < self.need:
                 raise placing.failure(row)
-            await self.drop_if_done(row)
+            if len(placing.proven) >= row.want:
+                await self.drop(row.pin)
             return row.pin_with_places, existed
 
     def _begin(self, cid: CID, info: PinInfo) -> "tuple[AsyncPlacing, LedgerRow, bool]":
@@ -300,7 +304,7 @@ class AsyncCopiesProvider(AsyncBaseProvider):
             fields = {"size": pin.size, "files": pin.files, "type": pin.type}
         row = self.ledger.find(cid)
         existed = row is not None and len(self.sites_of(row)) >= self.need
-        placing = AsyncPlacing(self, row)
+        placing = AsyncPlacing(self, row, self.patience)
         first = [member.name for member in placing.first()]
         row = self.ledger.intend(cid, info, first, self.want, **fields)
         return placing, row, existed
@@ -367,8 +371,8 @@ class AsyncCopiesProvider(AsyncBaseProvider):
         return state._replace(named=True)
 
     async def rename_all(self, row: LedgerRow) -> LedgerRow:
-        """Do the same at all members that may have the content; return the row then."""
-        states = {name: state for name, state in row.states.items() if not state.named}
+        """Do the same at all members that have the content; return the row then."""
+        states = {name: state for name, state in row.states.items() if state.state in HAS}
         members = [member for member in self.members if member.name in states]
         new = await self.at_each(members, lambda one: self.rename(one, row, states[one.name]))
         await run_blocking(self.ledger.note, CID.parse(row.pin.cid), new)
@@ -420,10 +424,10 @@ class AsyncCopiesProvider(AsyncBaseProvider):
         self._provers[member.name] = prover
         return prover
 
-    def sites_of(self, row: LedgerRow, *, without: str = "") -> set[str]:
+    def sites_of(self, row: LedgerRow) -> set[str]:
         """Return the sites that are proven to have the content of `row`."""
         names = {name for name, state in row.states.items() if state.state == "proven"}
-        return {member.site for member in self.members if member.name in names - {without}}
+        return {member.site for member in self.members if member.name in names}
 
     async def check_all(
         self,
@@ -446,7 +450,7 @@ class AsyncCopiesProvider(AsyncBaseProvider):
     @asynccontextmanager
     async def locked(self, cid: CID) -> AsyncIterator[None]:
         """Let nobody else change the copies of `cid` while the block runs, in no process."""
-        while (lock := await run_blocking(self.ledger.try_lock, cid)) is None:
+        while (lock := self.ledger.try_lock(cid)) is None:  # at once: a cancelled call loses none
             await sleep(LOCK_PAUSE)
         try:
             yield
@@ -494,12 +498,19 @@ class AsyncCopiesProvider(AsyncBaseProvider):
             await self.finish_tombstone(row)
 
     async def finish_tombstone(self, row: LedgerRow) -> set[str]:
-        """Unpin content with a tombstone at every member that may have it; return who did."""
+        """Unpin content with a tombstone at every member that may have it; return who answered.
+
+        A write that was given up may still arrive: a member that may finish one is asked again by
+        other health runs, for a day.
+        """
         await self.drop(row.pin)
         members = [member for member in self.members if member.name in row.states]
-        gone = await self.at_each(members, partial(_unpin_at, cid=row.pin.cid))
+        answers = await self.at_each(members, partial(_unpin_at, cid=row.pin.cid))
+        is_old = now_ms() - (row.pin.removed or now_ms()) > LATE * 1000
+        sure = {name for name, state in row.states.items() if is_old or state.state != "sent"}
+        gone = {name: None for name, was_there in answers.items() if was_there or name in sure}
         await run_blocking(self.ledger.note, CID.parse(row.pin.cid), gone)
-        return {*gone}
+        return {*answers}
 
     async def delete_at(self, cid: str, name: str) -> None:
         """Unpin `cid` at the member `name` alone; refuse if too few others are proven now."""
@@ -511,7 +522,7 @@ class AsyncCopiesProvider(AsyncBaseProvider):
                 raise not_pinned(cid)
             others = [other for other in self.members if other is not member]
             _, row = await self.check_all(row, others, self.check)
-            sites = self.sites_of(row, without=name)
+            sites = self.sites_of(row) - {member.site}
             if len(sites) < self.need:
                 raise ConfigError(
                     f"{cid} stays at {name}: {len(sites)} other sites are proven to have it "
@@ -524,18 +535,17 @@ class AsyncCopiesProvider(AsyncBaseProvider):
     # Health
 
     async def bring_all(self, row: LedgerRow) -> LedgerRow:
-        """Bring the content of `row` to as many members as are missing; return the row then."""
-        return await AsyncPlacing(self, row).run(row)
+        """Bring the content of `row` to as many members as are missing, however long that takes.
+
+        Return the row then.
+        """
+        return await AsyncPlacing(self, row, float("inf")).run(row)
 
     def check_health(
         self, sample: Sample, *, fix: bool, adopt: bool, progress: Progress
     ) -> AsyncIterator[Health]:
         """Prove everything that is cared for, and yield what is found."""
         return health.check_health(self, sample, fix=fix, adopt=adopt, progress=progress)
-
-    def drill(self, without: str, sample: Sample) -> AsyncIterator[Health]:
-        """Prove a sample of the pins at all members but `without`, and yield what is found."""
-        return health.drill(self, without, sample)
 
     def foreign_pins(self) -> AsyncIterator[Pin]:
         """Yield the pins of the members that nobody wrote here; `peers` names the member."""
@@ -572,12 +582,13 @@ class AsyncCopiesProvider(AsyncBaseProvider):
 
     def note_failure(self, member: AsyncMember, error: Exception) -> None:
         """Ask `member` last for some time, if `error` is its fault; raise an error of the code."""
+        if not isinstance(error, ClientError | OSError):
+            raise error
+        log.warning("%s: %s", member.name, error)
         if isinstance(error, ClientError):
             self._working.note_failure(member, error, now())
-        elif isinstance(error, OSError):
-            self.avoid(member)
         else:
-            raise error
+            self.avoid(member)
 
     def avoid(self, member: AsyncMember) -> None:
         """Ask `member` last for some time."""
@@ -661,8 +672,10 @@ class AsyncCopiesProvider(AsyncBaseProvider):
                 await run_blocking(self.ledger.bury, cid)
                 try:
                     await (await self._copier(member, cid)).send(row.pin, ignore)
-                finally:
+                except Exception:  # not a cancellation, which must end at once
                     await self.finish_tombstone(row)
+                    raise
+                await self.finish_tombstone(row)
 
     async def check_credentials(self, _call: Call, /) -> None:
         """Return if every member can be used, and can keep our CIDs."""
@@ -698,8 +711,9 @@ class AsyncPlacing:
         failures: Why a member does not have it, by its name.
     """
 
-    def __init__(self, copies: AsyncCopiesProvider, row: LedgerRow | None) -> None:
+    def __init__(self, copies: AsyncCopiesProvider, row: LedgerRow | None, patience: float) -> None:
         self._copies = copies
+        self._patience = patience
         states = {} if row is None else row.states
         has = {name for name, state in states.items() if state.state in HAS}
         # Those that have it come first, so that no further copy is made.
@@ -723,16 +737,15 @@ class AsyncPlacing:
         """Bring the content of `row` to the members; return the row then, which is noted."""
         copies = self._copies
         # A substitute for a slow member begins early enough to be done within the patience.
-        step = copies.patience / 2 + (row.pin.size or 0) / SLOW
+        step = self._patience / 2 + (row.pin.size or 0) / SLOW
         slow_at, until = now() + step, float("inf")
         async with AsyncRunning[AsyncMember, CopyState]() as running:
             while True:
                 self._start(running, row)
-                proven = len(self._sites("proven"))
-                if not running.runners or proven >= copies.want:
+                if not running.runners or len(self.proven) >= copies.want:
                     break
-                if proven >= copies.need:
-                    until = min(until, now() + copies.patience)
+                if len(self.proven) >= copies.need:
+                    until = min(until, now() + self._patience)
                 ended = await running.next(min(until, slow_at) if self._waiting else until)
                 if ended is not None:
                     self._take(*ended)
@@ -748,26 +761,25 @@ class AsyncPlacing:
                 copies.avoid(member)
         states = {member.name: state for member, state in self._states.items()}
         await run_blocking(copies.ledger.note, CID.parse(row.pin.cid), states)
-        # An earlier proof counts for nothing where the member does not answer now.
-        tried = {member.name for member in self._begun}
-        claims = {
-            name: state._replace(state="claimed")
-            for name, state in row.states.items()
-            if name in tried and state.state == "proven"
-        }
-        return row._replace(states={**row.states, **claims, **states})
+        return row._replace(states={**row.states, **states})
+
+    @property
+    def proven(self) -> set[str]:
+        """The sites that were proven to have it in this write."""
+        return self._sites("proven")
 
     def _start(self, running: AsyncRunning[AsyncMember, CopyState], row: LedgerRow) -> None:
         """Start as many further members as are missing, each at a site of its own."""
         while True:
             begun = {member.site for member in running.runners}
-            covered = begun | self._sites("proven", "claimed")
-            is_short = len(begun | self._sites("proven")) < self._copies.need
-            if len(covered) >= self._want and not is_short:
+            covered = begun | self.proven
+            if len(covered) >= self._copies.need:
+                covered |= self._sites("claimed")  # it counts for want, not for need
+            if len(covered) >= self._want:
                 return
             free = (member for member in self._waiting if member.site not in covered)
             # One that only fetches needs another one to fetch from.
-            can_fetch = bool(self._sites("proven")) or not begun
+            can_fetch = bool(self.proven) or not begun
             member = next((member for member in free if can_fetch or not member.only_fetches), None)
             if member is None:
                 return
@@ -790,9 +802,9 @@ class AsyncPlacing:
 
     def failure(self, row: LedgerRow) -> ClientError:
         """Return the error of a write that too few members have."""
-        count = len(self._copies.sites_of(row))
+        count, need = len(self.proven), self._copies.need
         words = (
-            f"{row.pin.cid} is proven at {count} of the {self._copies.need} sites that are needed; "
+            f"{row.pin.cid} is proven at {count} of the {need} sites that are needed; "
             "it stays noted, and `holdfast health --fix` brings it to the others"
         )
         return _with_notes(ProviderError(words), self.failures)
@@ -843,10 +855,13 @@ def _names(providers: Sequence[AsyncBaseProvider]) -> list[str]:
     ]
 
 
-async def _unpin_at(member: AsyncMember, cid: str) -> None:
-    """Unpin `cid` at `member`, unless it is not pinned there."""
-    with suppress(NotFoundError):
+async def _unpin_at(member: AsyncMember, cid: str) -> bool:
+    """Unpin `cid` at `member`; return whether it was pinned there."""
+    try:
         await member.provider.delete(cid)
+    except NotFoundError:
+        return False
+    return True
 
 
 def _layout_test(folder: Path) -> list[Source | FolderSource]:

@@ -272,10 +272,6 @@ class BaseProvider(StorageProvider, ABC):
         """Prove everything that is cared for, and yield what is found."""
 
     @optional("is one place; use a client of provider copies")
-    def drill(self, without: str, sample: Sample) -> Iterator[Health]:
-        """Prove a sample of the pins at all members but `without`, and yield what is found."""
-
-    @optional("is one place; use a client of provider copies")
     def foreign_pins(self) -> Iterator[Pin]:
         """Yield the pins of the members that nobody wrote here; `peers` names the member."""
 

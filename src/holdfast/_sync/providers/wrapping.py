@@ -120,7 +120,7 @@ class WrappingProvider(BaseProvider):
 FORWARDED: Final = (
     *("add", "call", "check_open", "url", "place", "is_on_network", "list_pins", "find_pins"),
     *("update_pin", "pin", "check_pin", "pin_from", "addresses", "own_block", "signed_url"),
-    *("gateway_block", "export_car", "delete_at", "check_health", "drill", "foreign_pins"),
+    *("gateway_block", "export_car", "delete_at", "check_health", "foreign_pins"),
 )
 for name in FORWARDED:  # their types are those of the base class
     setattr(WrappingProvider, name, forwarded(getattr(BaseProvider, name)))

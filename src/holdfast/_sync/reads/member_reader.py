@@ -85,9 +85,12 @@ class MemberBlocks(FetchedBlocks):
         get_from = partial(self._get_from, cid=cid)
         winner, failures = race(order, get_from, self._reader.patience, _discard)
         for member, error in failures.items():
-            if not isinstance(error, ClientError):
+            if isinstance(error, ClientError):
+                members.note_failure(member, error, now())
+            elif isinstance(error, OSError):
+                members.avoid(member, now())
+            else:
                 raise error
-            members.note_failure(member, error, now())
         if winner is None:
             raise _combined(cid, [*failures.values()])
         member, block = winner
