@@ -417,6 +417,16 @@ def test_members_that_prove_nothing_are_counted_over_all_checks(fleet):
     assert caught.value.__notes__[0] == "a: it fetches what it lacks"
 
 
+def test_a_ledger_is_not_used_for_other_places(fleet):
+    client = fleet.client(need=2)
+    client.store([1, 2, 3])
+    with pytest.raises(ConfigError, match=r"is about a, b, c: set another `path`"):
+        fleet.client(names=["x", "y", "z"])
+    with pytest.raises(ConfigError, match=r"the member 'b' was .*/b, and is .*/a now"):
+        fleet.client(names=["b", "a", "c"])
+    fleet.client(names=["a", "b", "d"])  # another member in the place of c
+
+
 FILE = """
 [connections.disk]
 provider = "local"

@@ -68,11 +68,13 @@ class CopyProof:
     Attributes:
         asked: How many blocks it was asked for, and answered itself.
         missing: How many of them it does not have, or sent with other bytes.
+        cached: How many others a cache may have sent. More of them than others prove nothing.
         reason: One sentence: why nothing is proven, or what is wrong with the blocks; else "".
     """
 
     asked: int = 0
     missing: int = 0
+    cached: int = 0
     reason: str = ""
 
     @property
@@ -82,18 +84,19 @@ class CopyProof:
             counts = f"{self.missing} of {self.asked} blocks are not there"
             words = f"{counts} ({self.reason})" if self.reason else counts
             return f"{words}: unpin it there and send it again"
-        return "" if self.asked else self.reason or "no block of it is in the sample"
+        return "" if self.state == "proven" else self.reason or "no block of it is in the sample"
 
     @property
     def state(self) -> ProofState:
         """``proven`` if all blocks came, ``missing`` if not; ``claimed`` if none was asked for."""
         if self.missing:
             return "missing"
-        return "proven" if self.asked else "claimed"
+        return "proven" if self.asked > self.cached else "claimed"
 
     def add(self, outcome: bytes | Exception) -> None:
         """Count a block, or the error that came for it. Raise an error that says nothing of it."""
         if isinstance(outcome, UnprovenError):
+            self.cached += 1
             self.reason = str(outcome)
         elif _is_missing(outcome):
             self.asked, self.missing = self.asked + 1, self.missing + 1

@@ -50,7 +50,7 @@ CREATE TABLE places (
 CREATE INDEX places_by_member ON places (member, key);
 CREATE TABLE verdicts (
     member  TEXT NOT NULL,
-    kind    TEXT NOT NULL,           -- witness, layout or down
+    kind    TEXT NOT NULL,           -- witness, layout, down or place
     good    INTEGER NOT NULL,
     reason  TEXT NOT NULL,           -- why not
     gateway TEXT NOT NULL,           -- of a witness
@@ -246,6 +246,12 @@ class Ledger(ForkAware):
         verdict = Verdict(bool(good), text(reason), text(gateway), pin_table.parse_time(since))
         is_old = age is not None and not 0 <= now_ms() - verdict.since <= age * 1000
         return None if is_old else verdict
+
+    def places(self) -> dict[str, str]:
+        """Return where each member was when it was last used."""
+        with self._reading() as connection:
+            sql = "SELECT member, reason FROM verdicts WHERE kind = 'place'"
+            return {text(name): text(place) for name, place in connection.execute(sql)}
 
     def note_verdict(self, member: str, kind: str, verdict: Verdict | None) -> None:
         """Note what was found out about a member; None if that holds no longer."""

@@ -152,6 +152,7 @@ class AsyncCopiesProvider(AsyncBaseProvider):
             self._repository = Repository(folder / "store")
         except OSError as error:
             raise ConfigError(f"path {folder} cannot hold a ledger: {error.strerror}") from None
+        self._check_places(folder)
         self._avoided: dict[str, float] = {}
         self._working = PeerSet(self.members, self._avoided)
         self._copiers: dict[tuple[str, bool], AsyncCopier] = {}
@@ -205,6 +206,26 @@ class AsyncCopiesProvider(AsyncBaseProvider):
                 f"want is {self.want}, but the members are at {len(sites)} different sites "
                 f"({', '.join(sites)}): add a member elsewhere, or set `site` of each"
             )
+
+    def _check_places(self, folder: Path) -> None:
+        """Raise ConfigError if the ledger in `folder` is about other places than the members are.
+
+        It would call the pins of one place those of another, and `revoke` would remove them.
+        """
+        noted = self.ledger.places()
+        if noted and not noted.keys() & {member.name for member in self.members}:
+            raise ConfigError(
+                f"the ledger in {folder} is about {', '.join(sorted(noted))}: set another `path`"
+            )
+        for member in self.members:
+            place = member.provider.place()
+            address = place.folder or place.name
+            if noted.setdefault(member.name, address) != address:
+                raise ConfigError(
+                    f"the member {member.name!r} was {noted[member.name]}, and is {address} now: "
+                    "give it another name, then run `holdfast health --adopt`"
+                )
+            self.ledger.note_verdict(member.name, "place", Verdict(is_good=True, reason=address))
 
     def _make_reader(self, config: ClientConfig) -> AsyncMemberReader:
         here = config.with_options(
