@@ -339,10 +339,11 @@ def test_all_parts_of_a_sample_together_find_every_loss(small_fleet, tmp_path, m
 
 def test_forty_threads_write_while_another_process_mends(small_fleet, tmp_path, monkeypatch):
     environment = use(small_fleet, tmp_path, monkeypatch, want=2, need=1, patience=30)
-    mending = start(environment, "mend", 4)
     with Client.connect("copies") as client, ThreadPoolExecutor(40) as threads:
         numbers = [700_000_000 + 5 * number for number in range(120)]
-        cids = list(threads.map(lambda number: write(client, number), numbers))
+        cids = [write(client, numbers.pop())]  # so that there is something to mend
+        mending = start(environment, "mend", 4)
+        cids += threads.map(lambda number: write(client, number), numbers)
         assert read_rows(mending)
         assert mending.returncode == 0
         reports = {report.cid: report.proven for report in client.health(fix=True)}
