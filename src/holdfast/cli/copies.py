@@ -99,7 +99,7 @@ class HealthReport(BatchReport):
         state = "short" if len(sites) < pin.want else "enough"
         state = "critical" if len(sites) < self._provider.need else state
         self.counts[state] += 1
-        self.code = max(self.code, self.codes.get(state, 0))
+        self.code: int = max(self.code, self.codes.get(state, 0))
         if self._run.as_json:
             output.say_json(asdict(pin))
         elif state in self.codes:

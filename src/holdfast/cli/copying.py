@@ -223,9 +223,9 @@ class CopyReport(BatchReport):
         self._gateways.update(result.gateways)
         self._proven += result.proof == "proven"
         if result.proof == "missing":
-            self.code = self.code or exit_codes.FAILED
+            self.code: int = self.code or exit_codes.FAILED
         elif result.proof_note:
-            self.remark = f"not proven: {result.proof_note}"
+            self.remark: str = f"not proven: {result.proof_note}"
 
     def fail(self, item: Any, error: Exception) -> None:
         """Report an item that failed."""
