@@ -13,7 +13,7 @@ from holdfast.content.cid import CID
 from holdfast.content.sampling import DEFAULT_SAMPLE, PinPicker, Sample
 from holdfast.disk.seen_cids import SpilledCIDs
 from holdfast.records import Health, Pin, PinFilter, PinInfo, Verdict, now_ms
-from holdfast.repository.ledger import CopyState, LedgerRow
+from holdfast.repository.ledger import HAS, CopyState, LedgerRow
 from holdfast.sources.sources import Progress
 
 if TYPE_CHECKING:
@@ -36,11 +36,11 @@ async def check_health(
         await _take_in(copies, pin)
     async with aclosing(AsyncHealthRun(copies)) as run:
         await run.read_lists()
-        async for _ in run.prove_sample(sample):
-            pass
+        await run.prove_sample(sample)
         done, total = 0, (await run_blocking(copies.ledger.totals))[0]
+        here = {pin.cid for pin in left}
         async for page in run.pages():
-            rows = await run.repair(page, {pin.cid for pin in left}) if fix else page
+            rows = await run.repair(page, here) if fix else page
             for row in rows:
                 yield run.report(row)
             done += len(rows)
@@ -161,16 +161,15 @@ class AsyncHealthRun:
         for name, state in row.states.items():
             # A pin that was made after the list was read is not in it.
             is_new = max(state.proven, row.pin.created or 0) >= self._started
-            if state.state == "sent" or is_new:
+            if state.state not in HAS or is_new:
                 continue
             if name not in self._answering:
-                claim = "missing" if state.state == "missing" else "claimed"
-                states[name] = state._replace(state=claim)
+                states[name] = state._replace(state="claimed")
             elif name in self._listed and cid not in self._listed[name]:
                 states[name] = state._replace(state="missing")
         return row._replace(states=states)
 
-    async def prove_sample(self, sample: Sample) -> AsyncGenerator[LedgerRow]:
+    async def prove_sample(self, sample: Sample) -> None:
         """Ask the members for random blocks of some of the pins that they list."""
         picker = PinPicker(sample, *await run_blocking(self._copies.ledger.totals), RANDOM.random)
         async for page in self.pages():
@@ -179,26 +178,25 @@ class AsyncHealthRun:
                 for row in page
                 if (part := picker.pick(row.pin.size or 0)) is not None
             ]
-            async for row in _in_turn(calls):
-                yield row
+            await _in_turn(calls)
         for name in self._answering:
             await run_blocking(self._copies.ledger.note_verdict, name, "down", None)
 
-    async def repair(self, page: list[LedgerRow], left: set[str]) -> list[LedgerRow]:
+    async def repair(self, page: list[LedgerRow], here: set[str]) -> list[LedgerRow]:
         """Bring the content of `page` back to as many sites as are wanted; return the new rows.
 
-        A member that was found to lack a block is asked for blocks of all that it lists. `left` are
+        A member that was found to lack a block is asked for blocks of all that it lists. `here` are
         the CIDs in the small store.
         """
         calls = [
             partial(self._work_on, row, self._repair)
             for row in page
-            if row.pin.cid in left
+            if row.pin.cid in here
             or self._is_short(row)
             or not all(state.named for state in row.states.values())
             or self._doubted & row.states.keys()
         ]
-        new = {row.pin.cid: row async for row in _in_turn(calls)}
+        new = {row.pin.cid: row for row in await _in_turn(calls)}
         return [new.get(row.pin.cid, row) for row in page]
 
     def _is_short(self, row: LedgerRow) -> bool:
@@ -235,7 +233,7 @@ class AsyncHealthRun:
             for member in copies.members
             if member.name in self._answering
             and member.name in row.states
-            and row.states[member.name].state in {"claimed", "proven"}
+            and row.states[member.name].state in HAS
         ]
         prove = partial(copies.prove, sample=sample)
         answered, row = await copies.check_all(row, members, prove, float("inf"))
@@ -271,11 +269,12 @@ class AsyncHealthRun:
 
 async def _in_turn(
     calls: Sequence[Callable[[], Awaitable[LedgerRow | None]]],
-) -> AsyncGenerator[LedgerRow]:
-    """Make `calls`, a few at the same time, and yield the rows that they return."""
+) -> list[LedgerRow]:
+    """Make `calls`, a few at the same time, and return their rows."""
+    rows: list[LedgerRow] = []
     for start in range(0, len(calls), AT_ONCE):
         for outcome in await together(calls[start : start + AT_ONCE]):
             if isinstance(outcome, Exception):
                 raise outcome
-            if outcome is not None:
-                yield outcome
+            rows += [] if outcome is None else [outcome]
+    return rows

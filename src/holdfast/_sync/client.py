@@ -707,7 +707,7 @@ class Client(Closes):
                 of each. Or a part of all blocks such as ``3/30``, or a size such as ``500M``.
             fix: Whether content at fewer than `want` sites is copied to others. A member that lacks
                 a block is then asked for blocks of everything that it lists.
-            adopt: Whether pins of the members that nobody wrote here are cared for from now on.
+            adopt: Whether to take care of the other pins of the members too, from now on.
             progress: Called with the number of pins that are done, and of all pins.
 
         Example:

@@ -32,7 +32,8 @@ from holdfast.repository.rows import BadRowError, natural, rows_of_keys, text
 DATABASE: Final = "ledger.sqlite3"
 VERSION: Final = 1
 LOCKS: Final = 4096  # lock files; two CIDs seldom share one
-STATES: Final = frozenset({"sent", "claimed", "proven", "missing"})
+HAS: Final = frozenset({"claimed", "proven"})  # the states of a copy that may be there
+STATES: Final = HAS | {"sent", "missing"}
 TABLES: Final = f"""{schema.PIN_TABLES}
 CREATE TABLE copies (
     key  BLOB PRIMARY KEY,           -- pins.key

@@ -38,7 +38,7 @@ from holdfast.protocol.peer_set import PeerSet
 from holdfast.records import Added, Health, Pin, PinFilter, PinInfo, Verdict, now_ms
 from holdfast.registry import BUILT_IN, DEFAULT, build_provider, row_of
 from holdfast.repository import PinQuery, Repository
-from holdfast.repository.ledger import CopyState, Ledger, LedgerRow
+from holdfast.repository.ledger import HAS, CopyState, Ledger, LedgerRow
 from holdfast.sources.archive_sources import ArchiveSource
 from holdfast.sources.folder_source import FolderSource
 from holdfast.sources.sources import Progress, Source, open_source
@@ -63,7 +63,6 @@ LAYOUT_AGE: Final = 30 * 86400.0  # seconds for which the test of a layout holds
 LAYOUT_TEST: Final = "holdfast-layout-test"
 CHECKS: Final = CID.of_raw(LAYOUT_TEST.encode())  # is locked while the members are checked
 LAYOUT_SIZE: Final = 300_000  # bytes of the file in that test: more than one block
-HAS: Final = frozenset({"claimed", "proven"})  # the states of a copy that may be there
 OPTIONS: Final = ("want", "need", "patience", "grace")
 
 
@@ -222,12 +221,14 @@ class CopiesProvider(BaseProvider):
         for member in self.members:
             place = member.provider.place()
             address = place.folder or place.name
-            if noted.setdefault(member.name, address) != address:
+            if member.name not in noted:
+                verdict = Verdict(is_good=True, reason=address)
+                self.ledger.note_verdict(member.name, "place", verdict)
+            elif noted[member.name] != address:
                 raise ConfigError(
                     f"the member {member.name!r} was {noted[member.name]}, and is {address} now: "
                     "give it another name, then run `holdfast health --adopt`"
                 )
-            self.ledger.note_verdict(member.name, "place", Verdict(is_good=True, reason=address))
 
     def _make_reader(self, config: ClientConfig) -> MemberReader:
         here = config.with_options(
@@ -393,7 +394,11 @@ class CopiesProvider(BaseProvider):
 
     def rename_all(self, row: LedgerRow) -> LedgerRow:
         """Do the same at all members that have the content; return the row then."""
-        states = {name: state for name, state in row.states.items() if state.state in HAS}
+        states = {
+            name: state
+            for name, state in row.states.items()
+            if state.state in HAS and not state.named
+        }
         members = [member for member in self.members if member.name in states]
         new = self.at_each(members, lambda one: self.rename(one, row, states[one.name]))
         run_blocking(self.ledger.note, CID.parse(row.pin.cid), new)
