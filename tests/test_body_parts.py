@@ -94,6 +94,17 @@ def test_the_end_of_a_leaf_does_not_wait_for_the_next_one() -> None:
     assert b"".join(cutter.rest()[0].content) == CONTENT[1 << 20 : (1 << 20) + 5]
 
 
+def test_a_result_is_yielded_while_later_jobs_run() -> None:
+    may_end = threading.Event()
+    with Background(2) as background:
+        background.submit(int)
+        background.submit(may_end.wait, 60)
+        results = background.results()
+        assert next(results) == 0
+        may_end.set()
+        assert [*results] == [True]
+
+
 class TestTurns:
     def test_second_steps_run_in_order_and_alone(self) -> None:
         turns: Turns[int] = Turns()

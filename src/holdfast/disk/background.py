@@ -2,7 +2,7 @@
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final, Generic, ParamSpec, Self, TypeVar
 
@@ -49,10 +49,12 @@ class Background:
 
     def drain(self) -> list[Any]:
         """Wait for all jobs; return the results that `submit` did not return."""
-        results = []
+        return list(self.results())
+
+    def results(self) -> Iterator[Any]:
+        """Yield the results that `drain` would return, each when its job has ended."""
         while self._jobs:
-            results.append(self._jobs.popleft().result())
-        return results
+            yield self._jobs.popleft().result()
 
     def close(self) -> None:
         """Wait for the current jobs, cancel the others, and end the threads."""

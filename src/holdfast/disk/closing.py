@@ -1,24 +1,34 @@
-"""Close what a block has opened: at its end, or only if it fails."""
+"""Close what a block has opened: at its end, or only if it fails.
+
+These are classes, not generators: an interrupt before the block has very few places to strike.
+"""
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 
-@contextmanager
-def closed_at_end(descriptor: int) -> Iterator[int]:
-    """Yield an open descriptor, and close it at the end of the block."""
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
+class closed_at_end:  # noqa: N801 - callers see a function
+    """Give an open descriptor to the block, and close it at the end."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def __enter__(self) -> int:
+        return self._descriptor
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._descriptor)
 
 
-@contextmanager
-def on_error(undo: Callable[[], object]) -> Iterator[None]:
-    """Call `undo` if the block fails or is interrupted, and raise its error again."""
-    try:
-        yield
-    except BaseException:
-        undo()
-        raise
+class on_error:  # noqa: N801 - callers see a function
+    """Call `undo` if the block fails or is interrupted. Its error is raised in any case."""
+
+    def __init__(self, undo: Callable[[], object]) -> None:
+        self._undo = undo
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, error: object, *_: object) -> None:
+        if error is not None:
+            self._undo()

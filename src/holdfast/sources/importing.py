@@ -182,7 +182,7 @@ def leaves_on_disk(source: Source, profile: Profile, threads: int | None = None)
             with Background(threads or default_threads()) as background:
                 for job in jobs:
                     yield from chain.from_iterable(background.submit(hash_leaves, job))
-                yield from chain.from_iterable(background.drain())
+                yield from chain.from_iterable(background.results())
     except EOFError:
         raise changed_while_read(source.name, "shrank") from None
     source.check_unchanged()
