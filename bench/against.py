@@ -40,7 +40,7 @@ DISTANCE = 10**6  # between the documents of two rounds at a node
 LEAVES = 5_000  # of a file in very small pieces
 FILES = 150  # of `upload_many`
 STARTS = 3  # of a process in a round
-TICKS = os.sysconf("SC_CLK_TCK")
+PROCESS_TIME = 2  # of the clocks that Linux has for each process (CPUCLOCK_SCHED)
 
 
 class UnavailableError(Exception):
@@ -205,33 +205,43 @@ def node_stores(stack: ExitStack, place: Place, version: Version) -> Measure:
     return measure
 
 
-def node_transfers(work: str) -> Case:
-    """Return a case of a large file that curl sends or gets; measure the node."""
+def node_uploads(stack: ExitStack, place: Place, version: Version) -> Measure:
+    """Send a large file to the node by curl; measure the node."""
+    _require_curl()
+    node = _node(stack, place, version)
+    path = place.new_folder(stack) / "upload"
+    shutil.copyfile(place.large_file, path)
 
-    def start(stack: ExitStack, place: Place, version: Version) -> Measure:
-        if not curl.has_curl():
-            raise UnavailableError(curl.REASON)
-        node = _node(stack, place, version)
-        folder = place.new_folder(stack)
-        path, target = folder / "upload", folder / "download"
-        shutil.copyfile(place.large_file, path)
-        _, cid = node.upload(path)
+    def measure(number: int) -> Result:
+        mark_blocks(path, f"{version.name} {number}")  # none is at the node yet
+        os.sync()
+        before = _cpu(node)
+        seconds, _ = node.upload(path)
+        return Result(1, seconds, _cpu(node) - before, 0)
 
-        def measure(number: int) -> Result:
-            if work == "upload":
-                mark_blocks(path, f"{version.name} {number}")  # none is at the node yet
-                os.sync()
+    measure(-1)
+    return measure
+
+
+def node_downloads(stack: ExitStack, place: Place, version: Version) -> Measure:
+    """Get a large file from the node by curl; measure the node.
+
+    Each round has a node of its own. How often a process asks the system for memory again is
+    chance, but differs by up to a tenth of the processor time as long as the process lives.
+    """
+    _require_curl()
+    folder, target = place.new_folder(stack), place.new_folder(stack) / "download"
+    with closing(start_ours(folder, version.source)) as node:
+        _, cid = node.upload(place.large_file)
+
+    def measure(_: int) -> Result:
+        with closing(start_ours(folder, version.source)) as node:
+            node.download(cid, target)
             before = _cpu(node)
-            if work == "upload":
-                seconds, _ = node.upload(path)
-            else:
-                seconds = node.download(cid, target)
+            seconds = node.download(cid, target)
             return Result(1, seconds, _cpu(node) - before, 0)
 
-        measure(-1)
-        return measure
-
-    return start
+    return measure
 
 
 def starts(*arguments: str) -> Case:
@@ -284,8 +294,8 @@ CASES: dict[str, Case] = {
     "upload-many-blocking": many_files("blocking"),
     "upload-many-async": many_files("async"),
     "node-store": node_stores,
-    "node-upload": node_transfers("upload"),
-    "node-download": node_transfers("download"),
+    "node-upload": node_uploads,
+    "node-download": node_downloads,
     "import-blocking": starts("-c", "from holdfast import Client"),
     "import-async": starts("-c", "from holdfast import AsyncClient"),
     "command-version": starts("-m", "holdfast", "--version"),
@@ -301,11 +311,14 @@ def _node(stack: ExitStack, place: Place, version: Version) -> Node:
     return stack.enter_context(closing(start_ours(folder, version.source)))
 
 
+def _require_curl() -> None:
+    if not curl.has_curl():
+        raise UnavailableError(curl.REASON)
+
+
 def _cpu(node: Node) -> float:
-    """Return the seconds of processor time that a node has used."""
-    stat = Path(f"/proc/{node.process.pid}/stat").read_text(encoding="ascii")
-    user, system = stat.rpartition(")")[2].split()[11:13]
-    return (int(user) + int(system)) / TICKS
+    """Return the seconds of processor time that a node has used. Linux counts nanoseconds."""
+    return time.clock_gettime((~node.process.pid << 3) | PROCESS_TIME)
 
 
 def _run(command: list[str], version: Version) -> str:
