@@ -153,14 +153,17 @@ class AsyncCopier:
             earlier=True,
         )
 
-    async def send(self, pin: Pin, progress: Progress, *, is_repair: bool = False) -> Copied:
+    async def send(
+        self, pin: Pin, progress: Progress, *, is_repair: bool = False, blob: Blob | None = None
+    ) -> Copied:
         """Send the content of `pin`; the target is not asked before whether it has it.
 
-        With `is_repair`, blocks are sent although there is a pin.
+        With `is_repair`, blocks are sent although there is a pin. `blob` is the content, if it is a
+        file that the caller has read already.
         """
         if self._target.supports("import_archive"):
             return await self._by_archive(pin, progress, is_repair=is_repair)
-        return await self._without_archives(pin, progress)
+        return await self._without_archives(pin, progress, blob)
 
     # Proofs that the target has it
 
@@ -276,12 +279,12 @@ class AsyncCopier:
         self._keeps_keyvalues = bool(copied.dropped)
         return replace(copied, dropped=KEYVALUES + copied.dropped)
 
-    async def _without_archives(self, pin: Pin, progress: Progress) -> Copied:
+    async def _without_archives(self, pin: Pin, progress: Progress, blob: Blob | None) -> Copied:
         info, dropped = self._info(pin)
         cid = CID.parse(pin.cid)
         uploaded = None
         if self._target.supports("put_file"):
-            uploaded = await self._uploading.upload(cid, info, progress)
+            uploaded = await self._uploading.upload(cid, info, progress, blob)
         if uploaded is not None:
             _, size = uploaded
             if pin.name and _file_name(cid, pin.name) != pin.name:  # no file can have it
@@ -368,13 +371,16 @@ class AsyncUploading:
         self._used: dict[tuple[Kind, int], tuple[Profile, ...]] = {}
         self._targets: dict[Profile, AsyncBaseProvider] = {}
 
-    async def upload(self, cid: CID, info: PinInfo, progress: Progress) -> tuple[Added, int] | None:
+    async def upload(
+        self, cid: CID, info: PinInfo, progress: Progress, blob: Blob | None = None
+    ) -> tuple[Added, int] | None:
         """Upload the content of `cid`; return the new pin and its size, or None if that fails.
 
-        None means that the target has no pin of other content because of it.
+        None means that the target has no pin of other content because of it. `blob` is the content,
+        if it is a file that was read already.
         """
         try:
-            blob = await self._source.get_file(str(cid))
+            blob = blob or await self._source.get_file(str(cid))
         except NotAFileError:
             return await self._upload_folder(cid, info, progress)
         except (UnprovenError, MalformedError):

@@ -146,9 +146,8 @@ class Ledger(ForkAware):
             connection.execute(sql, (cid.key, want))
             sql = "INSERT INTO places VALUES (?, ?, 'sent', 0, 0, 0) ON CONFLICT DO NOTHING"
             connection.executemany(sql, [(cid.key, member) for member in members])
-            if existed:
-                return _rows(connection, PinQuery(cid=str(cid)))[0]
-            return LedgerRow(pin, want, dict.fromkeys(members, CopyState()))
+            row = _find(connection, cid) if existed else None
+            return row or LedgerRow(pin, want, dict.fromkeys(members, CopyState()))
 
     def note(self, cid: CID, states: Mapping[str, CopyState | None]) -> None:
         """Note what is known of `cid` at members; None where it is not any more."""
@@ -170,21 +169,22 @@ class Ledger(ForkAware):
         """
         with self._writing() as connection:
             _update(connection, cid, name, keyvalues)
-            return next(iter(_rows(connection, PinQuery(cid=str(cid)))), None)
+            return _find(connection, cid)
 
     def bury(self, cid: CID) -> LedgerRow | None:
         """Make a tombstone of `cid`; return what was known, or None if it is not cared for."""
         with self._writing() as connection:
-            rows = _rows(connection, PinQuery(cid=str(cid)))
+            row = _find(connection, cid)
             pin_table.remove_pin(connection, cid)
             # A member may unpin it, and the reply be lost: from now on, nothing is known of it.
             sql = "UPDATE places SET state = 'sent', named = 0 WHERE key = ?"
             connection.execute(sql, (cid.key,))
-            return rows[0] if rows else None
+            return row
 
     def find(self, cid: CID) -> LedgerRow | None:
         """Return what is known of `cid`; None if it is not cared for."""
-        return next(iter(self.rows(PinQuery(cid=str(cid)))), None)
+        with self._reading() as connection:
+            return _find(connection, cid)
 
     def is_buried(self, cid: CID) -> bool:
         """Return whether `cid` has a tombstone, and is not cared for again."""
@@ -194,7 +194,7 @@ class Ledger(ForkAware):
     def rows(self, query: PinQuery = ALL_PINS) -> list[LedgerRow]:
         """Return what `query` selects, in its order; without one, all that is cared for."""
         with self._reading() as connection:
-            return _rows(connection, query)
+            return _rows(connection, pin_table.list_pins(connection, query))
 
     def unfinished_tombstones(self, limit: int, after: str = "") -> list[LedgerRow]:
         """Return content that was revoked, and that a member may still have, sorted by CID.
@@ -208,7 +208,8 @@ class Ledger(ForkAware):
                 "ORDER BY cid LIMIT ?"
             )
             cids = tuple(text(cid) for (cid,) in connection.execute(sql, (after, limit)))
-            rows = _rows(connection, PinQuery(cids=cids, pinned=False)) if cids else []
+            query = PinQuery(cids=cids, pinned=False)
+            rows = _rows(connection, pin_table.list_pins(connection, query)) if cids else []
         return [row for _, row in sorted({row.pin.cid: row for row in rows}.items())]
 
     def pins(self, query: PinQuery = ALL_PINS) -> list[Pin]:
@@ -337,8 +338,12 @@ def _update(
     connection.execute("UPDATE places SET named = 0 WHERE key = ?", (cid.key,))
 
 
-def _rows(connection: sqlite3.Connection, query: PinQuery) -> list[LedgerRow]:
-    pins = pin_table.list_pins(connection, query)
+def _find(connection: sqlite3.Connection, cid: CID) -> LedgerRow | None:
+    pin = pin_table.find_pin(connection, cid)
+    return None if pin is None else _rows(connection, [pin])[0]
+
+
+def _rows(connection: sqlite3.Connection, pins: Sequence[Pin]) -> list[LedgerRow]:
     keys = [CID.parse(pin.cid).key for pin in pins]
     sql = "SELECT key, want FROM copies WHERE key IN"
     wants = dict(rows_of_keys(connection, sql, keys))

@@ -28,6 +28,7 @@ from holdfast.config.fields import fields_bound_to
 from holdfast.config.locations import store_folder
 from holdfast.config.settings_files import connection_fields, connection_site
 from holdfast.content.cid import CID
+from holdfast.content.codecs import is_one_block
 from holdfast.content.sampling import DEFAULT_SAMPLE, Sample
 from holdfast.disk.locks import unlock
 from holdfast.errors import ClientError, ConfigError, NotFoundError, ProviderError, UnsupportedError
@@ -38,6 +39,7 @@ from holdfast.registry import BUILT_IN, DEFAULT, build_async_provider, row_of
 from holdfast.repository import PinQuery, Repository
 from holdfast.repository.ledger import HAS, CopyState, Ledger, LedgerRow
 from holdfast.sources.archive_sources import ArchiveSource
+from holdfast.sources.blob import Blob
 from holdfast.sources.folder_source import FolderSource
 from holdfast.sources.sources import Progress, Source, open_source
 
@@ -321,12 +323,17 @@ class AsyncCopiesProvider(AsyncBaseProvider):
         if pin is None:
             with suppress(ClientError):
                 pin, _ = self._repository.pin(cid)
+        source: AsyncBaseProvider = self
         fields: dict[str, Any] = {}
+        blob = None
         if pin is not None:
+            source = self.small
             fields = {"size": pin.size, "files": pin.files, "type": pin.type}
+            if is_one_block(cid):
+                blob = Blob(self._repository.block(cid), type=pin.type)
         row = self.ledger.find(cid)
         existed = row is not None and len(self.sites_of(row)) >= self.need
-        placing = AsyncPlacing(self, row, self.patience)
+        placing = AsyncPlacing(self, row, self.patience, source, blob)
         first = [member.name for member in placing.first()]
         row = self.ledger.intend(cid, info, first, self.want, **fields)
         return placing, row, existed
@@ -348,27 +355,8 @@ class AsyncCopiesProvider(AsyncBaseProvider):
         self._dropped[0] = 0
         await run_blocking(self._repository.collect_garbage)
 
-    async def bring(self, member: AsyncMember, row: LedgerRow) -> CopyState:
-        """Make sure that `member` has the content of `row`; return the state of that copy then."""
-        cid = CID.parse(row.pin.cid)
-        state = row.states.get(member.name)
-        if state is None:
-            await run_blocking(self.ledger.note, cid, {member.name: CopyState()})
-        elif state.state in HAS:
-            state = await self.check(member, row)
-            if state.state != "missing":
-                return await self.rename(member, row, state)
-        is_repair = state is not None and state.state == "missing"
-        if is_repair and member.only_fetches:  # it fetches nothing that it believes to have
-            await _unpin_at(member, row.pin.cid)
-        copier = await self._copier(member, cid)
-        copied = await copier.send(row.pin, ignore, is_repair=is_repair)
-        state = CopyState("claimed", named=True)
-        return state if copied.state != "pinned" else await self.prove(member, row, state=state)
-
-    async def _copier(self, member: AsyncMember, cid: CID) -> AsyncCopier:
-        """Return a copier to `member`: from the small store, else from the other members."""
-        source = await self._source(cid)
+    def copier(self, member: AsyncMember, source: AsyncBaseProvider) -> AsyncCopier:
+        """Return a copier to `member` from `source`: the small store, or the provider itself."""
         key = member.name, source is self
         if key not in self._copiers:  # each one learns how the member stores content
             if member.only_fetches:
@@ -379,16 +367,11 @@ class AsyncCopiesProvider(AsyncBaseProvider):
             self._copiers[key] = AsyncCopier(source, member.provider, **options)
         return self._copiers[key]
 
-    async def _source(self, cid: CID) -> AsyncBaseProvider:
-        """Return the small store if it has the content, else the provider itself."""
-        is_here = await run_blocking(self._repository.find_pin, cid) is not None
-        return self.small if is_here else self
-
     async def rename(self, member: AsyncMember, row: LedgerRow, state: CopyState) -> CopyState:
         """Give the pin at `member` the name and the key-values of `row`."""
         if state.named:
             return state
-        copier = await self._copier(member, CID.parse(row.pin.cid))
+        copier = self.copier(member, self)
         await copier.update(row.pin.cid, row.pin.name or None, row.pin.keyvalues)
         return state._replace(named=True)
 
@@ -406,13 +389,15 @@ class AsyncCopiesProvider(AsyncBaseProvider):
 
     # Proofs
 
-    async def check(self, member: AsyncMember, row: LedgerRow) -> CopyState:
+    async def check(
+        self, member: AsyncMember, row: LedgerRow, source: AsyncBaseProvider | None = None
+    ) -> CopyState:
         """Return whether `member` lists the content of `row`, and sends random blocks of it."""
         if member.provider.supports("find_pins"):
             pin = await find_pin(member.provider, row.pin.cid)
             if pin is None or not has_content(pin):
                 return row.states[member.name]._replace(state="missing")
-        return await self.prove(member, row)
+        return await self.prove(member, row, source=source)
 
     async def prove(
         self,
@@ -420,13 +405,17 @@ class AsyncCopiesProvider(AsyncBaseProvider):
         row: LedgerRow,
         sample: Sample = DEFAULT_SAMPLE,
         state: CopyState | None = None,
+        source: AsyncBaseProvider | None = None,
     ) -> CopyState:
-        """Ask `member` for random blocks of the content of `row`; return the state of its copy."""
+        """Ask `member` for random blocks of the content of `row`; return the state of its copy.
+
+        `source` has the links of the content; by default, it is read from all members.
+        """
         state = state or row.states[member.name]
         cid = CID.parse(row.pin.cid)
         prover = await self.prover(member)
         try:
-            proof = await prover.prove_dag(await self._source(cid), cid, sample)
+            proof = await prover.prove_dag(source or self, cid, sample)
         except NotFoundError:  # a block of it with links is nowhere
             return state._replace(state="missing")
         if proof.state == "proven":
@@ -565,7 +554,9 @@ class AsyncCopiesProvider(AsyncBaseProvider):
 
         Return the row then.
         """
-        return await AsyncPlacing(self, row, float("inf")).run(row)
+        is_here = await run_blocking(self._repository.find_pin, CID.parse(row.pin.cid)) is not None
+        source = self.small if is_here else self
+        return await AsyncPlacing(self, row, float("inf"), source).run(row)
 
     def check_health(
         self, sample: Sample, *, fix: bool, adopt: bool, progress: Progress
@@ -697,7 +688,7 @@ class AsyncCopiesProvider(AsyncBaseProvider):
                 row = await run_blocking(self.ledger.intend, cid, info, [member.name], 1)
                 await run_blocking(self.ledger.bury, cid)
                 try:
-                    await (await self._copier(member, cid)).send(row.pin, ignore)
+                    await self.copier(member, self.small).send(row.pin, ignore)
                 except Exception:  # not a cancellation, which must end at once
                     await self.finish_tombstone(row)
                     raise
@@ -737,9 +728,18 @@ class AsyncPlacing:
         failures: Why a member does not have it, by its name.
     """
 
-    def __init__(self, copies: AsyncCopiesProvider, row: LedgerRow | None, patience: float) -> None:
+    def __init__(
+        self,
+        copies: AsyncCopiesProvider,
+        row: LedgerRow | None,
+        patience: float,
+        source: AsyncBaseProvider,
+        blob: Blob | None = None,
+    ) -> None:
         self._copies = copies
         self._patience = patience
+        self._source = source
+        self._blob = blob
         states = {} if row is None else row.states
         has = {name for name, state in states.items() if state.state in HAS}
         # Those that have it come first, so that no further copy is made.
@@ -811,7 +811,28 @@ class AsyncPlacing:
                 return
             self._waiting.remove(member)
             self._begun[member] = now()
-            running.start(member, partial(self._copies.bring, member, row))
+            running.start(member, partial(self._bring, member, row))
+
+    async def _bring(self, member: AsyncMember, row: LedgerRow) -> CopyState:
+        """Make sure that `member` has the content of `row`; return the state of that copy then."""
+        copies, source = self._copies, self._source
+        state = row.states.get(member.name)
+        if state is None:
+            cid = CID.parse(row.pin.cid)
+            await run_blocking(copies.ledger.note, cid, {member.name: CopyState()})
+        elif state.state in HAS:
+            state = await copies.check(member, row, source)
+            if state.state != "missing":
+                return await copies.rename(member, row, state)
+        is_repair = state is not None and state.state == "missing"
+        if is_repair and member.only_fetches:  # it fetches nothing that it believes to have
+            await _unpin_at(member, row.pin.cid)
+        copier = copies.copier(member, source)
+        copied = await copier.send(row.pin, ignore, is_repair=is_repair, blob=self._blob)
+        state = CopyState("claimed", named=True)
+        if copied.state != "pinned":
+            return state
+        return await copies.prove(member, row, state=state, source=source)
 
     def _sites(self, *states: str) -> set[str]:
         return {member.site for member, state in self._states.items() if state.state in states}

@@ -30,6 +30,7 @@ from holdfast.config.fields import fields_bound_to
 from holdfast.config.locations import store_folder
 from holdfast.config.settings_files import connection_fields, connection_site
 from holdfast.content.cid import CID
+from holdfast.content.codecs import is_one_block
 from holdfast.content.sampling import DEFAULT_SAMPLE, Sample
 from holdfast.disk.locks import unlock
 from holdfast.errors import ClientError, ConfigError, NotFoundError, ProviderError, UnsupportedError
@@ -40,6 +41,7 @@ from holdfast.registry import BUILT_IN, DEFAULT, build_provider, row_of
 from holdfast.repository import PinQuery, Repository
 from holdfast.repository.ledger import HAS, CopyState, Ledger, LedgerRow
 from holdfast.sources.archive_sources import ArchiveSource
+from holdfast.sources.blob import Blob
 from holdfast.sources.folder_source import FolderSource
 from holdfast.sources.sources import Progress, Source, open_source
 
@@ -321,12 +323,17 @@ class CopiesProvider(BaseProvider):
         if pin is None:
             with suppress(ClientError):
                 pin, _ = self._repository.pin(cid)
+        source: BaseProvider = self
         fields: dict[str, Any] = {}
+        blob = None
         if pin is not None:
+            source = self.small
             fields = {"size": pin.size, "files": pin.files, "type": pin.type}
+            if is_one_block(cid):
+                blob = Blob(self._repository.block(cid), type=pin.type)
         row = self.ledger.find(cid)
         existed = row is not None and len(self.sites_of(row)) >= self.need
-        placing = Placing(self, row, self.patience)
+        placing = Placing(self, row, self.patience, source, blob)
         first = [member.name for member in placing.first()]
         row = self.ledger.intend(cid, info, first, self.want, **fields)
         return placing, row, existed
@@ -348,27 +355,8 @@ class CopiesProvider(BaseProvider):
         self._dropped[0] = 0
         run_blocking(self._repository.collect_garbage)
 
-    def bring(self, member: Member, row: LedgerRow) -> CopyState:
-        """Make sure that `member` has the content of `row`; return the state of that copy then."""
-        cid = CID.parse(row.pin.cid)
-        state = row.states.get(member.name)
-        if state is None:
-            run_blocking(self.ledger.note, cid, {member.name: CopyState()})
-        elif state.state in HAS:
-            state = self.check(member, row)
-            if state.state != "missing":
-                return self.rename(member, row, state)
-        is_repair = state is not None and state.state == "missing"
-        if is_repair and member.only_fetches:  # it fetches nothing that it believes to have
-            _unpin_at(member, row.pin.cid)
-        copier = self._copier(member, cid)
-        copied = copier.send(row.pin, ignore, is_repair=is_repair)
-        state = CopyState("claimed", named=True)
-        return state if copied.state != "pinned" else self.prove(member, row, state=state)
-
-    def _copier(self, member: Member, cid: CID) -> Copier:
-        """Return a copier to `member`: from the small store, else from the other members."""
-        source = self._source(cid)
+    def copier(self, member: Member, source: BaseProvider) -> Copier:
+        """Return a copier to `member` from `source`: the small store, or the provider itself."""
         key = member.name, source is self
         if key not in self._copiers:  # each one learns how the member stores content
             if member.only_fetches:
@@ -379,16 +367,11 @@ class CopiesProvider(BaseProvider):
             self._copiers[key] = Copier(source, member.provider, **options)
         return self._copiers[key]
 
-    def _source(self, cid: CID) -> BaseProvider:
-        """Return the small store if it has the content, else the provider itself."""
-        is_here = run_blocking(self._repository.find_pin, cid) is not None
-        return self.small if is_here else self
-
     def rename(self, member: Member, row: LedgerRow, state: CopyState) -> CopyState:
         """Give the pin at `member` the name and the key-values of `row`."""
         if state.named:
             return state
-        copier = self._copier(member, CID.parse(row.pin.cid))
+        copier = self.copier(member, self)
         copier.update(row.pin.cid, row.pin.name or None, row.pin.keyvalues)
         return state._replace(named=True)
 
@@ -406,13 +389,15 @@ class CopiesProvider(BaseProvider):
 
     # Proofs
 
-    def check(self, member: Member, row: LedgerRow) -> CopyState:
+    def check(
+        self, member: Member, row: LedgerRow, source: BaseProvider | None = None
+    ) -> CopyState:
         """Return whether `member` lists the content of `row`, and sends random blocks of it."""
         if member.provider.supports("find_pins"):
             pin = find_pin(member.provider, row.pin.cid)
             if pin is None or not has_content(pin):
                 return row.states[member.name]._replace(state="missing")
-        return self.prove(member, row)
+        return self.prove(member, row, source=source)
 
     def prove(
         self,
@@ -420,13 +405,17 @@ class CopiesProvider(BaseProvider):
         row: LedgerRow,
         sample: Sample = DEFAULT_SAMPLE,
         state: CopyState | None = None,
+        source: BaseProvider | None = None,
     ) -> CopyState:
-        """Ask `member` for random blocks of the content of `row`; return the state of its copy."""
+        """Ask `member` for random blocks of the content of `row`; return the state of its copy.
+
+        `source` has the links of the content; by default, it is read from all members.
+        """
         state = state or row.states[member.name]
         cid = CID.parse(row.pin.cid)
         prover = self.prover(member)
         try:
-            proof = prover.prove_dag(self._source(cid), cid, sample)
+            proof = prover.prove_dag(source or self, cid, sample)
         except NotFoundError:  # a block of it with links is nowhere
             return state._replace(state="missing")
         if proof.state == "proven":
@@ -563,7 +552,9 @@ class CopiesProvider(BaseProvider):
 
         Return the row then.
         """
-        return Placing(self, row, float("inf")).run(row)
+        is_here = run_blocking(self._repository.find_pin, CID.parse(row.pin.cid)) is not None
+        source = self.small if is_here else self
+        return Placing(self, row, float("inf"), source).run(row)
 
     def check_health(
         self, sample: Sample, *, fix: bool, adopt: bool, progress: Progress
@@ -695,7 +686,7 @@ class CopiesProvider(BaseProvider):
                 row = run_blocking(self.ledger.intend, cid, info, [member.name], 1)
                 run_blocking(self.ledger.bury, cid)
                 try:
-                    (self._copier(member, cid)).send(row.pin, ignore)
+                    self.copier(member, self.small).send(row.pin, ignore)
                 except Exception:  # not a cancellation, which must end at once
                     self.finish_tombstone(row)
                     raise
@@ -735,9 +726,18 @@ class Placing:
         failures: Why a member does not have it, by its name.
     """
 
-    def __init__(self, copies: CopiesProvider, row: LedgerRow | None, patience: float) -> None:
+    def __init__(
+        self,
+        copies: CopiesProvider,
+        row: LedgerRow | None,
+        patience: float,
+        source: BaseProvider,
+        blob: Blob | None = None,
+    ) -> None:
         self._copies = copies
         self._patience = patience
+        self._source = source
+        self._blob = blob
         states = {} if row is None else row.states
         has = {name for name, state in states.items() if state.state in HAS}
         # Those that have it come first, so that no further copy is made.
@@ -809,7 +809,28 @@ class Placing:
                 return
             self._waiting.remove(member)
             self._begun[member] = now()
-            running.start(member, partial(self._copies.bring, member, row))
+            running.start(member, partial(self._bring, member, row))
+
+    def _bring(self, member: Member, row: LedgerRow) -> CopyState:
+        """Make sure that `member` has the content of `row`; return the state of that copy then."""
+        copies, source = self._copies, self._source
+        state = row.states.get(member.name)
+        if state is None:
+            cid = CID.parse(row.pin.cid)
+            run_blocking(copies.ledger.note, cid, {member.name: CopyState()})
+        elif state.state in HAS:
+            state = copies.check(member, row, source)
+            if state.state != "missing":
+                return copies.rename(member, row, state)
+        is_repair = state is not None and state.state == "missing"
+        if is_repair and member.only_fetches:  # it fetches nothing that it believes to have
+            _unpin_at(member, row.pin.cid)
+        copier = copies.copier(member, source)
+        copied = copier.send(row.pin, ignore, is_repair=is_repair, blob=self._blob)
+        state = CopyState("claimed", named=True)
+        if copied.state != "pinned":
+            return state
+        return copies.prove(member, row, state=state, source=source)
 
     def _sites(self, *states: str) -> set[str]:
         return {member.site for member, state in self._states.items() if state.state in states}
