@@ -54,7 +54,7 @@ WHOLE = [(0, PIECE), (PIECE, PIECE), (2 * PIECE, PIECE), (3 * PIECE, 1000)]
 
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch, tmp_path):
-    monkeypatch.setattr("holdfast._async.providers.pinata.LARGEST_FORM", LARGEST)
+    monkeypatch.setattr("holdfast.protocol.pinata.LARGEST_FORM", LARGEST)
     monkeypatch.setattr(pinata, "PIECE_SIZE", PIECE)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
 

@@ -211,8 +211,9 @@ def test_a_member_that_only_fetches_is_refused_beside_stores_alone(fleet, node):
 
 
 def test_a_repair_takes_as_long_as_it_takes(fleet):
-    client = fleet.client(need=1, patience=0.05)
+    client = fleet.client(need=1)
     client.store([1, 2, 3])
+    client.provider.patience = 0.05
     fleet.members[1].repository.unpin(CID.parse(CID_OF_LIST))
     fleet.members[1].fault = fleet.members[2].fault = "slow"
     (report,) = health(client, fix=True)

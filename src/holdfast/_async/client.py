@@ -394,11 +394,7 @@ class AsyncClient(AsyncCloses):
         return self._many(self.store, values, "store", concurrency)
 
     def upload_many(
-        self,
-        files: AsyncItems[File],
-        *,
-        concurrency: int = 8,
-        **selection: Unpack[FolderSelection],
+        self, files: AsyncItems[File], *, concurrency: int = 8, **selection: Unpack[FolderSelection]
     ) -> AsyncOutcomes[File, ClientRecord[None]]:
         """Upload many files, and yield an `Outcome` for each as soon as it is uploaded.
 

@@ -2,15 +2,7 @@
 
 import functools
 from collections.abc import Callable, Coroutine, Generator
-from types import TracebackType
-from typing import (  # noqa: UP035 - as in the twin
-    TYPE_CHECKING,
-    Any,
-    AsyncContextManager,
-    NoReturn,
-    ParamSpec,
-    TypeVar,
-)
+from typing import TYPE_CHECKING, Any, AsyncContextManager, ParamSpec, TypeVar  # noqa: UP035
 
 P = ParamSpec("P")
 Opened = TypeVar("Opened", bound=AsyncContextManager[Any])
@@ -40,18 +32,13 @@ class AsyncOpening(Coroutine[Any, Any, Opened]):
         entered: Opened = await self._opened.__aenter__()
         return entered
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: Any) -> None:  # noqa: PYI036 - they are passed on
         if self._opened is not None:
-            await self._opened.__aexit__(kind, error, traceback)
+            await self._opened.__aexit__(*error)
 
     if not TYPE_CHECKING:  # type checkers report the missing `await` only without it
 
-        def __getattr__(self, name: str) -> NoReturn:
+        def __getattr__(self, name: str) -> Any:
             """Say what to do, to who forgot ``await``."""
             raise AttributeError(
                 f"the call is not awaited yet, so it has no {name!r}: "

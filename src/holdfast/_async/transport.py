@@ -18,18 +18,8 @@ except ModuleNotFoundError as missing:
         "the async client needs aiohttp: pip install 'holdfast[async]'", name=missing.name
     ) from None
 
-from holdfast._async.connections import (
-    ClosedError,
-    Connector,
-    ExchangeLimits,
-    ExchangeTimer,
-    ForbiddenAddressError,
-    GarbledError,
-    OverheadError,
-    PlainResponse,
-    has_aiohttp_shortcuts,
-    receive_more_at_once,
-)
+from holdfast._async import connections
+from holdfast._async.connections import Connector, ExchangeLimits, PlainResponse
 from holdfast._async.runtime import ThreadReader
 from holdfast.calls import NEVER, Deadline
 from holdfast.config import ClientConfig, Timeouts, network
@@ -41,10 +31,10 @@ from holdfast.protocol.http import BytesBody, Request
 MAX_WHOLE: Final = 1 << 16  # aiohttp sends bytes of this size at once, without waiting
 
 TABLE: Final[transport_errors.Table] = {
-    ClosedError: None,
-    OverheadError: transport_errors.OVERHEAD,
-    GarbledError: transport_errors.GARBLED,
-    ForbiddenAddressError: transport_errors.PRIVATE_ADDRESS,
+    connections.ClosedError: None,
+    connections.OverheadError: transport_errors.OVERHEAD,
+    connections.GarbledError: transport_errors.GARBLED,
+    connections.ForbiddenAddressError: transport_errors.PRIVATE_ADDRESS,
     aiohttp.ClientConnectorDNSError: transport_errors.UNKNOWN_HOST,
     aiohttp.ClientConnectorError: transport_errors.UNREACHABLE,
     aiohttp.ConnectionTimeoutError: transport_errors.CONNECT_TIMEOUT,
@@ -226,7 +216,7 @@ class AsyncResponse:
         waits = content.total_bytes == self._taken and not content.is_eof()
         try:
             if waits:
-                receive_more_at_once(self._connection)
+                connections.receive_more_at_once(self._connection)
                 self._limits.wait_for_body()
             chunk = await self._receive()
             self._taken += len(chunk)
@@ -281,10 +271,10 @@ class AsyncTransport:
     """Sends requests. Its connections are kept open and shared by all tasks of one event loop."""
 
     def __init__(self, config: ClientConfig) -> None:
-        self._shortcuts = has_aiohttp_shortcuts()
+        self._shortcuts = connections.has_aiohttp_shortcuts()
         self._config = config
         self._connector: Connector | None = None
-        self._timer = ExchangeTimer()
+        self._timer = connections.ExchangeTimer()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tls: ssl.SSLContext | None = None
         self._mask_for = network.scrubbers(config)

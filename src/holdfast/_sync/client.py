@@ -390,11 +390,7 @@ class Client(Closes):
         return self._many(self.store, values, "store", concurrency)
 
     def upload_many(
-        self,
-        files: Items[File],
-        *,
-        concurrency: int = 8,
-        **selection: Unpack[FolderSelection],
+        self, files: Items[File], *, concurrency: int = 8, **selection: Unpack[FolderSelection]
     ) -> Outcomes[File, ClientRecord[None]]:
         """Upload many files, and yield an `Outcome` for each as soon as it is uploaded.
 

@@ -57,16 +57,9 @@ from holdfast.errors import (
 from holdfast.protocol.gateway import ArchiveScope
 from holdfast.protocol.retrying import is_transient
 from holdfast.single_line import single_line
+from holdfast.sinks import names
 from holdfast.sinks.entries import DirectoryCount, EntrySpool, Usage
-from holdfast.sinks.names import (
-    WRITE_LINKS,
-    EntryPath,
-    NameRules,
-    NamesOfDirectory,
-    check_link,
-    is_refusal,
-    refused,
-)
+from holdfast.sinks.names import EntryPath
 from holdfast.sinks.sinks import Sink
 from holdfast.sinks.work_folder import PartFile, WorkFolder
 from holdfast.sources.sources import Progress
@@ -272,7 +265,7 @@ class FolderFetcher:
 
     source: FolderSource
     work: WorkFolder
-    rules: NameRules
+    rules: names.NameRules
     options: FolderOptions
     tally: Tally
     _failed: bool = False
@@ -319,14 +312,14 @@ class FolderFetcher:
         """Find all entries of the directory, which wait then; raise an error if one is refused."""
         path, cid, waiting, _, counter = directory
         walk = DirectoryWalk(cid)
-        names = NamesOfDirectory(self.rules)
+        siblings = names.NamesOfDirectory(self.rules)
 
         def take(entries: list[DirectoryEntry]) -> None:
             for entry in entries:
                 place = (*path, entry.name)
                 self.usage.add_entry(place)
                 counter.add(entry.cid)
-                names.check(place)
+                siblings.check(place)
                 waiting.add(entry)
 
         cache = BlockCache(MAX_CACHED)
@@ -523,8 +516,8 @@ class FolderFetcher:
         text = message.data.decode("utf-8", "surrogateescape")
         if not self.options.symlinks:
             why = f"it is a symbolic link to {text[:200]!r}"
-            raise refused(path, why, hint=WRITE_LINKS)
-        check_link(path, text, portable=self.options.portable)
+            raise names.refused(path, why, hint=names.WRITE_LINKS)
+        names.check_link(path, text, portable=self.options.portable)
         self.work.make_link(path, text)
 
 
@@ -573,5 +566,5 @@ def _fill(source: FolderSource, work: WorkFolder, options: FolderOptions, tally:
 
 def _is_final(error: BaseException) -> bool:
     """Return whether the same call would be refused again, so that nothing is worth keeping."""
-    is_refused = isinstance(error, OSError) and is_refusal(error)
+    is_refused = isinstance(error, OSError) and names.is_refusal(error)
     return is_refused or isinstance(error, MalformedError | TooLargeError)

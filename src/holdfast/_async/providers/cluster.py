@@ -24,18 +24,8 @@ from holdfast.errors import (
     ProviderError,
     RequestTimeoutError,
 )
-from holdfast.protocol.cluster import (
-    ASKED_AT_ONCE,
-    OPTIONS,
-    PINNED,
-    UNREACHABLE,
-    ClusterAPI,
-    ClusterPin,
-    PeerStates,
-    matches,
-    may_differ,
-    read_options,
-)
+from holdfast.protocol import cluster
+from holdfast.protocol.cluster import ClusterAPI, ClusterPin, PeerStates
 from holdfast.protocol.http import Reply, Request
 from holdfast.protocol.multipart import SMALL, OnSent
 from holdfast.protocol.peer_set import PeerSet
@@ -59,7 +49,7 @@ LONGEST: Final = 3600.0  # seconds to wait for copies where the configuration ha
 
 def _may_improve(request: Request, reply: Reply) -> bool:
     """Return whether another peer may reply with something better."""
-    return reply.status in request.retried or may_differ(request, reply)
+    return reply.status in request.retried or cluster.may_differ(request, reply)
 
 
 def _was_sent(failures: Sequence[Attempt]) -> bool:
@@ -121,7 +111,7 @@ class AsyncClusterProvider(AsyncDaemonProvider):
     _unreachable: frozenset[str] = frozenset()
 
     def __init__(self, config: ClientConfig, *, session: AsyncSession | None = None) -> None:
-        options = read_options(provider_options(config, *OPTIONS))
+        options = cluster.read_options(provider_options(config, *cluster.OPTIONS))
         _check_gateways(config)
         super().__init__(config, session=session)
         self._api = ClusterAPI(config.provider_token, options)
@@ -202,7 +192,7 @@ class AsyncClusterProvider(AsyncDaemonProvider):
             await self._wait_for_copies(writing, call)
         except RequestTimeoutError:
             states = await self.run(self._api.states(added.cid), call)
-            if not added.duplicate and not states.count(PINNED):
+            if not added.duplicate and not states.count(cluster.PINNED):
                 await self.run(self._api.unpin(added.cid), call)
             raise
         return added
@@ -276,7 +266,7 @@ class AsyncClusterProvider(AsyncDaemonProvider):
         The list says nothing about the peers: they are asked for many pins at a time.
         """
         count = 0
-        size = min(limit or ASKED_AT_ONCE, ASKED_AT_ONCE)
+        size = min(limit or cluster.ASKED_AT_ONCE, cluster.ASKED_AT_ONCE)
         async with aclosing(self._batches(pin_filter, size, clock)) as batches:
             async for batch in batches:
                 async with self.list_call(clock) as call:
@@ -293,7 +283,7 @@ class AsyncClusterProvider(AsyncDaemonProvider):
         batch: list[ClusterPin] = []
         async with aclosing(self.stream_rows(pin_filter, clock)) as pins:
             async for pin in pins:
-                if matches(pin.pin, pin_filter):
+                if cluster.matches(pin.pin, pin_filter):
                     batch.append(pin)
                 if len(batch) == size:
                     yield batch
@@ -357,14 +347,14 @@ def _patience(pin: ClusterPin | None, states: PeerStates, repeats: int) -> float
         return math.inf
     if repeats:
         return REPEATED_SOON * 2.0 ** (repeats - 1)
-    return REPEATED_SOON if states.count(UNREACHABLE) else REPEATED_AFTER
+    return REPEATED_SOON if states.count(cluster.UNREACHABLE) else REPEATED_AFTER
 
 
 def _too_few(cid: str, pin: ClusterPin | None, states: PeerStates | None) -> RequestTimeoutError:
     if pin is None or states is None:
         words = f"no peer of the cluster says in time where {cid} is"
     else:
-        copies, needed = states.count(PINNED), states.needed(pin.copies)
+        copies, needed = states.count(cluster.PINNED), states.needed(pin.copies)
         words = f"{cid} is on {copies} of {needed} peers: {states.describe()}"
     return RequestTimeoutError(
         f"{words}; the cluster goes on trying: look at Pin.peers later, or allow more time "

@@ -21,16 +21,9 @@ from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.layouts import WriteCheck, not_what_was_sent
 from holdfast.errors import NetworkError, ProviderError, UnsupportedError
+from holdfast.protocol import kubo
 from holdfast.protocol.gateway import ArchiveScope
 from holdfast.protocol.http import Request
-from holdfast.protocol.kubo import (
-    NO_NAMES,
-    READ_COMMANDS,
-    KuboAPI,
-    check_filter,
-    check_info,
-    is_page,
-)
 from holdfast.protocol.multipart import SMALL
 from holdfast.records import Added, Pin, PinFilter, PinInfo
 from holdfast.sources.archive_sources import ArchiveSource
@@ -66,7 +59,7 @@ class AsyncKuboReader(AsyncReader):
     """
 
     def __init__(
-        self, session: AsyncSession, api: KuboAPI, config: ClientConfig, *, offline: bool
+        self, session: AsyncSession, api: kubo.KuboAPI, config: ClientConfig, *, offline: bool
     ) -> None:
         super().__init__(total=config.timeouts.total)
         self.host = urlsplit(api.base_url).netloc
@@ -138,7 +131,7 @@ class AsyncKuboReader(AsyncReader):
 
     async def _send(self, request: Request, call: Call, deadline: Deadline) -> "AsyncResponse":
         response = await self._session.send(request, call, deadline=deadline)
-        if response.status == 200 and not is_page(response.headers):
+        if response.status == 200 and not kubo.is_page(response.headers):
             return response
         async with aclosing(response):
             command = self._api.command_of(request)
@@ -166,13 +159,13 @@ class AsyncKuboProvider(AsyncDaemonProvider):
         'ipfs://bafkqaaa'
     """
 
-    _api: KuboAPI
+    _api: kubo.KuboAPI
 
     def make_reader(self, config: ClientConfig) -> AsyncReader:
         """Return a reader of the gateways that are configured, else of the RPC API."""
         offline = provider_options(config, "offline").get("offline", False)
         self._offline = checks.flag("provider_options: offline", offline)
-        self._api = KuboAPI(config.api_url, config.provider_token, self._profile)
+        self._api = kubo.KuboAPI(config.api_url, config.provider_token, self._profile)
         self._node = AsyncKuboReader(self._session, self._api, config, offline=self._offline)
         return self._node if config.gateway_url is None else super().make_reader(config)
 
@@ -186,7 +179,7 @@ class AsyncKuboProvider(AsyncDaemonProvider):
         that says where leaves must end, because Kubo cannot be told. Another file is hashed while
         it is sent. Kubo verifies the blocks of an archive; if one is missing, it pins nothing.
         """
-        check_info(info)
+        kubo.check_info(info)
         if isinstance(content, ArchiveSource):
             return await self.run(self._api.import_archive(content.root, content, info), call)
         if isinstance(content, FolderSource) or content.leaf_ends:
@@ -238,12 +231,12 @@ class AsyncKuboProvider(AsyncDaemonProvider):
 
     async def check_credentials(self, call: Call, /) -> None:
         """Return if Kubo is new enough, and accepts the token for what this provider does."""
-        reads = READ_COMMANDS if self.config.gateway_url is None else ()
+        reads = kubo.READ_COMMANDS if self.config.gateway_url is None else ()
         await self.run(self._api.check_credentials(reads), call)
 
     async def pin(self, cid: str, info: PinInfo) -> Pin:
         """Pin `cid`. Kubo fetches the content first, for at most `timeouts.total`."""
-        check_info(info)
+        kubo.check_info(info)
         async with self.call("pin", cid) as call:
             timeout = self._node.patience(call.deadline.left())
             pin, _ = await self.run(self._api.keep(cid, info, timeout=timeout), call)
@@ -256,7 +249,7 @@ class AsyncKuboProvider(AsyncDaemonProvider):
 
     def find_pins(self, pin_filter: PinFilter, *, limit: int | None = None) -> AsyncPinStream:
         """Yield the pins that match `pin_filter`, in no order, as Kubo sends them."""
-        check_filter(pin_filter)
+        kubo.check_filter(pin_filter)
         return super().find_pins(pin_filter, limit=limit)
 
     async def stream_pins(
@@ -272,7 +265,7 @@ class AsyncKuboProvider(AsyncDaemonProvider):
                     if count == limit:
                         return
                 elif not pin.name and pin_filter.cid is None:  # Kubo has compared the names
-                    raise UnsupportedError(NO_NAMES)
+                    raise UnsupportedError(kubo.NO_NAMES)
 
     async def open_list(self, pin_filter: PinFilter, call: Call) -> "AsyncResponse | None":
         """Return the reply with all pins whose name may be wanted."""

@@ -23,16 +23,9 @@ from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.layouts import WriteCheck, not_what_was_sent
 from holdfast.errors import NetworkError, ProviderError, UnsupportedError
+from holdfast.protocol import kubo
 from holdfast.protocol.gateway import ArchiveScope
 from holdfast.protocol.http import Request
-from holdfast.protocol.kubo import (
-    NO_NAMES,
-    READ_COMMANDS,
-    KuboAPI,
-    check_filter,
-    check_info,
-    is_page,
-)
 from holdfast.protocol.multipart import SMALL
 from holdfast.records import Added, Pin, PinFilter, PinInfo
 from holdfast.sources.archive_sources import ArchiveSource
@@ -68,7 +61,7 @@ class KuboReader(Reader):
     """
 
     def __init__(
-        self, session: Session, api: KuboAPI, config: ClientConfig, *, offline: bool
+        self, session: Session, api: kubo.KuboAPI, config: ClientConfig, *, offline: bool
     ) -> None:
         super().__init__(total=config.timeouts.total)
         self.host = urlsplit(api.base_url).netloc
@@ -136,7 +129,7 @@ class KuboReader(Reader):
 
     def _send(self, request: Request, call: Call, deadline: Deadline) -> "Response":
         response = self._session.send(request, call, deadline=deadline)
-        if response.status == 200 and not is_page(response.headers):
+        if response.status == 200 and not kubo.is_page(response.headers):
             return response
         with closing(response):
             command = self._api.command_of(request)
@@ -164,13 +157,13 @@ class KuboProvider(DaemonProvider):
         'ipfs://bafkqaaa'
     """
 
-    _api: KuboAPI
+    _api: kubo.KuboAPI
 
     def make_reader(self, config: ClientConfig) -> Reader:
         """Return a reader of the gateways that are configured, else of the RPC API."""
         offline = provider_options(config, "offline").get("offline", False)
         self._offline = checks.flag("provider_options: offline", offline)
-        self._api = KuboAPI(config.api_url, config.provider_token, self._profile)
+        self._api = kubo.KuboAPI(config.api_url, config.provider_token, self._profile)
         self._node = KuboReader(self._session, self._api, config, offline=self._offline)
         return self._node if config.gateway_url is None else super().make_reader(config)
 
@@ -182,7 +175,7 @@ class KuboProvider(DaemonProvider):
         that says where leaves must end, because Kubo cannot be told. Another file is hashed while
         it is sent. Kubo verifies the blocks of an archive; if one is missing, it pins nothing.
         """
-        check_info(info)
+        kubo.check_info(info)
         if isinstance(content, ArchiveSource):
             return self.run(self._api.import_archive(content.root, content, info), call)
         if isinstance(content, FolderSource) or content.leaf_ends:
@@ -230,12 +223,12 @@ class KuboProvider(DaemonProvider):
 
     def check_credentials(self, call: Call, /) -> None:
         """Return if Kubo is new enough, and accepts the token for what this provider does."""
-        reads = READ_COMMANDS if self.config.gateway_url is None else ()
+        reads = kubo.READ_COMMANDS if self.config.gateway_url is None else ()
         self.run(self._api.check_credentials(reads), call)
 
     def pin(self, cid: str, info: PinInfo) -> Pin:
         """Pin `cid`. Kubo fetches the content first, for at most `timeouts.total`."""
-        check_info(info)
+        kubo.check_info(info)
         with self.call("pin", cid) as call:
             timeout = self._node.patience(call.deadline.left())
             pin, _ = self.run(self._api.keep(cid, info, timeout=timeout), call)
@@ -248,7 +241,7 @@ class KuboProvider(DaemonProvider):
 
     def find_pins(self, pin_filter: PinFilter, *, limit: int | None = None) -> PinStream:
         """Yield the pins that match `pin_filter`, in no order, as Kubo sends them."""
-        check_filter(pin_filter)
+        kubo.check_filter(pin_filter)
         return super().find_pins(pin_filter, limit=limit)
 
     def stream_pins(self, pin_filter: PinFilter, limit: int | None, clock: Clock) -> Generator[Pin]:
@@ -262,7 +255,7 @@ class KuboProvider(DaemonProvider):
                     if count == limit:
                         return
                 elif not pin.name and pin_filter.cid is None:  # Kubo has compared the names
-                    raise UnsupportedError(NO_NAMES)
+                    raise UnsupportedError(kubo.NO_NAMES)
 
     def open_list(self, pin_filter: PinFilter, call: Call) -> "Response | None":
         """Return the reply with all pins whose name may be wanted."""

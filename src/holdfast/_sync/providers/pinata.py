@@ -20,16 +20,10 @@ from holdfast.disk.copy_journal import Place
 from holdfast.disk.unfinished_uploads import SavedUpload, UnfinishedUploads
 from holdfast.errors import UnsupportedError, VerificationError
 from holdfast.hints import advise
+from holdfast.protocol import pinata
 from holdfast.protocol.gateway import Gateway
 from holdfast.protocol.http import SignedURL
-from holdfast.protocol.pinata import (
-    LARGEST_FILE,
-    LARGEST_FORM,
-    PinataAPI,
-    PinataOptions,
-    account_id,
-    api_root,
-)
+from holdfast.protocol.pinata import PinataAPI
 from holdfast.records import Added, PinInfo, now_ms
 from holdfast.sources.folder_source import FolderSource
 from holdfast.sources.hashed_source import WrittenLayout
@@ -67,7 +61,7 @@ class PinataProvider(PinProvider):
     _api: PinataAPI
 
     def __init__(self, config: ClientConfig, *, session: Session | None = None) -> None:
-        self._options = PinataOptions.of(config)
+        self._options = pinata.PinataOptions.of(config)
         super().__init__(config, session=session)
         if config.profile is None and config.cid_version == 1:
             self._layout = WrittenLayout(KUBO_LEGACY_CIDV1)
@@ -80,7 +74,7 @@ class PinataProvider(PinProvider):
 
     def make_api(self, config: ClientConfig, token: Secret) -> PinataAPI:
         """Return the v3 API for `config`."""
-        root, version = api_root(config), config.cid_version
+        root, version = pinata.api_root(config), config.cid_version
         return PinataAPI(root, token, cid_version=version, options=self._options, clock=now_ms)
 
     def supports(self, operation: str) -> bool:
@@ -116,7 +110,7 @@ class PinataProvider(PinProvider):
             return self._add_sized(source, source.size, info, call, progress)
         if not self._options.spool:
             return super().add_file(source, info, call, _limited(progress))
-        spooled = self.spool(source, LARGEST_FILE)
+        spooled = self.spool(source, pinata.LARGEST_FILE)
         try:
             return self._add_sized(spooled, spooled.size or 0, info, call, progress)
         finally:
@@ -125,7 +119,7 @@ class PinataProvider(PinProvider):
     def _add_sized(
         self, source: Source, size: int, info: PinInfo, call: Call, progress: Progress
     ) -> Added:
-        if size <= LARGEST_FORM:
+        if size <= pinata.LARGEST_FORM:
             return super().add_file(source, info, call, progress)
         metadata = self._api.metadata(info, source.type)
         identity = run_blocking(source.identify)
@@ -159,7 +153,7 @@ class PinataProvider(PinProvider):
         info: PinInfo,
     ) -> SavedUpload:
         """Return what is saved about the upload of a file, locked. Pass `source` its states."""
-        account = Place(self._options.upload_url, account_id(self._api.token))
+        account = Place(self._options.upload_url, pinata.account_id(self._api.token))
         return UnfinishedUploads().open(
             endpoint=account.name,
             account=account.fingerprint(account.name),
@@ -241,7 +235,7 @@ def _limited(progress: Progress) -> Progress:
     """Return a `progress` that ends an upload in one request when it becomes too large."""
 
     def check(sent: int, total: int | None) -> None:
-        if sent > LARGEST_FORM:
+        if sent > pinata.LARGEST_FORM:
             raise UnsupportedError(
                 "a source that can be read only once may have up to 90 MiB here, and nothing was "
                 "stored: write it to a file, or set the option spool"

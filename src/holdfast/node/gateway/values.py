@@ -16,15 +16,9 @@ from holdfast.content import dag_json
 from holdfast.content.cid import CID
 from holdfast.content.codecs import read_value
 from holdfast.errors import MalformedError
+from holdfast.node.gateway import content_replies
 from holdfast.node.gateway.addresses import Address, ResolvedPath, is_plain
 from holdfast.node.gateway.cached_repository import CachedRepository, block_pieces
-from holdfast.node.gateway.content_replies import (
-    HTML,
-    VALUE_TYPES,
-    Content,
-    content_headers,
-    content_reply,
-)
 from holdfast.node.gateway.directories import page_reply, readable, table_page
 from holdfast.node.gateway.files import JSON_LIMIT
 
@@ -38,21 +32,21 @@ def value_reply(
 
     That is a name of the same form, a page, or "" for what the codec is.
     """
-    if asked == HTML:
+    if asked == content_replies.HTML:
         return page_reply(request, repository, path, "Dag", partial(_page, repository, path, codec))
     name = asked or codec
     ending = name.removeprefix("dag-")
-    headers = content_headers(
+    headers = content_replies.content_headers(
         request,
         path,
         f"{path.cid}.{ending}",
-        VALUE_TYPES[name],
+        content_replies.VALUE_TYPES[name],
         disposition="inline" if ending == "json" else "attachment",
         query=f"format={name}" if asked else "",
     )
     size = len(repository.block(path.cid))
-    content = Content(size, partial(block_pieces, repository, path.cid))
-    return content_reply(request, content, f'"{path.cid}.{name}"', headers)
+    content = content_replies.Content(size, partial(block_pieces, repository, path.cid))
+    return content_replies.content_reply(request, content, f'"{path.cid}.{name}"', headers)
 
 
 def _page(repository: CachedRepository, path: ResolvedPath, codec: str) -> bytes:
