@@ -171,9 +171,12 @@ class Repository:
             find = partial(self._find, connection)
             return [pin_dag(connection, find, root, **fields) for root in roots]
 
-    def unpin(self, cid: CID) -> bool:
-        """Unpin `cid`; return whether it was pinned. Its blocks stay until garbage is collected."""
-        return self._database.freeing(lambda connection: pin_table.remove_pin(connection, cid))
+    def unpin(self, cid: CID, *, sync: bool = True) -> bool:
+        """Unpin `cid`; return whether it was pinned. Its blocks stay until garbage is collected.
+
+        Without `sync`, it may be pinned again after a power failure.
+        """
+        return self._database.freeing(partial(pin_table.remove_pin, cid=cid), sync=sync)
 
     def update_pin(self, cid: CID, **changes: Any) -> Pin | None:
         """Change the name or the key-values of a pin; return None if `cid` is not pinned."""

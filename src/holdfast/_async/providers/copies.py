@@ -30,6 +30,7 @@ from holdfast.config.settings_files import connection_fields, connection_site
 from holdfast.content.cid import CID
 from holdfast.content.codecs import is_one_block
 from holdfast.content.sampling import DEFAULT_SAMPLE, Sample
+from holdfast.disk.closing import on_error
 from holdfast.disk.locks import unlock
 from holdfast.errors import ClientError, ConfigError, NotFoundError, ProviderError, UnsupportedError
 from holdfast.protocol.host_privacy import site_of
@@ -150,10 +151,11 @@ class AsyncCopiesProvider(AsyncBaseProvider):
         folder = store_folder(path) if path else store_folder(None) / "copies"
         try:
             self.ledger: Ledger = Ledger(folder)
-            self._repository = Repository(folder / "store")
+            with on_error(self.ledger.close):
+                self._check_places(folder)
+                self._repository = Repository(folder / "store")
         except OSError as error:
             raise ConfigError(f"path {folder} cannot hold a ledger: {error.strerror}") from None
-        self._check_places(folder)
         self._avoided: dict[str, float] = {}
         self._working = PeerSet(self.members, self._avoided)
         self._copiers: dict[tuple[str, bool], AsyncCopier] = {}
@@ -345,7 +347,7 @@ class AsyncCopiesProvider(AsyncBaseProvider):
 
     async def drop(self, pin: Pin) -> None:
         """Remove content from the small store, which is emptied of garbage now and then."""
-        if await run_blocking(self._repository.unpin, CID.parse(pin.cid)):
+        if await run_blocking(self._repository.unpin, CID.parse(pin.cid), sync=False):
             self._dropped[0] += DROPPED_PIN + (pin.size or 0)
         if self._dropped[0] >= DROPPED_BYTES:
             await self.collect()
@@ -362,17 +364,17 @@ class AsyncCopiesProvider(AsyncBaseProvider):
             if member.only_fetches:
                 others = [other.provider for other in self.members if other is not member]
                 source = next((other for other in others if other.supports("addresses")), self)
-            options: dict[str, Any] = {"pin_by_cid": True, "wait": FETCH_WAIT}
-            options = options if member.only_fetches else {}
-            self._copiers[key] = AsyncCopier(source, member.provider, **options)
+            self._copiers[key] = AsyncCopier(
+                source, member.provider, pin_by_cid=member.only_fetches or None, wait=FETCH_WAIT
+            )
         return self._copiers[key]
 
     async def rename(self, member: AsyncMember, row: LedgerRow, state: CopyState) -> CopyState:
         """Give the pin at `member` the name and the key-values of `row`."""
         if state.named:
             return state
-        copier = self.copier(member, self)
-        await copier.update(row.pin.cid, row.pin.name or None, row.pin.keyvalues)
+        update = self.copier(member, self).update
+        await update(row.pin.cid, row.pin.name or None, row.pin.keyvalues)
         return state._replace(named=True)
 
     async def rename_all(self, row: LedgerRow) -> LedgerRow:
@@ -389,15 +391,13 @@ class AsyncCopiesProvider(AsyncBaseProvider):
 
     # Proofs
 
-    async def check(
-        self, member: AsyncMember, row: LedgerRow, source: AsyncBaseProvider | None = None
-    ) -> CopyState:
+    async def check(self, member: AsyncMember, row: LedgerRow) -> CopyState:
         """Return whether `member` lists the content of `row`, and sends random blocks of it."""
         if member.provider.supports("find_pins"):
             pin = await find_pin(member.provider, row.pin.cid)
             if pin is None or not has_content(pin):
                 return row.states[member.name]._replace(state="missing")
-        return await self.prove(member, row, source=source)
+        return await self.prove(member, row)
 
     async def prove(
         self,
@@ -405,17 +405,13 @@ class AsyncCopiesProvider(AsyncBaseProvider):
         row: LedgerRow,
         sample: Sample = DEFAULT_SAMPLE,
         state: CopyState | None = None,
-        source: AsyncBaseProvider | None = None,
     ) -> CopyState:
-        """Ask `member` for random blocks of the content of `row`; return the state of its copy.
-
-        `source` has the links of the content; by default, it is read from all members.
-        """
+        """Ask `member` for random blocks of the content of `row`; return the state of its copy."""
         state = state or row.states[member.name]
         cid = CID.parse(row.pin.cid)
         prover = await self.prover(member)
         try:
-            proof = await prover.prove_dag(source or self, cid, sample)
+            proof = await prover.prove_dag(self, cid, sample)
         except NotFoundError:  # a block of it with links is nowhere
             return state._replace(state="missing")
         if proof.state == "proven":
@@ -653,7 +649,7 @@ class AsyncCopiesProvider(AsyncBaseProvider):
         reason = "" if verdict is None or verdict.is_good else verdict.reason
         return await self._find_refusal(member), reason
 
-    async def _find_refusal(self, member: AsyncMember, *, again: bool = False) -> str:
+    async def _find_refusal(self, member: AsyncMember) -> str:
         """Return why `member` cannot keep our CIDs; "" if it can.
 
         One that takes archives can, and so can one that fetches by CID. Another one is sent JSON, a
@@ -666,7 +662,7 @@ class AsyncCopiesProvider(AsyncBaseProvider):
             is_fed = not all(isinstance(other, AsyncLocalProvider) for other in others)
             return "" if is_fed else "it fetches by CID, and no other member is on the network"
         verdict = await run_blocking(self.ledger.find_verdict, member.name, "layout", LAYOUT_AGE)
-        if verdict is None or again:
+        if verdict is None:
             try:
                 await self._test_layout(member)
                 verdict = Verdict(is_good=True, since=now_ms())
@@ -699,11 +695,12 @@ class AsyncCopiesProvider(AsyncBaseProvider):
         for member in self.members:
             try:
                 await member.provider.test_authentication()
-                if refusal := await self._find_refusal(member, again=True):
-                    raise ConfigError(f"{member.name} cannot keep copies: {refusal}")
             except (ClientError, OSError) as error:
                 error.add_note(f"this is about the member {member.name}")
                 raise
+            await run_blocking(self.ledger.note_verdict, member.name, "layout", None)
+        self._tested.clear()
+        self._avoided.clear()  # all of them answer
         await self._check_members()
 
     def is_on_network(self) -> bool:
@@ -815,24 +812,22 @@ class AsyncPlacing:
 
     async def _bring(self, member: AsyncMember, row: LedgerRow) -> CopyState:
         """Make sure that `member` has the content of `row`; return the state of that copy then."""
-        copies, source = self._copies, self._source
+        copies = self._copies
         state = row.states.get(member.name)
         if state is None:
             cid = CID.parse(row.pin.cid)
             await run_blocking(copies.ledger.note, cid, {member.name: CopyState()})
         elif state.state in HAS:
-            state = await copies.check(member, row, source)
+            state = await copies.check(member, row)
             if state.state != "missing":
                 return await copies.rename(member, row, state)
         is_repair = state is not None and state.state == "missing"
         if is_repair and member.only_fetches:  # it fetches nothing that it believes to have
             await _unpin_at(member, row.pin.cid)
-        copier = copies.copier(member, source)
+        copier = copies.copier(member, self._source)
         copied = await copier.send(row.pin, ignore, is_repair=is_repair, blob=self._blob)
         state = CopyState("claimed", named=True)
-        if copied.state != "pinned":
-            return state
-        return await copies.prove(member, row, state=state, source=source)
+        return state if copied.state != "pinned" else await copies.prove(member, row, state=state)
 
     def _sites(self, *states: str) -> set[str]:
         return {member.site for member, state in self._states.items() if state.state in states}

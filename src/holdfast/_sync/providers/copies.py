@@ -32,6 +32,7 @@ from holdfast.config.settings_files import connection_fields, connection_site
 from holdfast.content.cid import CID
 from holdfast.content.codecs import is_one_block
 from holdfast.content.sampling import DEFAULT_SAMPLE, Sample
+from holdfast.disk.closing import on_error
 from holdfast.disk.locks import unlock
 from holdfast.errors import ClientError, ConfigError, NotFoundError, ProviderError, UnsupportedError
 from holdfast.protocol.host_privacy import site_of
@@ -152,10 +153,11 @@ class CopiesProvider(BaseProvider):
         folder = store_folder(path) if path else store_folder(None) / "copies"
         try:
             self.ledger: Ledger = Ledger(folder)
-            self._repository = Repository(folder / "store")
+            with on_error(self.ledger.close):
+                self._check_places(folder)
+                self._repository = Repository(folder / "store")
         except OSError as error:
             raise ConfigError(f"path {folder} cannot hold a ledger: {error.strerror}") from None
-        self._check_places(folder)
         self._avoided: dict[str, float] = {}
         self._working = PeerSet(self.members, self._avoided)
         self._copiers: dict[tuple[str, bool], Copier] = {}
@@ -345,7 +347,7 @@ class CopiesProvider(BaseProvider):
 
     def drop(self, pin: Pin) -> None:
         """Remove content from the small store, which is emptied of garbage now and then."""
-        if run_blocking(self._repository.unpin, CID.parse(pin.cid)):
+        if run_blocking(self._repository.unpin, CID.parse(pin.cid), sync=False):
             self._dropped[0] += DROPPED_PIN + (pin.size or 0)
         if self._dropped[0] >= DROPPED_BYTES:
             self.collect()
@@ -362,17 +364,17 @@ class CopiesProvider(BaseProvider):
             if member.only_fetches:
                 others = [other.provider for other in self.members if other is not member]
                 source = next((other for other in others if other.supports("addresses")), self)
-            options: dict[str, Any] = {"pin_by_cid": True, "wait": FETCH_WAIT}
-            options = options if member.only_fetches else {}
-            self._copiers[key] = Copier(source, member.provider, **options)
+            self._copiers[key] = Copier(
+                source, member.provider, pin_by_cid=member.only_fetches or None, wait=FETCH_WAIT
+            )
         return self._copiers[key]
 
     def rename(self, member: Member, row: LedgerRow, state: CopyState) -> CopyState:
         """Give the pin at `member` the name and the key-values of `row`."""
         if state.named:
             return state
-        copier = self.copier(member, self)
-        copier.update(row.pin.cid, row.pin.name or None, row.pin.keyvalues)
+        update = self.copier(member, self).update
+        update(row.pin.cid, row.pin.name or None, row.pin.keyvalues)
         return state._replace(named=True)
 
     def rename_all(self, row: LedgerRow) -> LedgerRow:
@@ -389,15 +391,13 @@ class CopiesProvider(BaseProvider):
 
     # Proofs
 
-    def check(
-        self, member: Member, row: LedgerRow, source: BaseProvider | None = None
-    ) -> CopyState:
+    def check(self, member: Member, row: LedgerRow) -> CopyState:
         """Return whether `member` lists the content of `row`, and sends random blocks of it."""
         if member.provider.supports("find_pins"):
             pin = find_pin(member.provider, row.pin.cid)
             if pin is None or not has_content(pin):
                 return row.states[member.name]._replace(state="missing")
-        return self.prove(member, row, source=source)
+        return self.prove(member, row)
 
     def prove(
         self,
@@ -405,17 +405,13 @@ class CopiesProvider(BaseProvider):
         row: LedgerRow,
         sample: Sample = DEFAULT_SAMPLE,
         state: CopyState | None = None,
-        source: BaseProvider | None = None,
     ) -> CopyState:
-        """Ask `member` for random blocks of the content of `row`; return the state of its copy.
-
-        `source` has the links of the content; by default, it is read from all members.
-        """
+        """Ask `member` for random blocks of the content of `row`; return the state of its copy."""
         state = state or row.states[member.name]
         cid = CID.parse(row.pin.cid)
         prover = self.prover(member)
         try:
-            proof = prover.prove_dag(source or self, cid, sample)
+            proof = prover.prove_dag(self, cid, sample)
         except NotFoundError:  # a block of it with links is nowhere
             return state._replace(state="missing")
         if proof.state == "proven":
@@ -651,7 +647,7 @@ class CopiesProvider(BaseProvider):
         reason = "" if verdict is None or verdict.is_good else verdict.reason
         return self._find_refusal(member), reason
 
-    def _find_refusal(self, member: Member, *, again: bool = False) -> str:
+    def _find_refusal(self, member: Member) -> str:
         """Return why `member` cannot keep our CIDs; "" if it can.
 
         One that takes archives can, and so can one that fetches by CID. Another one is sent JSON, a
@@ -664,7 +660,7 @@ class CopiesProvider(BaseProvider):
             is_fed = not all(isinstance(other, LocalProvider) for other in others)
             return "" if is_fed else "it fetches by CID, and no other member is on the network"
         verdict = run_blocking(self.ledger.find_verdict, member.name, "layout", LAYOUT_AGE)
-        if verdict is None or again:
+        if verdict is None:
             try:
                 self._test_layout(member)
                 verdict = Verdict(is_good=True, since=now_ms())
@@ -697,11 +693,12 @@ class CopiesProvider(BaseProvider):
         for member in self.members:
             try:
                 member.provider.test_authentication()
-                if refusal := self._find_refusal(member, again=True):
-                    raise ConfigError(f"{member.name} cannot keep copies: {refusal}")
             except (ClientError, OSError) as error:
                 error.add_note(f"this is about the member {member.name}")
                 raise
+            run_blocking(self.ledger.note_verdict, member.name, "layout", None)
+        self._tested.clear()
+        self._avoided.clear()  # all of them answer
         self._check_members()
 
     def is_on_network(self) -> bool:
@@ -813,24 +810,22 @@ class Placing:
 
     def _bring(self, member: Member, row: LedgerRow) -> CopyState:
         """Make sure that `member` has the content of `row`; return the state of that copy then."""
-        copies, source = self._copies, self._source
+        copies = self._copies
         state = row.states.get(member.name)
         if state is None:
             cid = CID.parse(row.pin.cid)
             run_blocking(copies.ledger.note, cid, {member.name: CopyState()})
         elif state.state in HAS:
-            state = copies.check(member, row, source)
+            state = copies.check(member, row)
             if state.state != "missing":
                 return copies.rename(member, row, state)
         is_repair = state is not None and state.state == "missing"
         if is_repair and member.only_fetches:  # it fetches nothing that it believes to have
             _unpin_at(member, row.pin.cid)
-        copier = copies.copier(member, source)
+        copier = copies.copier(member, self._source)
         copied = copier.send(row.pin, ignore, is_repair=is_repair, blob=self._blob)
         state = CopyState("claimed", named=True)
-        if copied.state != "pinned":
-            return state
-        return copies.prove(member, row, state=state, source=source)
+        return state if copied.state != "pinned" else copies.prove(member, row, state=state)
 
     def _sites(self, *states: str) -> set[str]:
         return {member.site for member, state in self._states.items() if state.state in states}

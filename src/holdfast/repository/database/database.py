@@ -260,22 +260,25 @@ class Database(ForkAware):
         """
         self._group.run(changes)
 
-    def freeing(self, change: Callable[[sqlite3.Connection], Result]) -> Result:
+    def freeing(
+        self, change: Callable[[sqlite3.Connection], Result], *, sync: bool = True
+    ) -> Result:
         """Run `change` in a transaction that frees space, which works on a full disk too.
 
-        `change` may run twice. Then the first transaction was rolled back.
+        `change` may run twice. Then the first transaction was rolled back. Without `sync`, a power
+        failure may undo it, until the next change that is synchronised.
         """
 
         def run() -> Result:
-            with self._changing() as connection:
+            with self._changing(sync=sync) as connection:
                 return change(connection)
 
         return self._space.run(run, self._checkpoint)
 
     @contextmanager
-    def _changing(self) -> Iterator[sqlite3.Connection]:
+    def _changing(self, *, sync: bool = True) -> Iterator[sqlite3.Connection]:
         """Yield the connection in a transaction, which is committed at the end of the block."""
-        with errors.typed_errors(self._folder), self.locked() as connection:
+        with errors.typed_errors(self._folder), self.locked(sync=sync) as connection:
             count = connection.total_changes
             yield connection
             if connection.total_changes != count:
@@ -313,7 +316,7 @@ class Database(ForkAware):
         connection.execute("RELEASE change")
 
     @contextmanager
-    def locked(self) -> Iterator[sqlite3.Connection]:
+    def locked(self, *, sync: bool = True) -> Iterator[sqlite3.Connection]:
         """Yield the connection while nobody else can write; roll back what is not committed.
 
         Its errors are those of SQLite, and `UnsoundError`.
@@ -323,14 +326,14 @@ class Database(ForkAware):
                 raise errors.closed_error()
             if self._read_only:
                 raise errors.read_only_error(self._folder)
-            connection = self._begin()
+            connection = self._begin("FULL" if sync else "NORMAL")
             try:
                 yield connection
             finally:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
 
-    def _begin(self) -> sqlite3.Connection:
+    def _begin(self, synchronous: str) -> sqlite3.Connection:
         """Begin a transaction in the file that has the name of the database now."""
         for _ in range(ATTEMPTS):
             if self._connection is None:
@@ -338,6 +341,7 @@ class Database(ForkAware):
             if self._connection is None:
                 raise UnsoundError(self._fault)
             connection = self._connection
+            connection.execute(f"PRAGMA synchronous = {synchronous}")
             connection.execute("BEGIN IMMEDIATE")
             if self._current_files() == self._files:
                 return connection
