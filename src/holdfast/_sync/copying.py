@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from holdfast import arguments
 from holdfast._sync.folder_download import FolderOptions, download_folder
@@ -47,11 +47,10 @@ from holdfast.sinks.names import is_refusal
 from holdfast.sources.blob import Blob
 from holdfast.sources.folder_source import AMBIGUOUS, FolderSource
 from holdfast.sources.importing import import_content
-from holdfast.sources.sources import Progress, open_source
+from holdfast.sources.sources import Progress, Source, open_source
 
 KEYVALUES: Final = ("keyvalues",)
 NAME: Final = ("name",)
-Kind: TypeAlias = Literal["file", "folder"]
 LayoutSearch: TypeAlias = Callable[[CID], tuple[Profile, ...]]
 
 
@@ -282,11 +281,10 @@ class Copier:
     def _without_archives(self, pin: Pin, progress: Progress, blob: Blob | None) -> Copied:
         info, dropped = self._info(pin)
         cid = CID.parse(pin.cid)
-        uploaded = None
+        size = None
         if self._target.supports("put_file"):
-            uploaded = self._uploading.upload(cid, info, progress, blob)
-        if uploaded is not None:
-            _, size = uploaded
+            size = self._uploading.upload(cid, info, progress, blob)
+        if size is not None:
             if pin.name and _file_name(cid, pin.name) != pin.name:  # no file can have it
                 dropped += self.update(pin.cid, pin.name, {})
             return Copied(cid=pin.cid, name=pin.name, how="upload", size=size, dropped=dropped)
@@ -368,13 +366,13 @@ class Uploading:
         self._source = source
         self._target = target
         # By kind of content and requested CID version: the layouts that the target may use.
-        self._used: dict[tuple[Kind, int], tuple[Profile, ...]] = {}
+        self._used: dict[tuple[type, int], tuple[Profile, ...]] = {}
         self._targets: dict[Profile, BaseProvider] = {}
 
     def upload(
         self, cid: CID, info: PinInfo, progress: Progress, blob: Blob | None = None
-    ) -> tuple[Added, int] | None:
-        """Upload the content of `cid`; return the new pin and its size, or None if that fails.
+    ) -> int | None:
+        """Upload the content of `cid`; return its size, or None if that fails.
 
         None means that the target has no pin of other content because of it. `blob` is the content,
         if it is a file that was read already.
@@ -385,23 +383,15 @@ class Uploading:
             return self._upload_folder(cid, info, progress)
         except (UnprovenError, MalformedError):
             return None
-        layouts_of = partial(_file_layouts, blob)
-        profile = self._choose("file", layouts_of, cid)
-        if profile is None:
-            return None
-        target = self._target_for(profile)
         source = run_blocking(open_source, blob)
         try:
-            sent = replace(info, name=_file_name(cid, info.name))
-            added = target.put(source, sent, progress)
+            layouts_of = partial(_file_layouts, blob)
+            is_sent = self._send(source, layouts_of, cid, info, progress)
         finally:
             run_blocking(source.close)
-        is_right = self._check("file", profile, layouts_of, added, cid)
-        return (added, blob.size) if is_right else None
+        return blob.size if is_sent else None
 
-    def _upload_folder(
-        self, cid: CID, info: PinInfo, progress: Progress
-    ) -> tuple[Added, int] | None:
+    def _upload_folder(self, cid: CID, info: PinInfo, progress: Progress) -> int | None:
         if not self._target.supports("add_directory"):
             return None
         base = Path(run_blocking(tempfile.mkdtemp, prefix="holdfast-copy-"))
@@ -410,17 +400,8 @@ class Uploading:
             if folder is None:
                 return None
             layouts_of = partial(_folder_layouts, folder)
-            profile = self._choose("folder", layouts_of, cid)
-            if profile is None:
-                return None
-            target = self._target_for(profile)
-            sent = replace(info, name=_file_name(cid, info.name))
-            try:
-                added = target.put(folder, sent, progress)
-            except UnsupportedError:  # a form cannot carry it; nothing was sent
-                return None
-            is_right = self._check("folder", profile, layouts_of, added, cid)
-            return (added, folder.size) if is_right else None
+            is_sent = self._send(folder, layouts_of, cid, info, progress)
+            return folder.size if is_sent else None
         finally:
             run_blocking(shutil.rmtree, base, ignore_errors=True)
 
@@ -437,13 +418,41 @@ class Uploading:
             raise
         return run_blocking(FolderSource.of, to, include_hidden=True)
 
-    def _choose(self, kind: Kind, layouts_of: LayoutSearch, cid: CID) -> Profile | None:
-        """Return a layout that gives the content `cid`, and that the target may use, or None."""
-        for layout in run_blocking(layouts_of, cid):
-            used = self._used.get((kind, layout.cid_version))
-            if used is None or layout in used:
-                return layout
-        return None
+    def _send(
+        self,
+        content: Source | FolderSource,
+        layouts_of: LayoutSearch,
+        cid: CID,
+        info: PinInfo,
+        progress: Progress,
+    ) -> bool:
+        """Upload in a layout that gives the content `cid`, if the target may use one.
+
+        Return whether the new pin has `cid`, else remove it. If the source has a pin of that other
+        CID, it stays: that one may be copied at the same time.
+        """
+        layouts = run_blocking(layouts_of, cid)
+        for profile in layouts:
+            key = type(content), profile.cid_version
+            if profile in self._used.get(key, layouts):
+                break
+        else:
+            return False
+        sent = replace(info, name=_file_name(cid, info.name))
+        try:
+            added = self._target_for(profile).put(content, sent, progress)
+        except UnsupportedError:
+            if isinstance(content, Source):
+                raise
+            return False  # a form cannot carry the folder; nothing was sent
+        actual = CID.parse(added.cid)
+        if actual == cid:
+            return True
+        if added.duplicate is False and find_pin(self._source, added.cid) is None:
+            self._target.delete(added.cid)
+        if used := run_blocking(layouts_of, actual):  # else one that is not known
+            self._used[key] = used
+        return False
 
     def _target_for(self, profile: Profile) -> BaseProvider:
         """Return the target with the CID version, and the profile if it has one, of a layout."""
@@ -455,23 +464,6 @@ class Uploading:
             with suppress(ConfigError):  # it is shared with others
                 target = as_provider(target.with_config(target.config.with_options(**changes)))
         return self._targets.setdefault(profile, target)
-
-    def _check(
-        self, kind: Kind, profile: Profile, layouts_of: LayoutSearch, added: Added, cid: CID
-    ) -> bool:
-        """Return whether a new pin, for which `profile` was requested, has `cid`; else remove it.
-
-        If the source has a pin of that CID, it stays: that one may be copied at the same time.
-        """
-        actual = CID.parse(added.cid)
-        if actual == cid:
-            return True
-        if added.duplicate is False and find_pin(self._source, added.cid) is None:
-            self._target.delete(added.cid)
-        used = run_blocking(layouts_of, actual)
-        if used:  # else the target uses a layout that is not known, which may still fit others
-            self._used[kind, profile.cid_version] = used
-        return False
 
 
 def _file_name(cid: CID, name: str) -> str:
