@@ -7,8 +7,8 @@ may come that the provider does not have.
 
 import logging
 import secrets
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
-from contextlib import aclosing, asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from functools import partial
 from random import SystemRandom
@@ -274,9 +274,12 @@ class AsyncProver:
         reason = await self._objection(roots, gateway)
         if reason or not roots:
             # It may have such a root as a part of something else, or not be rid of it yet.
-            async with _new_block(others) as new:
-                if new is not None:
-                    return await self._objection([new], gateway)
+            for other in others:
+                if other.is_on_network() and (new := await _store_block(other)):
+                    try:
+                        return await self._objection([CID.parse(new)], gateway)
+                    finally:
+                        await _remove_block(other, new)
         return reason
 
     async def _objection(self, cids: Iterable[CID], gateway: str) -> str:
@@ -322,28 +325,18 @@ class AsyncProver:
         return roots
 
 
-@asynccontextmanager
-async def _new_block(others: Iterable[AsyncBaseProvider]) -> AsyncIterator[CID | None]:
-    """Store a new block at one of `others` that is on the network, and remove it at the end.
+async def _store_block(provider: AsyncBaseProvider) -> str:
+    """Store a new block at `provider`; return its CID, or "" if it is not taken."""
+    with suppress(ClientError):
+        return await provider.put_json(f'"{secrets.token_hex(32)}"', name="holdfast-proof")
+    return ""
 
-    Give None if there is none that takes it.
-    """
-    for other in others:
-        if not other.is_on_network():
-            continue
-        try:
-            cid = await other.put_json(f'"{secrets.token_hex(32)}"', name="holdfast-proof")
-        except ClientError:
-            continue
-        try:
-            yield CID.parse(cid)
-        finally:
-            try:
-                await other.delete(cid)
-            except ClientError as error:
-                log.warning("%s keeps %s, a test: %s", other.title, cid, error)
-        return
-    yield None
+
+async def _remove_block(provider: AsyncBaseProvider, cid: str) -> None:
+    try:
+        await provider.delete(cid)
+    except ClientError as error:
+        log.warning("%s keeps %s, a test: %s", provider.title, cid, error)
 
 
 def _is_missing(outcome: object) -> bool:

@@ -9,8 +9,8 @@ may come that the provider does not have.
 
 import logging
 import secrets
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
 from random import SystemRandom
@@ -274,9 +274,12 @@ class Prover:
         reason = self._objection(roots, gateway)
         if reason or not roots:
             # It may have such a root as a part of something else, or not be rid of it yet.
-            with _new_block(others) as new:
-                if new is not None:
-                    return self._objection([new], gateway)
+            for other in others:
+                if other.is_on_network() and (new := _store_block(other)):
+                    try:
+                        return self._objection([CID.parse(new)], gateway)
+                    finally:
+                        _remove_block(other, new)
         return reason
 
     def _objection(self, cids: Iterable[CID], gateway: str) -> str:
@@ -322,28 +325,18 @@ class Prover:
         return roots
 
 
-@contextmanager
-def _new_block(others: Iterable[BaseProvider]) -> Iterator[CID | None]:
-    """Store a new block at one of `others` that is on the network, and remove it at the end.
+def _store_block(provider: BaseProvider) -> str:
+    """Store a new block at `provider`; return its CID, or "" if it is not taken."""
+    with suppress(ClientError):
+        return provider.put_json(f'"{secrets.token_hex(32)}"', name="holdfast-proof")
+    return ""
 
-    Give None if there is none that takes it.
-    """
-    for other in others:
-        if not other.is_on_network():
-            continue
-        try:
-            cid = other.put_json(f'"{secrets.token_hex(32)}"', name="holdfast-proof")
-        except ClientError:
-            continue
-        try:
-            yield CID.parse(cid)
-        finally:
-            try:
-                other.delete(cid)
-            except ClientError as error:
-                log.warning("%s keeps %s, a test: %s", other.title, cid, error)
-        return
-    yield None
+
+def _remove_block(provider: BaseProvider, cid: str) -> None:
+    try:
+        provider.delete(cid)
+    except ClientError as error:
+        log.warning("%s keeps %s, a test: %s", provider.title, cid, error)
 
 
 def _is_missing(outcome: object) -> bool:

@@ -8,7 +8,7 @@ ever written to it.
 import os
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -350,15 +350,14 @@ def _rows(connection: sqlite3.Connection, pins: Sequence[Pin]) -> list[LedgerRow
     states: dict[bytes, dict[str, CopyState]] = {}
     sql = "SELECT key, member, state, proven, blocks, named FROM places WHERE key IN"
     for key, member, *state in rows_of_keys(connection, sql, keys):
-        states.setdefault(key, {})[text(member)] = _state_of(state)
+        states.setdefault(key, {})[text(member)] = _state_of(*state)
     return [
         LedgerRow(pin, natural(wants.get(key, 0)), states.get(key, {}))
         for pin, key in zip(pins, keys, strict=True)
     ]
 
 
-def _state_of(row: Iterable[object]) -> CopyState:
-    state, proven, blocks, named = row
+def _state_of(state: object, proven: object, blocks: object, named: object) -> CopyState:
     if state not in STATES:
         raise BadRowError("a state in it is none of those that there are")
     return CopyState(

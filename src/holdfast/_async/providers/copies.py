@@ -32,7 +32,14 @@ from holdfast.content.codecs import is_one_block
 from holdfast.content.sampling import DEFAULT_SAMPLE, Sample
 from holdfast.disk.closing import on_error
 from holdfast.disk.locks import unlock
-from holdfast.errors import ClientError, ConfigError, NotFoundError, ProviderError, UnsupportedError
+from holdfast.errors import (
+    ClientError,
+    ConfigError,
+    NotFoundError,
+    ProviderError,
+    UnsupportedError,
+    VerificationError,
+)
 from holdfast.protocol.host_privacy import site_of
 from holdfast.protocol.peer_set import PeerSet
 from holdfast.records import Added, Health, Pin, PinFilter, PinInfo, Verdict, now_ms
@@ -316,28 +323,11 @@ class AsyncCopiesProvider(AsyncBaseProvider):
             return row.pin_with_places, existed
 
     def _begin(self, cid: CID, info: PinInfo) -> "tuple[AsyncPlacing, LedgerRow, bool]":
-        """Note the intent to place `cid`; return the placing, the row, and whether it existed.
-
-        Another write of the same content may have dropped it from the small store; then its blocks
-        may still be there.
-        """
-        pin = self._repository.find_pin(cid)
-        if pin is None:
-            with suppress(ClientError):
-                pin, _ = self._repository.pin(cid)
-        source: AsyncBaseProvider = self
-        fields: dict[str, Any] = {}
-        blob = None
-        if pin is not None:
-            source = self.small
-            fields = {"size": pin.size, "files": pin.files, "type": pin.type}
-            if is_one_block(cid):
-                blob = Blob(self._repository.block(cid), type=pin.type)
+        """Note the intent to place `cid`; return the placing, the row, and whether it existed."""
         row = self.ledger.find(cid)
         existed = row is not None and len(self.sites_of(row)) >= self.need
-        placing = AsyncPlacing(self, row, self.patience, source, blob)
-        first = [member.name for member in placing.first()]
-        row = self.ledger.intend(cid, info, first, self.want, **fields)
+        placing = AsyncPlacing(self, cid, {} if row is None else row.states, self.patience)
+        row = self.ledger.intend(cid, info, placing.first(), self.want, **placing.fields)
         return placing, row, existed
 
     async def drop_if_done(self, row: LedgerRow) -> None:
@@ -550,9 +540,9 @@ class AsyncCopiesProvider(AsyncBaseProvider):
 
         Return the row then.
         """
-        is_here = await run_blocking(self._repository.find_pin, CID.parse(row.pin.cid)) is not None
-        source = self.small if is_here else self
-        return await AsyncPlacing(self, row, float("inf"), source).run(row)
+        cid = CID.parse(row.pin.cid)
+        placing = await run_blocking(AsyncPlacing, self, cid, row.states, float("inf"))
+        return await placing.run(row)
 
     def check_health(
         self, sample: Sample, *, fix: bool, adopt: bool, progress: Progress
@@ -722,22 +712,30 @@ class AsyncPlacing:
     """One write to the members of `copies`: which of them are tried, and how far each is.
 
     Attributes:
+        fields: What the pin in the small store says of the content; nothing if it is not there.
         failures: Why a member does not have it, by its name.
     """
 
     def __init__(
         self,
         copies: AsyncCopiesProvider,
-        row: LedgerRow | None,
+        cid: CID,
+        states: Mapping[str, CopyState],
         patience: float,
-        source: AsyncBaseProvider,
-        blob: Blob | None = None,
     ) -> None:
         self._copies = copies
         self._patience = patience
-        self._source = source
-        self._blob = blob
-        states = {} if row is None else row.states
+        self._source: AsyncBaseProvider = copies
+        self._blob: Blob | None = None
+        self.fields: dict[str, Any] = {}
+        store = copies.small.repository
+        with suppress(VerificationError):  # it is not there: the members have it
+            # Another write may have dropped it, and its blocks may still be there.
+            pin = store.find_pin(cid) or store.pin(cid)[0]
+            self.fields = {"size": pin.size, "files": pin.files, "type": pin.type}
+            if is_one_block(cid):  # it is read once for all members
+                self._blob = Blob(store.block(cid), type=pin.type)
+            self._source = copies.small
         has = {name for name, state in states.items() if state.state in HAS}
         # Those that have it come first, so that no further copy is made.
         self._waiting = sorted(
@@ -749,11 +747,11 @@ class AsyncPlacing:
         self._want = copies.want
         self.failures: dict[str, str] = {}
 
-    def first(self) -> list[AsyncMember]:
-        """Return the members that are tried first: one of each site, `want` of them."""
-        sites: dict[str, AsyncMember] = {}
+    def first(self) -> list[str]:
+        """Return the names of the members that are tried first: `want`, each of another site."""
+        sites: dict[str, str] = {}
         for member in self._waiting:
-            sites.setdefault(member.site, member)
+            sites.setdefault(member.site, member.name)
         return [*sites.values()][: self._want]
 
     async def run(self, row: LedgerRow) -> LedgerRow:
