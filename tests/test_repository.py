@@ -80,6 +80,19 @@ def test_garbage_is_what_no_pin_reaches(repository):
     assert repository.collect_garbage().blocks == 0
 
 
+def test_only_the_change_that_says_so_is_not_synchronised(repository):
+    def level(connection):
+        return connection.execute("PRAGMA synchronous").fetchone()
+
+    cid = add(repository, b"hello")
+    assert repository._database.freeing(level, sync=False) == (1,)
+    assert repository.unpin(cid, sync=False)
+    assert repository.pins() == []
+    assert repository._database.freeing(level) == (2,)
+    with repository._database.writing() as connection:
+        assert level(connection) == (2,)
+
+
 def test_an_add_under_way_keeps_its_blocks(repository):
     data = os.urandom(20 << 20)
     cid = add(repository, data)

@@ -1,6 +1,7 @@
 """Writes to several places that are proven there, reads from whoever has a block, and removal."""
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -67,9 +68,7 @@ class Member(AsyncWrappingProvider):
         return {pin.cid for pin in self.repository.pins()}
 
     def lose_all(self):
-        """Keep the pins, and lose the blocks."""
-        with self.repository._database.writing() as connection:
-            connection.execute("DELETE FROM blocks")
+        lose_blocks(self.repository)
 
 
 class Fleet:
@@ -113,6 +112,16 @@ def small_store(client):
 async def peers_of(client, cid):
     (pin,) = await client.pins(cid=cid)
     return pin.peers
+
+
+def open_files():
+    return [file.resolve().name for file in Path("/proc/self/fd").iterdir()]
+
+
+def lose_blocks(repository):
+    """Keep the pins, and lose the blocks."""
+    with repository._database.writing() as connection:
+        connection.execute("DELETE FROM blocks")
 
 
 # Writes
@@ -346,6 +355,18 @@ async def test_health_names_what_is_lost_and_fix_brings_it_back(fleet):
     assert small_store(client) == []
 
 
+async def test_what_the_small_store_has_lost_comes_from_the_members(fleet):
+    client = fleet.client(need=1)
+    fleet.members[1].fault = fleet.members[2].fault = "down"
+    await client.store([1, 2, 3])
+    assert small_store(client) == [CID_OF_LIST]
+    lose_blocks(client.provider._repository)
+    fleet.members[1].fault = ""
+    (health,) = [found async for found in client.health(fix=True)]
+    assert health.proven == ("a", "b")
+    assert small_store(client) == []
+
+
 async def test_a_member_that_is_merely_down_is_replaced_after_its_grace(fleet):
     client = fleet.client(need=1, grace=3600)
     await client.store([1, 2, 3])
@@ -424,6 +445,17 @@ async def test_a_ledger_is_not_used_for_other_places(fleet):
     with pytest.raises(ConfigError, match=r"the member 'b' was .*/b, and is .*/a now"):
         fleet.client(names=["b", "a", "c"])
     fleet.client(names=["a", "b", "d"])  # another member in the place of c
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="shows what is open")
+async def test_a_refused_ledger_is_closed(fleet):
+    client = fleet.client()
+    await client.store([1, 2, 3])
+    await client.provider.aclose()
+    with pytest.raises(ConfigError) as refusal:
+        fleet.client(names=["x", "y", "z"])
+    assert not [name for name in open_files() if name.startswith("ledger.sqlite3")]
+    assert refusal.traceback  # which has the ledger
 
 
 FILE = """
