@@ -3,7 +3,7 @@
 from collections import Counter
 from functools import partial
 
-from holdfast import AsyncClient
+from holdfast import AsyncClient, Blob
 from holdfast._async.proving import WELL_KNOWN
 from holdfast.providers import AsyncCopiesProvider
 from holdfast.testing import Scripted, ScriptedServer
@@ -49,6 +49,17 @@ async def test_the_first_of_many_writes_tests_the_members(empty_node, tmp_path):
         seen = Counter(target for _, target in proxy.seen)
         assert [seen[f"/ipfs/{cid}?format=raw"] for cid in WELL_KNOWN] == [1, 1]
         assert seen["/pinning/pinFileToIPFS"] == 20 + 3  # JSON, a file and a folder
+
+
+async def test_a_member_that_gets_files_gets_their_media_type(empty_node, tmp_path):
+    async with (
+        AsyncClient.init(empty_node.config) as node,
+        AsyncClient.init(path=tmp_path / "disk") as disk,
+    ):
+        copies = AsyncCopiesProvider([node, disk], sites=["a", "b"], path=tmp_path / "ledger")
+        record = await AsyncClient(copies).upload(Blob(b"pixels", type="image/png"), name="tides")
+        assert (await node.download(record.cid)).type == "image/png"
+        await copies.aclose()
 
 
 async def test_health_tests_a_member_once_and_asks_for_each_block_once(empty_node, tmp_path):

@@ -5,7 +5,7 @@
 from collections import Counter
 from functools import partial
 
-from holdfast import Client
+from holdfast import Blob, Client
 from holdfast._sync.proving import WELL_KNOWN
 from holdfast.providers import CopiesProvider
 from holdfast.testing import Scripted, ScriptedServer
@@ -51,6 +51,17 @@ def test_the_first_of_many_writes_tests_the_members(empty_node, tmp_path):
         seen = Counter(target for _, target in proxy.seen)
         assert [seen[f"/ipfs/{cid}?format=raw"] for cid in WELL_KNOWN] == [1, 1]
         assert seen["/pinning/pinFileToIPFS"] == 20 + 3  # JSON, a file and a folder
+
+
+def test_a_member_that_gets_files_gets_their_media_type(empty_node, tmp_path):
+    with (
+        Client.init(empty_node.config) as node,
+        Client.init(path=tmp_path / "disk") as disk,
+    ):
+        copies = CopiesProvider([node, disk], sites=["a", "b"], path=tmp_path / "ledger")
+        record = Client(copies).upload(Blob(b"pixels", type="image/png"), name="tides")
+        assert (node.download(record.cid)).type == "image/png"
+        copies.close()
 
 
 def test_health_tests_a_member_once_and_asks_for_each_block_once(empty_node, tmp_path):

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -52,6 +52,8 @@ from holdfast.sources.sources import Progress, Source, open_source
 KEYVALUES: Final = ("keyvalues",)
 NAME: Final = ("name",)
 LayoutSearch: TypeAlias = Callable[[CID], tuple[Profile, ...]]
+"""Returns the known layouts in which some content has a CID."""
+ReadFile: TypeAlias = tuple[Blob, LayoutSearch]
 
 
 class Copier:
@@ -155,16 +157,16 @@ class Copier:
         )
 
     def send(
-        self, pin: Pin, progress: Progress, *, is_repair: bool = False, blob: Blob | None = None
+        self, pin: Pin, progress: Progress, *, is_repair: bool = False, file: ReadFile | None = None
     ) -> Copied:
         """Send the content of `pin`; the target is not asked before whether it has it.
 
-        With `is_repair`, blocks are sent although there is a pin. `blob` is the content, if it is a
+        With `is_repair`, blocks are sent although there is a pin. `file` is the content, if it is a
         file that the caller has read already.
         """
         if self._target.supports("import_archive"):
             return self._by_archive(pin, progress, is_repair=is_repair)
-        return self._without_archives(pin, progress, blob)
+        return self._without_archives(pin, progress, file)
 
     # Proofs that the target has it
 
@@ -278,12 +280,12 @@ class Copier:
         self._keeps_keyvalues = bool(copied.dropped)
         return replace(copied, dropped=KEYVALUES + copied.dropped)
 
-    def _without_archives(self, pin: Pin, progress: Progress, blob: Blob | None) -> Copied:
+    def _without_archives(self, pin: Pin, progress: Progress, file: ReadFile | None) -> Copied:
         info, dropped = self._info(pin)
         cid = CID.parse(pin.cid)
         size = None
         if self._target.supports("put_file"):
-            size = self._uploading.upload(cid, info, progress, blob)
+            size = self._uploading.upload(cid, info, progress, file)
         if size is not None:
             if pin.name and _file_name(cid, pin.name) != pin.name:  # no file can have it
                 dropped += self.update(pin.cid, pin.name, {})
@@ -370,22 +372,21 @@ class Uploading:
         self._targets: dict[Profile, BaseProvider] = {}
 
     def upload(
-        self, cid: CID, info: PinInfo, progress: Progress, blob: Blob | None = None
+        self, cid: CID, info: PinInfo, progress: Progress, file: ReadFile | None = None
     ) -> int | None:
         """Upload the content of `cid`; return its size, or None if that fails.
 
-        None means that the target has no pin of other content because of it. `blob` is the content,
+        None means that the target has no pin of other content because of it. `file` is the content,
         if it is a file that was read already.
         """
         try:
-            blob = blob or self._source.get_file(str(cid))
+            blob, layouts_of = file or with_layouts(self._source.get_file(str(cid)))
         except NotAFileError:
             return self._upload_folder(cid, info, progress)
         except (UnprovenError, MalformedError):
             return None
         source = run_blocking(open_source, blob)
         try:
-            layouts_of = partial(_file_layouts, blob)
             is_sent = self._send(source, layouts_of, cid, info, progress)
         finally:
             run_blocking(source.close)
@@ -472,6 +473,11 @@ def _file_name(cid: CID, name: str) -> str:
         return str(cid) if AMBIGUOUS.search(name) else arguments.file_name(name, None)
     except ValueError:
         return str(cid)
+
+
+def with_layouts(blob: Blob) -> ReadFile:
+    """Return a file and its layouts, which are computed once for all targets."""
+    return blob, cache(partial(_file_layouts, blob))
 
 
 def _file_layouts(blob: Blob, cid: CID) -> tuple[Profile, ...]:

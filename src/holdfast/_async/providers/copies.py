@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar
 
 from holdfast._async import health
 from holdfast._async.contract import AsyncStorageProvider
-from holdfast._async.copying import AsyncCopier, find_pin, has_content
+from holdfast._async.copying import AsyncCopier, ReadFile, find_pin, has_content, with_layouts
 from holdfast._async.providers.base import AsyncBaseProvider, Content, ignore
 from holdfast._async.providers.foreign import as_provider
 from holdfast._async.providers.local import AsyncLocalProvider, not_pinned, read_pins
@@ -390,14 +390,10 @@ class AsyncCopiesProvider(AsyncBaseProvider):
         return await self.prove(member, row)
 
     async def prove(
-        self,
-        member: AsyncMember,
-        row: LedgerRow,
-        sample: Sample = DEFAULT_SAMPLE,
-        state: CopyState | None = None,
+        self, member: AsyncMember, row: LedgerRow, sample: Sample = DEFAULT_SAMPLE
     ) -> CopyState:
         """Ask `member` for random blocks of the content of `row`; return the state of its copy."""
-        state = state or row.states[member.name]
+        state = row.states[member.name]
         cid = CID.parse(row.pin.cid)
         prover = await self.prover(member)
         try:
@@ -414,14 +410,13 @@ class AsyncCopiesProvider(AsyncBaseProvider):
         prover = self._provers.get(member.name)
         if prover and prover.verdict and now_ms() - prover.verdict.since < WITNESS_AGE * 1000:
             return prover
-        find, note = self.ledger.find_verdict, self.ledger.note_verdict
-        verdict = await run_blocking(find, member.name, "witness", WITNESS_AGE)
+        verdict = await run_blocking(self.ledger.find_verdict, member.name, "witness", WITNESS_AGE)
         prover = AsyncProver(member.provider, verdict=verdict)
         if prover.verdict is None:
             # Another one of its site may have the same blocks, as a Kubo of a cluster.
             others = [other.provider for other in self.members if other.site != member.site]
             verdict = await prover.find_verdict(others)
-            await run_blocking(note, member.name, "witness", verdict)
+            await run_blocking(self.ledger.note_verdict, member.name, "witness", verdict)
         self._provers[member.name] = prover
         return prover
 
@@ -726,7 +721,7 @@ class AsyncPlacing:
         self._copies = copies
         self._patience = patience
         self._source: AsyncBaseProvider = copies
-        self._blob: Blob | None = None
+        self._file: ReadFile | None = None
         self.fields: dict[str, Any] = {}
         store = copies.small.repository
         with suppress(VerificationError):  # it is not there: the members have it
@@ -734,7 +729,7 @@ class AsyncPlacing:
             pin = store.find_pin(cid) or store.pin(cid)[0]
             self.fields = {"size": pin.size, "files": pin.files, "type": pin.type}
             if is_one_block(cid):  # it is read once for all members
-                self._blob = Blob(store.block(cid), type=pin.type)
+                self._file = with_layouts(Blob(store.block(cid), type=pin.type))
             self._source = copies.small
         has = {name for name, state in states.items() if state.state in HAS}
         # Those that have it come first, so that no further copy is made.
@@ -823,9 +818,11 @@ class AsyncPlacing:
         if is_repair and member.only_fetches:  # it fetches nothing that it believes to have
             await _unpin_at(member, row.pin.cid)
         copier = copies.copier(member, self._source)
-        copied = await copier.send(row.pin, ignore, is_repair=is_repair, blob=self._blob)
+        copied = await copier.send(row.pin, ignore, is_repair=is_repair, file=self._file)
         state = CopyState("claimed", named=True)
-        return state if copied.state != "pinned" else await copies.prove(member, row, state=state)
+        if copied.state != "pinned":
+            return state
+        return await copies.prove(member, row._replace(states={member.name: state}))
 
     def _sites(self, *states: str) -> set[str]:
         return {member.site for member, state in self._states.items() if state.state in states}

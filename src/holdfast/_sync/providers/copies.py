@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar
 
 from holdfast._sync import health
 from holdfast._sync.contract import StorageProvider
-from holdfast._sync.copying import Copier, find_pin, has_content
+from holdfast._sync.copying import Copier, ReadFile, find_pin, has_content, with_layouts
 from holdfast._sync.providers.base import BaseProvider, Content, ignore
 from holdfast._sync.providers.foreign import as_provider
 from holdfast._sync.providers.local import LocalProvider, not_pinned, read_pins
@@ -389,15 +389,9 @@ class CopiesProvider(BaseProvider):
                 return row.states[member.name]._replace(state="missing")
         return self.prove(member, row)
 
-    def prove(
-        self,
-        member: Member,
-        row: LedgerRow,
-        sample: Sample = DEFAULT_SAMPLE,
-        state: CopyState | None = None,
-    ) -> CopyState:
+    def prove(self, member: Member, row: LedgerRow, sample: Sample = DEFAULT_SAMPLE) -> CopyState:
         """Ask `member` for random blocks of the content of `row`; return the state of its copy."""
-        state = state or row.states[member.name]
+        state = row.states[member.name]
         cid = CID.parse(row.pin.cid)
         prover = self.prover(member)
         try:
@@ -414,14 +408,13 @@ class CopiesProvider(BaseProvider):
         prover = self._provers.get(member.name)
         if prover and prover.verdict and now_ms() - prover.verdict.since < WITNESS_AGE * 1000:
             return prover
-        find, note = self.ledger.find_verdict, self.ledger.note_verdict
-        verdict = run_blocking(find, member.name, "witness", WITNESS_AGE)
+        verdict = run_blocking(self.ledger.find_verdict, member.name, "witness", WITNESS_AGE)
         prover = Prover(member.provider, verdict=verdict)
         if prover.verdict is None:
             # Another one of its site may have the same blocks, as a Kubo of a cluster.
             others = [other.provider for other in self.members if other.site != member.site]
             verdict = prover.find_verdict(others)
-            run_blocking(note, member.name, "witness", verdict)
+            run_blocking(self.ledger.note_verdict, member.name, "witness", verdict)
         self._provers[member.name] = prover
         return prover
 
@@ -724,7 +717,7 @@ class Placing:
         self._copies = copies
         self._patience = patience
         self._source: BaseProvider = copies
-        self._blob: Blob | None = None
+        self._file: ReadFile | None = None
         self.fields: dict[str, Any] = {}
         store = copies.small.repository
         with suppress(VerificationError):  # it is not there: the members have it
@@ -732,7 +725,7 @@ class Placing:
             pin = store.find_pin(cid) or store.pin(cid)[0]
             self.fields = {"size": pin.size, "files": pin.files, "type": pin.type}
             if is_one_block(cid):  # it is read once for all members
-                self._blob = Blob(store.block(cid), type=pin.type)
+                self._file = with_layouts(Blob(store.block(cid), type=pin.type))
             self._source = copies.small
         has = {name for name, state in states.items() if state.state in HAS}
         # Those that have it come first, so that no further copy is made.
@@ -821,9 +814,11 @@ class Placing:
         if is_repair and member.only_fetches:  # it fetches nothing that it believes to have
             _unpin_at(member, row.pin.cid)
         copier = copies.copier(member, self._source)
-        copied = copier.send(row.pin, ignore, is_repair=is_repair, blob=self._blob)
+        copied = copier.send(row.pin, ignore, is_repair=is_repair, file=self._file)
         state = CopyState("claimed", named=True)
-        return state if copied.state != "pinned" else copies.prove(member, row, state=state)
+        if copied.state != "pinned":
+            return state
+        return copies.prove(member, row._replace(states={member.name: state}))
 
     def _sites(self, *states: str) -> set[str]:
         return {member.site for member, state in self._states.items() if state.state in states}
