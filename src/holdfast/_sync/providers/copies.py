@@ -34,14 +34,7 @@ from holdfast.content.codecs import is_one_block
 from holdfast.content.sampling import DEFAULT_SAMPLE, Sample
 from holdfast.disk.closing import on_error
 from holdfast.disk.locks import unlock
-from holdfast.errors import (
-    ClientError,
-    ConfigError,
-    NotFoundError,
-    ProviderError,
-    UnsupportedError,
-    VerificationError,
-)
+from holdfast.errors import ClientError, ConfigError, NotFoundError, ProviderError, UnsupportedError
 from holdfast.protocol.host_privacy import site_of
 from holdfast.protocol.peer_set import PeerSet
 from holdfast.records import Added, Health, Pin, PinFilter, PinInfo, Verdict, now_ms
@@ -73,7 +66,6 @@ LAYOUT_AGE: Final = 30 * 86400.0  # seconds for which the test of a layout holds
 LAYOUT_TEST: Final = "holdfast-layout-test"
 CHECKS: Final = CID.of_raw(LAYOUT_TEST.encode())  # is locked while the members are checked
 LAYOUT_SIZE: Final = 300_000  # bytes of the file in that test: more than one block
-OPTIONS: Final = ("want", "need", "patience", "grace")
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,7 +172,8 @@ class CopiesProvider(BaseProvider):
     @classmethod
     def from_config(cls, config: ClientConfig) -> Self:
         """Return the provider over the connections that the options of `config` name."""
-        options = dict(provider_options(config, "connections", *OPTIONS))
+        keys = ("connections", "want", "need", "patience", "grace")
+        options = dict(provider_options(config, *keys))
         names = options.pop("connections", None)
         if not isinstance(names, list | tuple) or len({*map(str, names)}) != len(names or ""):
             raise ConfigError(
@@ -316,9 +309,9 @@ class CopiesProvider(BaseProvider):
         with self.locked(cid):
             placing, row, existed = run_blocking(self._begin, cid, info)
             row = placing.run(row)
-            if len(placing.proven) < self.need:
+            if len(placing.sites()) < self.need:
                 raise placing.failure(row)
-            if len(placing.proven) >= row.want:
+            if len(placing.sites()) >= row.want:
                 self.drop(row.pin)
             return row.pin_with_places, existed
 
@@ -720,7 +713,7 @@ class Placing:
         self._file: ReadFile | None = None
         self.fields: dict[str, Any] = {}
         store = copies.small.repository
-        with suppress(VerificationError):  # it is not there: the members have it
+        with suppress(ClientError):  # it is not there, or damaged: the members have it
             # Another write may have dropped it, and its blocks may still be there.
             pin = store.find_pin(cid) or store.pin(cid)[0]
             self.fields = {"size": pin.size, "files": pin.files, "type": pin.type}
@@ -754,9 +747,9 @@ class Placing:
         with Running[Member, CopyState]() as running:
             while True:
                 self._start(running, row)
-                if not running.runners or len(self.proven) >= copies.want:
+                if not running.runners or len(self.sites()) >= copies.want:
                     break
-                if len(self.proven) >= copies.need:
+                if len(self.sites()) >= copies.need:
                     until = min(until, now() + self._patience)
                 ended = running.next(min(until, slow_at) if self._waiting else until)
                 if ended is not None:
@@ -775,23 +768,18 @@ class Placing:
         run_blocking(copies.ledger.note, CID.parse(row.pin.cid), states)
         return row._replace(states={**row.states, **states})
 
-    @property
-    def proven(self) -> set[str]:
-        """The sites that were proven to have it in this write."""
-        return self._sites("proven")
-
     def _start(self, running: Running[Member, CopyState], row: LedgerRow) -> None:
         """Start as many further members as are missing, each at a site of its own."""
         while True:
             begun = {member.site for member in running.runners}
-            covered = begun | self.proven
+            covered = begun | self.sites()
             if len(covered) >= self._copies.need:
-                covered |= self._sites("claimed")  # it counts for want, not for need
+                covered |= self.sites("claimed")  # it counts for want, not for need
             if len(covered) >= self._want:
                 return
             free = (member for member in self._waiting if member.site not in covered)
             # One that only fetches needs another one to fetch from.
-            can_fetch = bool(self.proven) or not begun
+            can_fetch = bool(self.sites()) or not begun
             member = next((member for member in free if can_fetch or not member.only_fetches), None)
             if member is None:
                 return
@@ -820,8 +808,9 @@ class Placing:
             return state
         return copies.prove(member, row._replace(states={member.name: state}))
 
-    def _sites(self, *states: str) -> set[str]:
-        return {member.site for member, state in self._states.items() if state.state in states}
+    def sites(self, kind: str = "proven") -> set[str]:
+        """Return the sites that were found to have it in this write: proven, or claimed."""
+        return {member.site for member, state in self._states.items() if state.state == kind}
 
     def _take(self, member: Member, outcome: CopyState | Exception) -> None:
         if isinstance(outcome, Exception):
@@ -835,7 +824,7 @@ class Placing:
 
     def failure(self, row: LedgerRow) -> ClientError:
         """Return the error of a write that too few members have."""
-        count, need = len(self.proven), self._copies.need
+        count, need = len(self.sites()), self._copies.need
         words = (
             f"{row.pin.cid} is proven at {count} of the {need} sites that are needed; "
             "it stays noted, and `holdfast health --fix` brings it to the others"
