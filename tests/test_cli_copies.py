@@ -17,6 +17,7 @@ from holdfast.content.cid import CID
 from holdfast.providers import CopiesProvider
 from holdfast.records import Health
 from holdfast.repository import Repository
+from holdfast.repository.ledger import CopyState
 from holdfast.testing import Scripted, ScriptedServer
 from tests.commands import Commands, plain
 from tests.support import wait_until
@@ -168,9 +169,15 @@ def test_a_lost_ledger_is_made_again_although_a_member_is_down(commands, cids, t
     down = 'provider = "kubo"\npin_api_url = "http://127.0.0.1:1"\nretries = { attempts = 1 }'
     write_connections(commands, tmp_path, three=down)
     code, lines, errors = run(commands, "health", "--adopt")
-    assert (code, lines, errors[-1]) == (0, [], "2 pins; all copies: 2")
-    assert (
-        "three (site this machine): proven 0, claimed 0, missing 0, no answer since 2" in errors[2]
+    assert (code, lines) == (1, [])
+    assert errors[-2:] == [
+        "2 pins; all copies: 2",
+        "not all pins were taken in: run --adopt again when all members answer",
+    ]
+    assert re.fullmatch(
+        r"three \(site this machine\): proven 0, claimed 0, missing 0, failing since 2[-0-9 :]+: "
+        r"cannot connect to 127\.0\.0\.1:1: Connection refused",
+        errors[2],
     )
     code, errors = commands.failure("list", "--foreign", *SAFE)
     assert (code, errors[0]) == (6, "error: cannot connect to 127.0.0.1:1: Connection refused")
@@ -317,3 +324,34 @@ def test_a_terminal_shows_how_many_pins_were_looked_at(commands, cids):
     assert code == 0
     assert re.search(r"health .* 2/2 pins", plain(shown))
     assert "2 pins; all copies: 2; oldest proof: " in plain(shown).splitlines()[-1]
+
+
+def test_health_says_why_a_member_fails_and_what_it_keeps(commands, cids, tmp_path):
+    is_listing = [False]
+
+    def answer(request):
+        if is_listing[0] and request.method == "GET":
+            return Scripted(body={"rows": [], "count": 0})
+        return Scripted(status=403 if is_listing[0] else 401, body={"error": "no \x1b[31m"})
+
+    with ScriptedServer(answer) as server:
+        pinning = (
+            f'provider = "pinning"\nprovider_token = "token-0123"\npin_api_url = "{server.url}"\n'
+            'site = "elsewhere"'
+        )
+        write_connections(commands, tmp_path, three=pinning)
+        code, _, errors = run(commands, "health")
+        line = "three (site elsewhere): proven 0, claimed 0, missing 0, "
+        assert code == 0
+        assert re.fullmatch(
+            re.escape(line) + r"failing since 2[-0-9 :]+: HTTP error 401", errors[2]
+        )
+        with copies(tmp_path) as provider:
+            cid = CID.parse(cids[0])
+            provider.ledger.note(cid, {"three": CopyState("claimed")})
+        is_listing[0] = True
+        commands.text("revoke", cids[0], *SAFE)
+        code, _, errors = run(commands, "health")
+        keeps = re.escape(f"{line}it keeps {cids[0]}, which was revoked: ") + r"no \\x1b\[31m"
+        assert code == 0
+        assert re.fullmatch(keeps, errors[2])

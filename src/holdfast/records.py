@@ -455,8 +455,8 @@ class Verdict(NamedTuple):
     Attributes:
         is_good: Whether the provider has passed the test.
         reason: One sentence: why not; "" if it has.
-        gateway: The gateways that send only what the provider has, separated by spaces; those that
-            were tested, if there is none.
+        gateway: Hashes of the addresses of the gateways that send only what the provider has,
+            separated by spaces; of those that were tested, if there is none.
         since: When it was tested, in milliseconds.
     """
 

@@ -1,11 +1,14 @@
 """Health of copies: lists that contradict the ledger, samples, doubts, drills and foreign pins."""
 
+import os
+
 import pytest
 
 from holdfast import AsyncClient
 from holdfast._async import health as health_run
+from holdfast._async.reads.member_reader import AsyncMemberBlocks
 from holdfast.content.cid import CID
-from holdfast.errors import ConfigError
+from holdfast.errors import ConfigError, NetworkError, NotFoundError
 from holdfast.providers import AsyncCopiesProvider
 from holdfast.testing import running_node
 from tests._async.test_copies import CID_OF_LIST, Fleet, peers_of, small_store
@@ -250,3 +253,73 @@ async def test_only_at_counts_no_other_member_of_the_same_site(fleet):
     await health(client, adopt=True)
     with pytest.raises(ConfigError, match="0 other sites are proven"):
         await client.revoke(CID_OF_LIST, only_at="a")
+
+
+async def test_a_member_is_not_blamed_because_another_one_is_down(fleet, monkeypatch):
+    client = fleet.client(need=2)
+    await client.store([1, 2, 3])
+    big = (await client.upload(os.urandom(600_000))).cid
+    await client.provider.collect()
+    fleet.members[0].lose(big)  # a block with links, so nobody knows the others
+    fleet.members[1].fault = "silent"
+    get_from = AsyncMemberBlocks._get_from
+
+    async def silent(blocks, member, cid):
+        if member.name == "b":
+            raise NetworkError("nobody answers", sent=False)
+        return await get_from(blocks, member, cid)
+
+    monkeypatch.setattr(AsyncMemberBlocks, "_get_from", silent)
+    reports = {report.cid: report for report in await health(client)}
+    assert (reports[big].claimed, reports[big].missing) == (("b",), ("a",))
+    assert reports[CID_OF_LIST].proven == ("a",)
+    down = {name: client.provider.ledger.find_verdict(name, "down") for name in "ab"}
+    assert (down["a"], down["b"].reason) == (None, "nobody answers")
+    await health(client, fix=True)  # which has nobody to read it from
+    assert (await peers_of(client, big))["a"] == "missing"
+
+
+async def test_a_copy_that_was_removed_at_one_member_is_made_at_another_one(fleet):
+    client = fleet.client(need=1)
+    await client.store([1, 2, 3])
+    await client.revoke(CID_OF_LIST, only_at="a")
+    assert await peers_of(client, CID_OF_LIST) == {"b": "proven"}
+    with pytest.raises(NotFoundError):
+        await client.revoke(CID_OF_LIST, only_at="a")
+    (report,) = await health(client, fix=True)
+    assert (report.proven, fleet.members[0].cids) == (("b", "c"), set())
+    fleet.members[1].lose_all()
+    fleet.members[2].lose_all()
+    client.provider._repository.add(b"[1,2,3]", client.provider._profile)
+    fleet.members[2].fault = "down"
+    (report,) = await health(client, fix=True)  # there is no other member
+    assert report.proven == ("a", "b")
+    assert await client.revoke(CID_OF_LIST)
+    assert fleet.members[0].cids == set()
+
+
+async def test_an_adopt_that_could_not_read_a_list_says_so(fleet):
+    await AsyncClient(fleet.members[1]).store({"theirs": True})
+    client = fleet.client(need=1)
+    fleet.members[1].fault = "fails once"
+    assert await health(client, adopt=True) == []
+    verdict = client.provider.ledger.find_verdict("b", "down")
+    assert (verdict.is_good, verdict.reason) == (False, "HTTP error 500")
+    (report,) = await health(client, adopt=True)
+    assert report.proven == ("b",)
+    assert client.provider.ledger.find_verdict("b", "down") is None
+
+
+async def test_revoked_content_that_a_member_keeps_is_noted(fleet):
+    client = fleet.client(need=2)
+    await client.store([1, 2, 3])
+    fleet.members[1].fault = "denied"
+    await client.revoke(CID_OF_LIST)
+    assert await health(client) == []
+    verdict = client.provider.ledger.find_verdict("b", "unpin")
+    words = f"it keeps {CID_OF_LIST}, which was revoked: this key may not unpin"
+    assert (verdict.reason, client.provider.ledger.find_verdict("b", "down")) == (words, None)
+    fleet.members[1].fault = ""
+    await health(client)
+    assert client.provider.ledger.find_verdict("b", "unpin") is None
+    assert fleet.members[1].cids == set()

@@ -7,7 +7,7 @@ import pytest
 from holdfast import AsyncClient, ClientConfig
 from holdfast._async.copying import AsyncCopier
 from holdfast._async.providers.base import ignore
-from holdfast._async.proving import WELL_KNOWN, AsyncProver, CopyProof, dag_cids
+from holdfast._async.proving import WELL_KNOWN, AsyncProver, CopyProof, dag_cids, gateway_mark
 from holdfast.content.cid import CID
 from holdfast.content.sampling import Sample
 from holdfast.errors import ProviderError, UnprovenError
@@ -391,17 +391,17 @@ async def test_a_gateway_with_content_of_the_world_is_no_witness(provider, servi
 
 
 async def test_a_verdict_is_used_again_unless_the_gateway_is_another(provider, server):
-    verdict = Verdict(is_good=True, gateway=f"{server.url}/ipfs")
+    verdict = Verdict(is_good=True, gateway=gateway_mark(f"{server.url}/ipfs"))
     assert (await AsyncProver(provider, verdict=verdict).prove([BLOCK])).state == "proven"
     assert len(asked_at(server)) == 1
-    elsewhere = verdict._replace(gateway="https://example.com/ipfs")
+    elsewhere = verdict._replace(gateway=gateway_mark("https://example.com/ipfs"))
     assert AsyncProver(provider, verdict=elsewhere).verdict is None
 
 
 async def test_a_bad_verdict_ends_when_another_gateway_is_named(provider, server, service):
     service.status = 403
     verdict = await AsyncProver(provider).find_verdict()
-    assert (verdict.is_good, verdict.gateway) == (False, f"{server.url}/ipfs")
+    assert (verdict.is_good, verdict.gateway) == (False, gateway_mark(f"{server.url}/ipfs"))
     assert AsyncProver(provider, verdict=verdict).verdict == verdict
     other = AsyncPinProvider(provider.config.with_options(witness="http://127.0.0.1:1"))
     assert AsyncProver(other, verdict=verdict).verdict is None

@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast import AsyncClient
-from holdfast._async.proving import AsyncProver
+from holdfast._async.proving import AsyncProver, gateway_mark
 from holdfast.content.cid import CID
 from holdfast.errors import NetworkError
 from holdfast.protocol.gateway import RAW_TYPE
@@ -29,7 +29,7 @@ async def prove_at(*replies):
     try:
         urls = [f"{server.url}/ipfs" for server in servers]
         async with AsyncClient.init(config_for(servers[0], gateway_url=urls)) as client:
-            verdict = Verdict(is_good=True, gateway=" ".join(urls))
+            verdict = Verdict(is_good=True, gateway=" ".join(map(gateway_mark, urls)))
             proof = await AsyncProver(client.provider, verdict=verdict).prove([ROOT])
         return proof.state, proof.asked, [len(server.requests) for server in servers]
     finally:
@@ -74,7 +74,7 @@ async def test_every_gateway_is_tested_and_only_those_that_pass_are_asked():
         ):
             await other.upload(BLOCK)
             verdict = await AsyncProver(client.provider).find_verdict([other.provider])
-    assert (verdict.is_good, verdict.gateway) == (True, urls[1])
+    assert (verdict.is_good, verdict.gateway) == (True, gateway_mark(urls[1]))
 
 
 async def test_a_provider_is_tested_also_while_another_one_is_down():

@@ -11,7 +11,13 @@ from holdfast import Client, ClientConfig, LocalProvider, compute_cid
 from holdfast._sync.runtime import sleep
 from holdfast.content.car import write_car
 from holdfast.content.cid import CID
-from holdfast.errors import ConfigError, NetworkError, NotFoundError, ProviderError
+from holdfast.errors import (
+    ConfigError,
+    NetworkError,
+    NotFoundError,
+    PermissionDeniedError,
+    ProviderError,
+)
 from holdfast.provider import WrappingProvider
 from holdfast.providers import CopiesProvider
 from holdfast.records import Added, Verdict, now_ms
@@ -44,8 +50,11 @@ class Member(WrappingProvider):
         self.state["calls"].append(name)
         if self.fault in {"down", "silent"} and name in DOWN[self.fault]:
             raise NetworkError("nobody answers", sent=False)
-        if self.fault == "silent" and name in {"add", "own_block", "unpin", "find_pins"}:
-            raise NetworkError("nobody answers", sent=False)
+        if self.fault == "fails once" and name == "find_pins":
+            self.fault = ""
+            raise ProviderError("HTTP error 500", status=500)
+        if self.fault == "denied" and name == "unpin":
+            raise PermissionDeniedError("this key may not unpin")
         return super().forward(name, *args, **options)
 
     def add(self, content, info, call, progress, /):
@@ -68,6 +77,11 @@ class Member(WrappingProvider):
     @property
     def cids(self):
         return {pin.cid for pin in self.repository.pins()}
+
+    def lose(self, cid):
+        """Keep the pin, and lose the first block of it."""
+        with self.repository._database.writing() as connection:
+            connection.execute("DELETE FROM blocks WHERE key = ?", (CID.parse(cid).key,))
 
     def lose_all(self):
         lose_blocks(self.repository)

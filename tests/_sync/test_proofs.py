@@ -9,7 +9,7 @@ import pytest
 from holdfast import Client, ClientConfig
 from holdfast._sync.copying import Copier
 from holdfast._sync.providers.base import ignore
-from holdfast._sync.proving import WELL_KNOWN, CopyProof, Prover, dag_cids
+from holdfast._sync.proving import WELL_KNOWN, CopyProof, Prover, dag_cids, gateway_mark
 from holdfast.content.cid import CID
 from holdfast.content.sampling import Sample
 from holdfast.errors import ProviderError, UnprovenError
@@ -389,17 +389,17 @@ def test_a_gateway_with_content_of_the_world_is_no_witness(provider, service):
 
 
 def test_a_verdict_is_used_again_unless_the_gateway_is_another(provider, server):
-    verdict = Verdict(is_good=True, gateway=f"{server.url}/ipfs")
+    verdict = Verdict(is_good=True, gateway=gateway_mark(f"{server.url}/ipfs"))
     assert (Prover(provider, verdict=verdict).prove([BLOCK])).state == "proven"
     assert len(asked_at(server)) == 1
-    elsewhere = verdict._replace(gateway="https://example.com/ipfs")
+    elsewhere = verdict._replace(gateway=gateway_mark("https://example.com/ipfs"))
     assert Prover(provider, verdict=elsewhere).verdict is None
 
 
 def test_a_bad_verdict_ends_when_another_gateway_is_named(provider, server, service):
     service.status = 403
     verdict = Prover(provider).find_verdict()
-    assert (verdict.is_good, verdict.gateway) == (False, f"{server.url}/ipfs")
+    assert (verdict.is_good, verdict.gateway) == (False, gateway_mark(f"{server.url}/ipfs"))
     assert Prover(provider, verdict=verdict).verdict == verdict
     other = PinProvider(provider.config.with_options(witness="http://127.0.0.1:1"))
     assert Prover(other, verdict=verdict).verdict is None

@@ -5,7 +5,7 @@
 import pytest
 
 from holdfast import Client
-from holdfast._sync.proving import Prover
+from holdfast._sync.proving import Prover, gateway_mark
 from holdfast.content.cid import CID
 from holdfast.errors import NetworkError
 from holdfast.protocol.gateway import RAW_TYPE
@@ -31,7 +31,7 @@ def prove_at(*replies):
     try:
         urls = [f"{server.url}/ipfs" for server in servers]
         with Client.init(config_for(servers[0], gateway_url=urls)) as client:
-            verdict = Verdict(is_good=True, gateway=" ".join(urls))
+            verdict = Verdict(is_good=True, gateway=" ".join(map(gateway_mark, urls)))
             proof = Prover(client.provider, verdict=verdict).prove([ROOT])
         return proof.state, proof.asked, [len(server.requests) for server in servers]
     finally:
@@ -76,7 +76,7 @@ def test_every_gateway_is_tested_and_only_those_that_pass_are_asked():
         ):
             other.upload(BLOCK)
             verdict = Prover(client.provider).find_verdict([other.provider])
-    assert (verdict.is_good, verdict.gateway) == (True, urls[1])
+    assert (verdict.is_good, verdict.gateway) == (True, gateway_mark(urls[1]))
 
 
 def test_a_provider_is_tested_also_while_another_one_is_down():

@@ -19,7 +19,7 @@ from holdfast._async.folder_download import FolderOptions, download_folder
 from holdfast._async.pin_waiting import wait_for_pin
 from holdfast._async.providers.base import AsyncBaseProvider
 from holdfast._async.providers.foreign import as_provider
-from holdfast._async.proving import AsyncProver, CopyProof
+from holdfast._async.proving import AsyncProver
 from holdfast._async.runtime import AsyncLock, run_blocking
 from holdfast.calls import gateway_hosts
 from holdfast.content.cid import CID
@@ -180,11 +180,8 @@ class AsyncCopier:
         is_awaited = copied.how == "pin" and copied.state != "pinned"
         if self._prover is None or self._sample is None or is_awaited:
             return copied
-        try:
-            root = CID.parse(copied.cid)
-            proof = await self._prover.prove_dag(self._source, root, self._sample)
-        except UnsupportedError as error:  # the source gives no blocks, so they are not known
-            proof = CopyProof(reason=str(error))
+        root = CID.parse(copied.cid)
+        proof = await self._prover.prove_dag(self._source, root, self._sample)
         return replace(copied, proof=proof.state, proof_note=proof.note)
 
     async def _repair(self, pin: Pin, copied: Copied, progress: Progress) -> Copied:

@@ -29,13 +29,11 @@ async def check_health(
 ) -> AsyncIterator[Health]:
     """Prove everything that is cared for, and yield what is found; see `AsyncClient.health`."""
     await _finish_tombstones(copies)
-    if adopt:
-        await copies.at_each(copies.members, partial(_adopt, copies), float("inf"))
     left = await copies.small.list_pins() if fix else []
     for pin in left:
         await _take_in(copies, pin)
     async with aclosing(AsyncHealthRun(copies)) as run:
-        await run.read_lists()
+        await run.read_lists(adopt=adopt)
         await run.prove_sample(sample)
         done, total = 0, (await run_blocking(copies.ledger.totals))[0]
         here = {pin.cid for pin in left}
@@ -49,13 +47,6 @@ async def check_health(
         await copies.collect()
 
 
-async def _adopt(copies: "AsyncCopiesProvider", member: "AsyncMember") -> None:
-    """Care for all pins of `member` from now on."""
-    async for pin in foreign_pins(copies, [member]):
-        if has_content(pin):
-            await _take_in(copies, pin)
-
-
 async def foreign_pins(
     copies: "AsyncCopiesProvider", members: "Sequence[AsyncMember]"
 ) -> AsyncIterator[Pin]:
@@ -64,17 +55,23 @@ async def foreign_pins(
         if not member.provider.supports("find_pins"):
             continue
         async for pin in member.provider.find_pins(PinFilter()):
-            row = await run_blocking(copies.ledger.find, CID.parse(pin.cid))
-            if row is None or member.name not in row.states:
+            if await _is_foreign(copies, member, pin):
                 yield replace(pin, peers={member.name: "foreign"})
+
+
+async def _is_foreign(copies: "AsyncCopiesProvider", member: "AsyncMember", pin: Pin) -> bool:
+    row = await run_blocking(copies.ledger.find, CID.parse(pin.cid))
+    return row is None or member.name not in row.places
 
 
 async def _finish_tombstones(copies: "AsyncCopiesProvider") -> None:
     """Unpin content that was revoked while a member was down.
 
-    A member that does not answer is asked once, and one that is no longer configured never.
+    A member that does not answer is asked once, and one that is no longer configured never. It is
+    noted why a member keeps such content.
     """
     last, asked = "", {member.name: member for member in copies.members}
+    verdicts: dict[str, Verdict | None] = dict.fromkeys(asked)
     while page := await run_blocking(copies.ledger.unfinished_tombstones, TOMBSTONES, last):
         for tombstone in page:
             last = tombstone.pin.cid
@@ -84,8 +81,12 @@ async def _finish_tombstones(copies: "AsyncCopiesProvider") -> None:
                     continue
                 gone = await copies.finish_tombstone(tombstone._replace(states=states))
             for name in states.keys() - gone:
+                reason = f"it keeps {last}, which was revoked: {copies.failures[name]}"
+                verdicts[name] = Verdict(is_good=False, reason=reason, since=now_ms())
                 if copies.is_avoided(asked[name]):
                     del asked[name]
+    for name, verdict in verdicts.items():
+        await run_blocking(copies.ledger.note_verdict, name, "unpin", verdict)
 
 
 async def _take_in(copies: "AsyncCopiesProvider", pin: Pin) -> None:
@@ -120,10 +121,14 @@ class AsyncHealthRun:
         for listed in self._listed.values():
             await run_blocking(listed.close)
 
-    async def read_lists(self) -> None:
-        """Read which pins each member lists."""
+    async def read_lists(self, *, adopt: bool) -> None:
+        """Read which pins each member lists. With `adopt`, care for all of them from now on."""
         copies = self._copies
-        self._answering = {*await copies.at_each(copies.members, self._read_list, float("inf"))}
+        read = partial(self._read_list, adopt=adopt)
+        self._answering = {*await copies.at_each(copies.members, read, float("inf"))}
+        # Once, before several proofs at the same time need it; and no list has blocks of a test.
+        members = [member for member in copies.members if member.name in self._answering]
+        self._answering = {*await copies.at_each(members, copies.prover, float("inf"))}
         for member in copies.members:
             if member.name not in self._answering:
                 await self._leave_out(member)
@@ -133,20 +138,22 @@ class AsyncHealthRun:
         self._answering.discard(member.name)
         ledger = self._copies.ledger
         down = await run_blocking(ledger.find_verdict, member.name, "down")
-        if down is None:
-            down = Verdict(is_good=False, since=now_ms())
-            await run_blocking(ledger.note_verdict, member.name, "down", down)
+        reason = self._copies.failures.get(member.name, "")
+        down = (down or Verdict(is_good=False, since=now_ms()))._replace(reason=reason)
+        await run_blocking(ledger.note_verdict, member.name, "down", down)
         if now_ms() - down.since < self._copies.grace * 1000:
             self._absent.add(member.name)
 
-    async def _read_list(self, member: "AsyncMember") -> None:
-        await self._copies.prover(member)  # once, before several proofs at the same time need it
+    async def _read_list(self, member: "AsyncMember", *, adopt: bool) -> None:
+        copies = self._copies
         if not member.provider.supports("find_pins"):
             return
         listed = self._listed[member.name] = SpilledCIDs(LISTED)
         async for pin in member.provider.find_pins(PinFilter()):
             if has_content(pin):
                 await run_blocking(listed.add, CID.parse(pin.cid))
+                if adopt and await _is_foreign(copies, member, pin):
+                    await _take_in(copies, replace(pin, peers={member.name: "foreign"}))
 
     async def pages(self) -> AsyncGenerator[list[LedgerRow]]:
         """Yield all that is cared for, as the ledger and the lists have it."""

@@ -21,7 +21,7 @@ from holdfast._sync.folder_download import FolderOptions, download_folder
 from holdfast._sync.pin_waiting import wait_for_pin
 from holdfast._sync.providers.base import BaseProvider
 from holdfast._sync.providers.foreign import as_provider
-from holdfast._sync.proving import CopyProof, Prover
+from holdfast._sync.proving import Prover
 from holdfast._sync.runtime import Lock, run_blocking
 from holdfast.calls import gateway_hosts
 from holdfast.content.cid import CID
@@ -182,11 +182,8 @@ class Copier:
         is_awaited = copied.how == "pin" and copied.state != "pinned"
         if self._prover is None or self._sample is None or is_awaited:
             return copied
-        try:
-            root = CID.parse(copied.cid)
-            proof = self._prover.prove_dag(self._source, root, self._sample)
-        except UnsupportedError as error:  # the source gives no blocks, so they are not known
-            proof = CopyProof(reason=str(error))
+        root = CID.parse(copied.cid)
+        proof = self._prover.prove_dag(self._source, root, self._sample)
         return replace(copied, proof=proof.state, proof_note=proof.note)
 
     def _repair(self, pin: Pin, copied: Copied, progress: Progress) -> Copied:

@@ -31,13 +31,11 @@ def check_health(
 ) -> Iterator[Health]:
     """Prove everything that is cared for, and yield what is found; see `Client.health`."""
     _finish_tombstones(copies)
-    if adopt:
-        copies.at_each(copies.members, partial(_adopt, copies), float("inf"))
     left = copies.small.list_pins() if fix else []
     for pin in left:
         _take_in(copies, pin)
     with closing(HealthRun(copies)) as run:
-        run.read_lists()
+        run.read_lists(adopt=adopt)
         run.prove_sample(sample)
         done, total = 0, (run_blocking(copies.ledger.totals))[0]
         here = {pin.cid for pin in left}
@@ -51,30 +49,29 @@ def check_health(
         copies.collect()
 
 
-def _adopt(copies: "CopiesProvider", member: "Member") -> None:
-    """Care for all pins of `member` from now on."""
-    for pin in foreign_pins(copies, [member]):
-        if has_content(pin):
-            _take_in(copies, pin)
-
-
 def foreign_pins(copies: "CopiesProvider", members: "Sequence[Member]") -> Iterator[Pin]:
     """Yield the pins of `members` that nobody wrote here."""
     for member in members:
         if not member.provider.supports("find_pins"):
             continue
         for pin in member.provider.find_pins(PinFilter()):
-            row = run_blocking(copies.ledger.find, CID.parse(pin.cid))
-            if row is None or member.name not in row.states:
+            if _is_foreign(copies, member, pin):
                 yield replace(pin, peers={member.name: "foreign"})
+
+
+def _is_foreign(copies: "CopiesProvider", member: "Member", pin: Pin) -> bool:
+    row = run_blocking(copies.ledger.find, CID.parse(pin.cid))
+    return row is None or member.name not in row.places
 
 
 def _finish_tombstones(copies: "CopiesProvider") -> None:
     """Unpin content that was revoked while a member was down.
 
-    A member that does not answer is asked once, and one that is no longer configured never.
+    A member that does not answer is asked once, and one that is no longer configured never. It is
+    noted why a member keeps such content.
     """
     last, asked = "", {member.name: member for member in copies.members}
+    verdicts: dict[str, Verdict | None] = dict.fromkeys(asked)
     while page := run_blocking(copies.ledger.unfinished_tombstones, TOMBSTONES, last):
         for tombstone in page:
             last = tombstone.pin.cid
@@ -84,8 +81,12 @@ def _finish_tombstones(copies: "CopiesProvider") -> None:
                     continue
                 gone = copies.finish_tombstone(tombstone._replace(states=states))
             for name in states.keys() - gone:
+                reason = f"it keeps {last}, which was revoked: {copies.failures[name]}"
+                verdicts[name] = Verdict(is_good=False, reason=reason, since=now_ms())
                 if copies.is_avoided(asked[name]):
                     del asked[name]
+    for name, verdict in verdicts.items():
+        run_blocking(copies.ledger.note_verdict, name, "unpin", verdict)
 
 
 def _take_in(copies: "CopiesProvider", pin: Pin) -> None:
@@ -120,10 +121,14 @@ class HealthRun:
         for listed in self._listed.values():
             run_blocking(listed.close)
 
-    def read_lists(self) -> None:
-        """Read which pins each member lists."""
+    def read_lists(self, *, adopt: bool) -> None:
+        """Read which pins each member lists. With `adopt`, care for all of them from now on."""
         copies = self._copies
-        self._answering = {*copies.at_each(copies.members, self._read_list, float("inf"))}
+        read = partial(self._read_list, adopt=adopt)
+        self._answering = {*copies.at_each(copies.members, read, float("inf"))}
+        # Once, before several proofs at the same time need it; and no list has blocks of a test.
+        members = [member for member in copies.members if member.name in self._answering]
+        self._answering = {*copies.at_each(members, copies.prover, float("inf"))}
         for member in copies.members:
             if member.name not in self._answering:
                 self._leave_out(member)
@@ -133,20 +138,22 @@ class HealthRun:
         self._answering.discard(member.name)
         ledger = self._copies.ledger
         down = run_blocking(ledger.find_verdict, member.name, "down")
-        if down is None:
-            down = Verdict(is_good=False, since=now_ms())
-            run_blocking(ledger.note_verdict, member.name, "down", down)
+        reason = self._copies.failures.get(member.name, "")
+        down = (down or Verdict(is_good=False, since=now_ms()))._replace(reason=reason)
+        run_blocking(ledger.note_verdict, member.name, "down", down)
         if now_ms() - down.since < self._copies.grace * 1000:
             self._absent.add(member.name)
 
-    def _read_list(self, member: "Member") -> None:
-        self._copies.prover(member)  # once, before several proofs at the same time need it
+    def _read_list(self, member: "Member", *, adopt: bool) -> None:
+        copies = self._copies
         if not member.provider.supports("find_pins"):
             return
         listed = self._listed[member.name] = SpilledCIDs(LISTED)
         for pin in member.provider.find_pins(PinFilter()):
             if has_content(pin):
                 run_blocking(listed.add, CID.parse(pin.cid))
+                if adopt and _is_foreign(copies, member, pin):
+                    _take_in(copies, replace(pin, peers={member.name: "foreign"}))
 
     def pages(self) -> Generator[list[LedgerRow]]:
         """Yield all that is cared for, as the ledger and the lists have it."""

@@ -7,6 +7,7 @@ is asked for blocks in a way that fetches nothing, and `find_verdict` first test
 may come that the provider does not have.
 """
 
+import hashlib
 import logging
 import secrets
 from collections.abc import Generator, Iterable, Sequence
@@ -109,6 +110,10 @@ class CopyProof:
             self.asked += 1
 
 
+class UnreadError(Exception):
+    """The source of a walk does not send a block: the argument is its CID, the cause the error."""
+
+
 def dag_cids(provider: BaseProvider, root: CID) -> Generator[list[tuple[CID, int]]]:
     """Yield the CIDs and sizes of all blocks below `root`, each once, in lists.
 
@@ -126,10 +131,13 @@ def dag_cids(provider: BaseProvider, root: CID) -> Generator[list[tuple[CID, int
         blocks = None
         while walk.need is not None:
             nodes: list[Block] = []
-            with provider.call("proof", str(root)) as call:
-                blocks = blocks or provider.reader.blocks(Reference(str(root), root), call)
-                blocks.continue_in(call)
-                blocks.advance(walk, cache, nodes.extend)
+            try:
+                with provider.call("proof", str(root)) as call:
+                    blocks = blocks or provider.reader.blocks(Reference(str(root), root), call)
+                    blocks.continue_in(call)
+                    blocks.advance(walk, cache, nodes.extend)
+            except (ClientError, OSError) as error:
+                raise UnreadError(walk.need) from error
             leaves, walk.leaves = walk.leaves, []
             yield [(cid, len(block)) for cid, block in nodes] + leaves
     finally:
@@ -166,7 +174,8 @@ class Prover:
         if not self._gateways and provider.supports("gateway_block"):
             self._gateways = witness_urls(provider.config)
         if verdict is not None:
-            tested, usable = {*verdict.gateway.split()}, {*filter(None, self._gateways)}
+            usable = {*filter(None, map(gateway_mark, self._gateways))}
+            tested = {*verdict.gateway.split()}
             if tested - usable or (usable - tested and not verdict.is_good):
                 verdict = None  # the configuration has changed
         self.verdict: Verdict | None = verdict
@@ -187,7 +196,8 @@ class Prover:
         if not verdict.is_good:
             proof.reason = verdict.reason
             return proof
-        gateways = verdict.gateway.split() or [""]
+        marks = verdict.gateway.split() or [""]
+        gateways = [gateway for gateway in self._gateways if gateway_mark(gateway) in marks]
         pending = list(cids)
         while pending:
             batch, pending = pending[:BLOCKS_AT_ONCE], pending[BLOCKS_AT_ONCE:]
@@ -200,6 +210,9 @@ class Prover:
     ) -> CopyProof:
         """Ask for a sample of the blocks below `root`, whose links are read from `source`.
 
+        If `source` does not send a block with links, the provider is asked for that block: it may
+        have lost it. If it has it, nothing is proven.
+
         Blocks that were asked for before, in another sample, are chosen only if there are no
         others: a cache before the provider may have them.
         """
@@ -207,9 +220,14 @@ class Prover:
         if proof.reason:  # it is no witness
             return proof
         picker = SamplePicker(sample, RANDOM.random, self._asked)
-        with closing(dag_cids(source, root)) as pages:
-            for page in pages:
-                self.prove(picker.add(page), proof)
+        try:
+            with closing(dag_cids(source, root)) as pages:
+                for page in pages:
+                    self.prove(picker.add(page), proof)
+        except UnreadError as error:
+            self.prove(error.args, proof)
+            unread = CopyProof(reason=f"{error} cannot be read: {error.__cause__}")
+            return proof if proof.missing else unread
         chosen = picker.rest()
         if len(self._asked) > MOST_REMEMBERED:
             self._asked.clear()
@@ -264,7 +282,8 @@ class Prover:
                 reasons[gateway] = self._test(gateway, roots, others)
         passed = [gateway for gateway in self._gateways if not reasons.get(gateway)]
         reason = "" if passed else next(iter(reasons.values()))
-        self.verdict = Verdict(bool(passed), reason, " ".join(passed or self._gateways), now_ms())
+        marks = " ".join(map(gateway_mark, passed or self._gateways))
+        self.verdict = Verdict(bool(passed), reason, marks, now_ms())
         return self.verdict
 
     def _test(self, gateway: str, roots: Sequence[CID], others: Iterable[BaseProvider]) -> str:
@@ -294,7 +313,8 @@ class Prover:
                 if not error.sent:
                     raise
             except RefusedError as error:
-                return f"{host} cannot be asked for blocks: {error.reason or error}"
+                # Its own text may have the whole address in it.
+                return f"{host} cannot be asked for blocks: {error.reason or 'it sends none'}"
             except (NotFoundError, VerificationError):  # a made-up reply is none
                 continue
             if not self._lists(cid):  # it may just have been pinned
@@ -337,6 +357,11 @@ def _remove_block(provider: BaseProvider, cid: str) -> None:
         provider.delete(cid)
     except ClientError as error:
         log.warning("%s keeps %s, a test: %s", provider.title, cid, error)
+
+
+def gateway_mark(gateway: str) -> str:
+    """Return what a verdict calls a gateway. Its path may have a key in it, so that is hashed."""
+    return gateway and hashlib.sha256(gateway.encode()).hexdigest()[:16]
 
 
 def _is_missing(outcome: object) -> bool:

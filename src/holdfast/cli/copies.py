@@ -34,12 +34,12 @@ def health(
     Every member is asked for its list of pins, and for random blocks, which must match their CIDs.
     There is a line for each pin that is proven at fewer sites than it should be, then a summary for
     each member. With --json there is a line for every pin. The exit code is 20 if a pin has fewer
-    copies than `want`, and 21 if one has fewer than `need`.
+    copies than `want`, and 21 if one has fewer than `need`; it is 1 if --adopt missed a member.
 
     Every night, say: holdfast health --use safe --fix
     """
     with run.copies() as client:
-        report = HealthReport(run, client.provider)
+        report = HealthReport(run, client.provider, adopt=adopt)
         with report.shown("health", unit="pins") as bar:
             for pin in client.health(sample=sample, fix=fix, adopt=adopt, progress=bar):
                 report.check(pin)
@@ -82,8 +82,9 @@ class HealthReport(BatchReport):
 
     codes: Mapping[str, int] = {"short": exit_codes.FEWER, "critical": exit_codes.TOO_FEW}
 
-    def __init__(self, run: Run, provider: Any, without: str = "") -> None:
+    def __init__(self, run: Run, provider: Any, without: str = "", *, adopt: bool = False) -> None:
         super().__init__(run)
+        self._adopt = adopt
         self._provider = provider
         self._without = without
         self._copies: Counter[tuple[str, str]] = Counter()
@@ -115,11 +116,18 @@ class HealthReport(BatchReport):
 
     def conclusion(self, pins: str) -> str:
         """Return a line for each member, and the totals."""
-        lines = []
+        lines, find = [], self._provider.ledger.find_verdict
         for member in self._provider.members:
             facts = [f"{state} {self._copies[member.name, state]:,}" for state in STATES]
-            if (down := self._provider.ledger.find_verdict(member.name, "down")) is not None:
-                facts.append(f"no answer since {output.time_text(down.since)}")
+            if (down := find(member.name, "down")) is not None:
+                facts.append(f"failing since {output.time_text(down.since)}: {down.reason}")
+                if self._adopt:
+                    self.remark = (
+                        "not all pins were taken in: run --adopt again when all members answer"
+                    )
+                    self.code = max(self.code, exit_codes.FAILED)
+            elif (verdict := find(member.name, "unpin")) is not None:
+                facts.append(verdict.reason)
             lines.append(f"{member.name} (site {member.site}): {', '.join(facts)}")
         totals = [pins] if self.counts else ["no pins; --adopt takes in those of the members"]
         totals += [f"{KINDS[state]}: {count:,}" for state, count in sorted(self.counts.items())]

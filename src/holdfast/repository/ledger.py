@@ -33,7 +33,8 @@ DATABASE: Final = "ledger.sqlite3"
 VERSION: Final = 1
 LOCKS: Final = 4096  # lock files; two CIDs seldom share one
 HAS: Final = frozenset({"claimed", "proven"})  # the states of a copy that may be there
-STATES: Final = HAS | {"sent", "missing"}
+SEEN: Final = HAS | {"missing"}  # those of a copy that was looked for
+STATES: Final = SEEN | {"sent", "removed"}
 TABLES: Final = f"""{schema.PIN_TABLES}
 CREATE TABLE copies (
     key  BLOB PRIMARY KEY,           -- pins.key
@@ -42,7 +43,7 @@ CREATE TABLE copies (
 CREATE TABLE places (
     key     BLOB NOT NULL,           -- pins.key
     member  TEXT NOT NULL,
-    state   TEXT NOT NULL,           -- sent, claimed, proven or missing
+    state   TEXT NOT NULL,           -- sent, claimed, proven, missing or removed
     proven  INTEGER NOT NULL,        -- milliseconds, when blocks of it were last verified; or 0
     blocks  INTEGER NOT NULL,        -- how many blocks that were
     named   INTEGER NOT NULL,        -- whether it has the name and the key-values of the pin
@@ -51,10 +52,10 @@ CREATE TABLE places (
 CREATE INDEX places_by_member ON places (member, key);
 CREATE TABLE verdicts (
     member  TEXT NOT NULL,
-    kind    TEXT NOT NULL,           -- witness, layout, down or place
+    kind    TEXT NOT NULL,           -- witness, layout, down, unpin or place
     good    INTEGER NOT NULL,
     reason  TEXT NOT NULL,           -- why not
-    gateway TEXT NOT NULL,           -- of a witness
+    gateway TEXT NOT NULL,           -- hashes, of a witness
     since   INTEGER NOT NULL,        -- milliseconds
     PRIMARY KEY (member, kind)
 ) WITHOUT ROWID;
@@ -67,7 +68,8 @@ class CopyState(NamedTuple):
 
     Attributes:
         state: ``sent`` if it may have some of it, ``claimed`` if it says that it has it,
-            ``proven`` if blocks of it were verified, ``missing`` if a block of it was not there.
+            ``proven`` if blocks of it were verified, ``missing`` if a block of it was not there,
+            ``removed`` if the user removed it there alone.
         proven: When blocks of it were last verified, in milliseconds; 0 for never.
         blocks: How many blocks that were.
         named: Whether its pin has the name and the key-values of the ledger.
@@ -85,7 +87,7 @@ class LedgerRow(NamedTuple):
     Attributes:
         pin: Its CID, name, key-values and times.
         want: How many sites should have it.
-        states: What is known of it at each member that may have it.
+        states: What is known of it at each member that may have it, or from which it was removed.
     """
 
     pin: Pin
@@ -93,9 +95,14 @@ class LedgerRow(NamedTuple):
     states: Mapping[str, CopyState]
 
     @property
+    def places(self) -> dict[str, str]:
+        """The state at each member that may have it."""
+        return {name: copy.state for name, copy in self.states.items() if copy.state != "removed"}
+
+    @property
     def pin_with_places(self) -> Pin:
         """The pin, whose `peers` say what is known of it at each member."""
-        return replace(self.pin, peers={name: state.state for name, state in self.states.items()})
+        return replace(self.pin, peers=self.places)
 
 
 class Ledger(ForkAware):

@@ -34,13 +34,20 @@ from holdfast.content.codecs import is_one_block
 from holdfast.content.sampling import DEFAULT_SAMPLE, Sample
 from holdfast.disk.closing import on_error
 from holdfast.disk.locks import unlock
-from holdfast.errors import ClientError, ConfigError, NotFoundError, ProviderError, UnsupportedError
+from holdfast.errors import (
+    AuthenticationError,
+    ClientError,
+    ConfigError,
+    NotFoundError,
+    ProviderError,
+    UnsupportedError,
+)
 from holdfast.protocol.host_privacy import site_of
 from holdfast.protocol.peer_set import PeerSet
 from holdfast.records import Added, Health, Pin, PinFilter, PinInfo, Verdict, now_ms
 from holdfast.registry import BUILT_IN, DEFAULT, build_provider, row_of
 from holdfast.repository import PinQuery, Repository
-from holdfast.repository.ledger import HAS, CopyState, Ledger, LedgerRow
+from holdfast.repository.ledger import HAS, SEEN, CopyState, Ledger, LedgerRow
 from holdfast.sources.archive_sources import ArchiveSource
 from holdfast.sources.blob import Blob
 from holdfast.sources.folder_source import FolderSource
@@ -57,14 +64,13 @@ GRACE: Final = 6 * 3600.0  # seconds that a member may be down before its copies
 SLOW: Final = 256 << 10  # bytes a second; a member that takes fewer gets a substitute
 LOCK_PAUSE: Final = 0.02  # seconds between two looks at a lock
 FETCH_WAIT: Final = 60.0  # seconds for a member that fetches content by its CID
-CHECK_WAIT: Final = 30.0  # seconds for the tests of a member, after another one has passed
+CHECK_WAIT: Final = 10.0  # seconds for the tests of a member, after another one has passed
 DROPPED_BYTES: Final = 64 << 20  # that may wait in the small store to be removed
 DROPPED_PIN: Final = 256 << 10  # bytes that are counted for each pin of them besides its content
 WITNESS_AGE: Final = 86400.0  # seconds for which the test of a witness holds
 LATE: Final = 86400.0  # seconds after which a write that was given up arrives no more
 LAYOUT_AGE: Final = 30 * 86400.0  # seconds for which the test of a layout holds
 LAYOUT_TEST: Final = "holdfast-layout-test"
-CHECKS: Final = CID.of_raw(LAYOUT_TEST.encode())  # is locked while the members are checked
 LAYOUT_SIZE: Final = 300_000  # bytes of the file in that test: more than one block
 
 
@@ -158,6 +164,7 @@ class CopiesProvider(BaseProvider):
         except OSError as error:
             raise ConfigError(f"path {folder} cannot hold a ledger: {error.strerror}") from None
         self._avoided: dict[str, float] = {}
+        self.failures: dict[str, str] = {}
         self._working = PeerSet(self.members, self._avoided)
         self._copiers: dict[tuple[str, bool], Copier] = {}
         self._provers: dict[str, Prover] = {}
@@ -387,10 +394,7 @@ class CopiesProvider(BaseProvider):
         state = row.states[member.name]
         cid = CID.parse(row.pin.cid)
         prover = self.prover(member)
-        try:
-            proof = prover.prove_dag(self, cid, sample)
-        except NotFoundError:  # a block of it with links is nowhere
-            return state._replace(state="missing")
+        proof = prover.prove_dag(self, cid, sample)
         if proof.state == "proven":
             return state._replace(state="proven", proven=now_ms(), blocks=proof.asked)
         is_asked = proof.asked or proof.reason  # else no block of it is in the sample
@@ -405,7 +409,8 @@ class CopiesProvider(BaseProvider):
         prover = Prover(member.provider, verdict=verdict)
         if prover.verdict is None:
             # Another one of its site may have the same blocks, as a Kubo of a cluster.
-            others = [other.provider for other in self.members if other.site != member.site]
+            working = [other for other in self.members if not self.is_avoided(other)]
+            others = [other.provider for other in working if other.site != member.site]
             verdict = prover.find_verdict(others)
             run_blocking(self.ledger.note_verdict, member.name, "witness", verdict)
         self._provers[member.name] = prover
@@ -427,7 +432,7 @@ class CopiesProvider(BaseProvider):
 
         Return who answered, and the row. A member that did not answer counts as one that claims it.
         """
-        states = {name: state for name, state in row.states.items() if state.state != "sent"}
+        states = {name: state for name, state in row.states.items() if state.state in SEEN}
         asked = [member for member in members if member.name in states]
         results = self.at_each(asked, lambda member: check(member, row), patience)
         run_blocking(self.ledger.note, CID.parse(row.pin.cid), results)
@@ -503,7 +508,7 @@ class CopiesProvider(BaseProvider):
         root = CID.parse(cid)
         with self.call("revoke", cid), self.locked(root):
             row = run_blocking(self.ledger.find, root)
-            if row is None or name not in row.states:
+            if row is None or name not in row.places:
                 raise not_pinned(cid)
             others = [other for other in self.members if other is not member]
             _, row = self.check_all(row, others, self.check)
@@ -515,7 +520,7 @@ class CopiesProvider(BaseProvider):
                 )
             run_blocking(self.ledger.note, root, {name: CopyState()})
             _unpin_at(member, cid)
-            run_blocking(self.ledger.note, root, {name: None})
+            run_blocking(self.ledger.note, root, {name: CopyState("removed", named=True)})
 
     # Health
 
@@ -564,6 +569,7 @@ class CopiesProvider(BaseProvider):
                 patience = self.patience if patience is None else patience
                 until = min(until, now() + patience)
             for member in running.runners:
+                self.failures[member.name] = "it did not answer in time"
                 self.avoid(member)
         return results
 
@@ -572,7 +578,8 @@ class CopiesProvider(BaseProvider):
         if not isinstance(error, ClientError | OSError):
             raise error
         log.warning("%s: %s", member.name, error)
-        if isinstance(error, ClientError):
+        self.failures[member.name] = str(error)
+        if isinstance(error, ClientError) and not isinstance(error, AuthenticationError):
             self._working.note_failure(member, error, now())
         else:
             self.avoid(member)
@@ -596,21 +603,32 @@ class CopiesProvider(BaseProvider):
         """
         if not self._untested():
             return
-        with self.locked(CHECKS):  # one of many first writes checks them
-            faults = self.at_each(self._untested(), self._check_member, CHECK_WAIT)
-            for name, (refusal, _) in faults.items():
-                if refusal:
-                    raise ConfigError(f"{name} cannot keep copies: {refusal}")
-            tested = self._tested | {name: reason for name, (_, reason) in faults.items()}
-            reasons = {name: reason for name, reason in tested.items() if reason}
-            provable = {member.site for member in self.members if member.name not in reasons}
-            if len(provable) < self.need:
-                words = (
-                    f"need is {self.need}, but copies can be proven at {len(provable)} sites, and "
-                    f"not at {', '.join(reasons)}: set `witness` for these, or add other members"
-                )
-                raise _with_notes(ConfigError(words), reasons)
-            self._tested.update(tested)
+        self.at_each(self._untested(), self._greet)
+        members = self._untested()
+        faults = self.at_each(members, self._check_member, CHECK_WAIT)
+        for member in members:
+            if member.name not in faults:
+                self.avoid(member)
+        for name, (refusal, _) in faults.items():
+            if refusal:
+                raise ConfigError(f"{name} cannot keep copies: {refusal}")
+        tested = self._tested | {name: reason for name, (_, reason) in faults.items()}
+        reasons = {name: reason for name, reason in tested.items() if reason}
+        provable = {member.site for member in self.members if member.name not in reasons}
+        if len(provable) < self.need:
+            words = (
+                f"need is {self.need}, but copies can be proven at {len(provable)} sites, and "
+                f"not at {', '.join(reasons)}: set `witness` for these, or add other members"
+            )
+            raise _with_notes(ConfigError(words), reasons)
+        self._tested.update(tested)
+
+    def _greet(self, member: Member) -> None:
+        """Return when `member` has answered a request, if it is about to get many of a test."""
+        verdict = run_blocking(self.ledger.find_verdict, member.name, "witness", WITNESS_AGE)
+        if verdict is None:
+            with suppress(ProviderError):  # which is an answer
+                member.provider.test_authentication()
 
     def _untested(self) -> list[Member]:
         """Return the members that were not checked yet, and are not known to be down."""
@@ -619,9 +637,10 @@ class CopiesProvider(BaseProvider):
 
     def _check_member(self, member: Member) -> tuple[str, str]:
         """Return why `member` cannot keep our CIDs, and why nothing proves what it has; or ""."""
-        verdict = (self.prover(member)).verdict
-        reason = "" if verdict is None or verdict.is_good else verdict.reason
-        return self._find_refusal(member), reason
+        with self.locked(CID.of_raw(member.name.encode())):  # one of many first writes does
+            verdict = (self.prover(member)).verdict
+            reason = "" if verdict is None or verdict.is_good else verdict.reason
+            return self._find_refusal(member), reason
 
     def _find_refusal(self, member: Member) -> str:
         """Return why `member` cannot keep our CIDs; "" if it can.
@@ -720,12 +739,14 @@ class Placing:
             if is_one_block(cid):  # it is read once for all members
                 self._file = with_layouts(Blob(store.block(cid), type=pin.type))
             self._source = copies.small
-        has = {name for name, state in states.items() if state.state in HAS}
-        # Those that have it come first, so that no further copy is made.
-        self._waiting = sorted(
-            copies.in_order(),
-            key=lambda member: member.name not in has or copies.is_avoided(member),
-        )
+
+        def rank(member: Member) -> tuple[bool, bool]:
+            # Those that have it come first, so that no further copy is made. Those at which the
+            # user removed it come last.
+            state = states.get(member.name, CopyState()).state
+            return state == "removed", state not in HAS or copies.is_avoided(member)
+
+        self._waiting = sorted(copies.in_order(), key=rank)
         self._begun: dict[Member, float] = {}  # the members that were started, and when
         self._states: dict[Member, CopyState] = {}
         self._want = copies.want
@@ -791,7 +812,7 @@ class Placing:
         """Make sure that `member` has the content of `row`; return the state of that copy then."""
         copies = self._copies
         state = row.states.get(member.name)
-        if state is None:
+        if state is None or state.state == "removed":
             cid = CID.parse(row.pin.cid)
             run_blocking(copies.ledger.note, cid, {member.name: CopyState()})
         elif state.state in HAS:
