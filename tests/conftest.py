@@ -194,8 +194,8 @@ def no_noise(capfd):
 
 
 @pytest.fixture
-def commands(tmp_path):
-    return Commands(tmp_path)
+def commands(memory_folder):
+    return Commands(memory_folder)
 
 
 @pytest.fixture(scope="session")

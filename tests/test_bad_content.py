@@ -419,7 +419,7 @@ def test_doubled_blocks_and_blocks_without_a_root():
 
 @pytest.mark.parametrize(
     "blocks",
-    [20_000, pytest.param(1_000_000, marks=[pytest.mark.slow, pytest.mark.timeout(400)])],
+    [5_000, pytest.param(1_000_000, marks=[pytest.mark.slow, pytest.mark.timeout(400)])],
 )
 def test_an_archive_of_many_tiny_blocks(blocks):
     reader = CarReader()

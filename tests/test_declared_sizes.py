@@ -20,6 +20,7 @@ from holdfast.errors import ClientError, MalformedError, VerificationError
 from holdfast.repository import Repository
 from tests.commands import Commands
 from tests.dags import Dag
+from tests.disks import in_memory
 from tests.lying_dags import LIES, TRUTHS, bodies, build
 
 # A node without a UnixFS message that can be read may be pinned, but not read as a file.
@@ -27,8 +28,8 @@ UNREADABLE = "varint of ten bytes"
 
 
 @pytest.fixture(scope="module")
-def repository(tmp_path_factory):
-    with Repository(tmp_path_factory.mktemp("store")) as repository:
+def repository():
+    with in_memory() as folder, Repository(folder / "store") as repository:
         yield repository
 
 

@@ -324,17 +324,16 @@ def test_nothing_in_the_spec_directory_of_tests_is_left_unlisted():
             assert f"`{name}.py::{test}`" in table, test
 
 
+# To parse all files takes seconds. No line of a docstring begins like an import.
+IMPORTED = re.compile(r"^ *(?:from (\S+) )?import (\([^)]*\)|.*)", re.MULTILINE)
+
+
 def imports_beside(path):
     """The files in the folder of `path` that it imports, anywhere in it and for types too."""
     folder = ".".join(path.parent.relative_to(ROOT / "src").parts)
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            modules = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            modules = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-        else:
-            continue
-        for module in modules:
+    for origin, names in IMPORTED.findall(path.read_text(encoding="utf-8")):
+        inner = [f"{origin}.{name}" for name in re.findall(r"[\w.]+", names)]
+        for module in [origin, *inner] if origin else re.findall(r"[\w.]+", names):
             parent, _, name = module.rpartition(".")
             if parent == folder and (path.parent / f"{name}.py").exists():
                 yield path.parent / f"{name}.py"
@@ -360,7 +359,8 @@ def test_only_the_registry_knows_the_names_of_providers():
     """In prose and examples they may stand; code asks the table."""
     names = {"local", "pinning", "kubo", "cluster", "provider_b", "provider_c"}
     texts_by_file = {}
-    for path in (ROOT / "src/holdfast").rglob("*.py"):
+    quoted = re.compile(f"[\"']({'|'.join(names)})[\"']")
+    for path in files_with(quoted, "."):  # it takes seconds to parse them all
         tree = ast.parse(path.read_text(encoding="utf-8"))
         texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
         if used := sorted(names & {text for text in texts if isinstance(text, str)}):

@@ -479,19 +479,22 @@ AT_ONCE = 8
 
 
 class CountingBlocks(dict):
-    """Blocks that take a while, and count how many are asked for at the same time."""
+    """Blocks that take a while until four are asked for at the same time, which are counted."""
 
     def __init__(self, blocks):
         super().__init__(blocks)
         self.in_flight = self.most = self.asked = 0
         self.lock = threading.Lock()
+        self.several = threading.Event()
 
     def get(self, cid):
         with self.lock:
             self.asked += 1
             self.in_flight += 1
             self.most = max(self.most, self.in_flight)
-        time.sleep(0.02)
+        if self.most > 3:
+            self.several.set()
+        self.several.wait(0.5)
         with self.lock:
             self.in_flight -= 1
         return super().get(cid)
