@@ -376,7 +376,7 @@ async def test_what_the_small_store_has_lost_comes_from_the_members(fleet):
     assert small_store(client) == [CID_OF_LIST]
     lose_blocks(client.provider._repository)
     fleet.members[1].fault = ""
-    (health,) = [found async for found in client.health(fix=True)]
+    (health,) = [row async for row in client.health(fix=True)]
     assert health.proven == ("a", "b")
     assert small_store(client) == []
 

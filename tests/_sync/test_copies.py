@@ -378,7 +378,7 @@ def test_what_the_small_store_has_lost_comes_from_the_members(fleet):
     assert small_store(client) == [CID_OF_LIST]
     lose_blocks(client.provider._repository)
     fleet.members[1].fault = ""
-    (health,) = [found for found in client.health(fix=True)]
+    (health,) = [row for row in client.health(fix=True)]
     assert health.proven == ("a", "b")
     assert small_store(client) == []
 
