@@ -34,14 +34,7 @@ from holdfast.content.codecs import is_one_block
 from holdfast.content.sampling import DEFAULT_SAMPLE, Sample
 from holdfast.disk.closing import on_error
 from holdfast.disk.locks import unlock
-from holdfast.errors import (
-    AuthenticationError,
-    ClientError,
-    ConfigError,
-    NotFoundError,
-    ProviderError,
-    UnsupportedError,
-)
+from holdfast.errors import ClientError, ConfigError, NotFoundError, ProviderError, UnsupportedError
 from holdfast.protocol.host_privacy import site_of
 from holdfast.protocol.peer_set import PeerSet
 from holdfast.records import Added, Health, Pin, PinFilter, PinInfo, Verdict, now_ms
@@ -579,7 +572,8 @@ class CopiesProvider(BaseProvider):
             raise error
         log.warning("%s: %s", member.name, error)
         self.failures[member.name] = str(error)
-        if isinstance(error, ClientError) and not isinstance(error, AuthenticationError):
+        is_refusal = isinstance(error, ProviderError) and error.status == 401  # the token is wrong
+        if isinstance(error, ClientError) and not is_refusal:
             self._working.note_failure(member, error, now())
         else:
             self.avoid(member)
