@@ -428,7 +428,7 @@ def test_health_takes_in_what_a_crash_has_left_and_on_request_foreign_pins(fleet
         ({"want": 1, "need": 2}, "need cannot be more"),
         ({"want": True}, "want must be a whole number"),
         ({"need": 0}, "need must be a whole number"),
-        ({"patience": -1}, "patience must be a number of seconds"),
+        ({"patience": -1}, "patience must be a number from 0"),
         ({"names": ["a"]}, "one entry for each member"),
         ({"names": ["a", "a", "b"]}, "must be different"),
     ],

@@ -47,11 +47,9 @@ async def check_health(
         await copies.collect()
 
 
-async def foreign_pins(
-    copies: "AsyncCopiesProvider", members: "Sequence[AsyncMember]"
-) -> AsyncIterator[Pin]:
-    """Yield the pins of `members` that nobody wrote here."""
-    for member in members:
+async def foreign_pins(copies: "AsyncCopiesProvider") -> AsyncIterator[Pin]:
+    """Yield the pins of the members that nobody wrote here."""
+    for member in copies.members:
         if not member.provider.supports("find_pins"):
             continue
         async for pin in member.provider.find_pins(PinFilter()):

@@ -49,9 +49,9 @@ def check_health(
         copies.collect()
 
 
-def foreign_pins(copies: "CopiesProvider", members: "Sequence[Member]") -> Iterator[Pin]:
-    """Yield the pins of `members` that nobody wrote here."""
-    for member in members:
+def foreign_pins(copies: "CopiesProvider") -> Iterator[Pin]:
+    """Yield the pins of the members that nobody wrote here."""
+    for member in copies.members:
         if not member.provider.supports("find_pins"):
             continue
         for pin in member.provider.find_pins(PinFilter()):

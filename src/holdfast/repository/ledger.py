@@ -129,8 +129,8 @@ class Ledger(ForkAware):
         self._connection: sqlite3.Connection | None = None
         self._inherited: list[sqlite3.Connection] = []
         self._closed = False
-        with self._typed_errors():
-            self._connection = _open(self.folder)
+        with self._reading():
+            pass  # it is sound
         self.watch_forks()
 
     # Content
@@ -278,20 +278,23 @@ class Ledger(ForkAware):
         """Lock `cid` for all processes; return what `unlock` takes, or None if it is locked."""
         number = int.from_bytes(cid.key[-2:], "big") % LOCKS
         descriptor = self._locks.open(f"{number:03x}", os.O_RDWR | os.O_CREAT, 0o600)
-        is_locked = False
-        try:
-            is_locked = try_lock(descriptor)
-        finally:
-            if not is_locked:
-                os.close(descriptor)
-        return descriptor if is_locked else None
+        with on_error(partial(os.close, descriptor)):
+            if try_lock(descriptor):
+                return descriptor
+        os.close(descriptor)
+        return None
 
     # The connection
 
     @contextmanager
-    def _typed_errors(self) -> Iterator[None]:
+    def _reading(self) -> Iterator[sqlite3.Connection]:
         try:
-            yield
+            with self._lock:
+                if self._closed:
+                    raise ClientClosedError
+                if self._connection is None:
+                    self._connection = _open(self.folder)
+                yield self._connection
         except (UnsoundError, BadRowError, sqlite3.Error) as error:
             if isinstance(error, sqlite3.Error) and not errors.is_of_content(error):
                 raise errors.typed_error(error, self.folder) from None
@@ -299,15 +302,6 @@ class Ledger(ForkAware):
                 f"path {self.folder} holds no sound ledger: {' '.join(str(error).split())}; move "
                 f"{DATABASE} away, then rebuild it with `holdfast health --adopt`"
             ) from None
-
-    @contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
-        with self._typed_errors(), self._lock:
-            if self._closed:
-                raise ClientClosedError
-            if self._connection is None:
-                self._connection = _open(self.folder)
-            yield self._connection
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:

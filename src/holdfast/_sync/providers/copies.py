@@ -24,7 +24,7 @@ from holdfast._sync.reads.member_reader import MemberReader, ReadMember
 from holdfast._sync.reads.read_through import GatewayConnections
 from holdfast._sync.runtime import Running, now, run_blocking, sleep
 from holdfast.calls import Call
-from holdfast.config import ClientConfig
+from holdfast.config import ClientConfig, checks
 from holdfast.config.client_config import provider_options
 from holdfast.config.fields import fields_bound_to
 from holdfast.config.locations import store_folder
@@ -39,7 +39,7 @@ from holdfast.protocol.host_privacy import site_of
 from holdfast.protocol.peer_set import PeerSet
 from holdfast.records import Added, Health, Pin, PinFilter, PinInfo, Verdict, now_ms
 from holdfast.registry import BUILT_IN, DEFAULT, build_provider, row_of
-from holdfast.repository import PinQuery, Repository
+from holdfast.repository import Repository
 from holdfast.repository.ledger import HAS, SEEN, CopyState, Ledger, LedgerRow
 from holdfast.sources.archive_sources import ArchiveSource
 from holdfast.sources.blob import Blob
@@ -143,10 +143,10 @@ class CopiesProvider(BaseProvider):
         config: ClientConfig | None = None,
     ) -> None:
         self.members: tuple[Member, ...] = _members(members, names, sites)
-        self.want: int = want
-        self.need: int = need
-        self.patience: float = patience
-        self.grace: float = grace
+        self.want: int = checks.whole("want", want)
+        self.need: int = checks.whole("need", need)
+        self.patience: float = checks.not_negative("patience", patience)
+        self.grace: float = checks.not_negative("grace", grace)
         self._check_options()
         folder = store_folder(path) if path else store_folder(None) / "copies"
         try:
@@ -195,14 +195,6 @@ class CopiesProvider(BaseProvider):
         return provider
 
     def _check_options(self) -> None:
-        for name in ("want", "need"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ConfigError(f"{name} must be a whole number, 1 or more")
-        for name in ("patience", "grace"):
-            value = getattr(self, name)
-            if not isinstance(value, int | float) or isinstance(value, bool) or not value >= 0:
-                raise ConfigError(f"{name} must be a number of seconds")
         sites = sorted({member.site for member in self.members})
         if self.need > self.want:
             raise ConfigError(f"need is {self.need}, and want is {self.want}: need cannot be more")
@@ -444,13 +436,8 @@ class CopiesProvider(BaseProvider):
 
     # Pins
 
-    def list_pins(self, *, name: str | None = None, limit: int | None = None) -> list[Pin]:
-        """Return what is cared for, newest first; `peers` says what each member has of it."""
-        with self.call("pins"):
-            return run_blocking(self.ledger.pins, PinQuery(name_contains=name, limit=limit))
-
     def find_pins(self, pin_filter: PinFilter, *, limit: int | None = None) -> Iterator[Pin]:
-        """Yield what is cared for and matches `pin_filter`, newest first."""
+        """Yield what is cared for, newest first; `peers` says what each member has of it."""
         return read_pins(self, self.ledger.pins, pin_filter, limit)
 
     def update_pin(self, cid: str, *, name: str | None, keyvalues: Mapping[str, Any] | None) -> Pin:
@@ -534,7 +521,7 @@ class CopiesProvider(BaseProvider):
 
     def foreign_pins(self) -> Iterator[Pin]:
         """Yield the pins of the members that nobody wrote here; `peers` names the member."""
-        return health.foreign_pins(self, self.members)
+        return health.foreign_pins(self)
 
     # Members
 
