@@ -122,9 +122,7 @@ class HealthReport(BatchReport):
             if (down := find(member.name, "down")) is not None:
                 facts.append(f"failing since {output.time_text(down.since)}: {down.reason}")
                 if self._adopt:
-                    self.remark = (
-                        "not all pins were taken in: run --adopt again when all members answer"
-                    )
+                    self.remark = "some pins were not taken in: run --adopt again later"
                     self.code = max(self.code, exit_codes.FAILED)
             elif (verdict := find(member.name, "unpin")) is not None:
                 facts.append(verdict.reason)

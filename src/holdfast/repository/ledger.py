@@ -109,7 +109,7 @@ class Ledger(ForkAware):
     """The ledger in `folder`, which is made if it is missing.
 
     Any number of threads and processes may use it. What a method has written when it returns
-    survives a power failure.
+    survives a power failure, apart from a `note` without `sync`.
 
     Example:
         >>> import tempfile
@@ -156,11 +156,16 @@ class Ledger(ForkAware):
             row = _find(connection, cid) if existed else None
             return row or LedgerRow(pin, want, dict.fromkeys(members, CopyState()))
 
-    def note(self, cid: CID, states: Mapping[str, CopyState | None]) -> None:
-        """Note what is known of `cid` at members; None where it is not any more."""
+    def note(
+        self, cid: CID, states: Mapping[str, CopyState | None], *, sync: bool = True
+    ) -> None:
+        """Note what is known of `cid` at members; None where it is not any more.
+
+        Without `sync`, a power failure may undo it, and the next health run looks again.
+        """
         if not states:
             return
-        with self._writing() as connection:
+        with self._writing(sync=sync) as connection:
             for member, state in states.items():
                 key = cid.key, member
                 if state is None:
@@ -304,9 +309,11 @@ class Ledger(ForkAware):
             ) from None
 
     @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        with self._reading() as connection, opening.transaction(connection):
-            yield connection
+    def _writing(self, *, sync: bool = True) -> Iterator[sqlite3.Connection]:
+        with self._reading() as connection:
+            connection.execute(f"PRAGMA synchronous = {'FULL' if sync else 'NORMAL'}")
+            with opening.transaction(connection):
+                yield connection
 
     def before_fork(self) -> None:
         """Wait for the current transaction, and let no other begin."""

@@ -771,7 +771,8 @@ class AsyncPlacing:
             if now() - self._begun[member] >= step:
                 copies.avoid(member)
         states = {member.name: state for member, state in self._states.items()}
-        await run_blocking(copies.ledger.note, CID.parse(row.pin.cid), states)
+        note = partial(copies.ledger.note, sync=False)  # the intent is durable: nothing is lost
+        await run_blocking(note, CID.parse(row.pin.cid), states)
         return row._replace(states={**row.states, **states})
 
     def _start(self, running: AsyncRunning[AsyncMember, CopyState], row: LedgerRow) -> None:

@@ -767,7 +767,8 @@ class Placing:
             if now() - self._begun[member] >= step:
                 copies.avoid(member)
         states = {member.name: state for member, state in self._states.items()}
-        run_blocking(copies.ledger.note, CID.parse(row.pin.cid), states)
+        note = partial(copies.ledger.note, sync=False)  # the intent is durable: nothing is lost
+        run_blocking(note, CID.parse(row.pin.cid), states)
         return row._replace(states={**row.states, **states})
 
     def _start(self, running: Running[Member, CopyState], row: LedgerRow) -> None:
