@@ -156,9 +156,7 @@ class Ledger(ForkAware):
             row = _find(connection, cid) if existed else None
             return row or LedgerRow(pin, want, dict.fromkeys(members, CopyState()))
 
-    def note(
-        self, cid: CID, states: Mapping[str, CopyState | None], *, sync: bool = True
-    ) -> None:
+    def note(self, cid: CID, states: Mapping[str, CopyState | None], *, sync: bool = True) -> None:
         """Note what is known of `cid` at members; None where it is not any more.
 
         Without `sync`, a power failure may undo it, and the next health run looks again.

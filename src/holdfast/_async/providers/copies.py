@@ -216,8 +216,9 @@ class AsyncCopiesProvider(AsyncBaseProvider):
             place = member.provider.place()
             address = place.folder or place.name
             if member.name not in noted:
-                verdict = Verdict(is_good=True, reason=address)
-                self.ledger.note_verdict(member.name, "place", verdict)
+                self.ledger.note_verdict(
+                    member.name, "place", Verdict(is_good=True, reason=address)
+                )
             elif noted[member.name] != address:
                 raise ConfigError(
                     f"the member {member.name!r} was {noted[member.name]}, and is {address} now: "
@@ -641,11 +642,12 @@ class AsyncCopiesProvider(AsyncBaseProvider):
             return "" if is_fed else "it fetches by CID, and no other member is on the network"
         verdict = await run_blocking(self.ledger.find_verdict, member.name, "layout", LAYOUT_AGE)
         if verdict is None:
+            reason = ""
             try:
                 await self._test_layout(member)
-                verdict = Verdict(is_good=True, since=now_ms())
             except UnsupportedError as error:
-                verdict = Verdict(is_good=False, reason=str(error), since=now_ms())
+                reason = str(error)
+            verdict = Verdict(is_good=not reason, reason=reason, since=now_ms())
             await run_blocking(self.ledger.note_verdict, member.name, "layout", verdict)
         return verdict.reason
 
@@ -771,8 +773,8 @@ class AsyncPlacing:
             if now() - self._begun[member] >= step:
                 copies.avoid(member)
         states = {member.name: state for member, state in self._states.items()}
-        note = partial(copies.ledger.note, sync=False)  # the intent is durable: nothing is lost
-        await run_blocking(note, CID.parse(row.pin.cid), states)
+        # Not synchronised: the intent is, so that nothing is lost.
+        await run_blocking(copies.ledger.note, CID.parse(row.pin.cid), states, sync=False)
         return row._replace(states={**row.states, **states})
 
     def _start(self, running: AsyncRunning[AsyncMember, CopyState], row: LedgerRow) -> None:
