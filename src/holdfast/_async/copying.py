@@ -19,7 +19,7 @@ from holdfast._async.folder_download import FolderOptions, download_folder
 from holdfast._async.pin_waiting import wait_for_pin
 from holdfast._async.providers.base import AsyncBaseProvider
 from holdfast._async.providers.foreign import as_provider
-from holdfast._async.proving import AsyncProver
+from holdfast._async.proving import AsyncProver, find_pin
 from holdfast._async.runtime import AsyncLock, run_blocking
 from holdfast.calls import gateway_hosts
 from holdfast.content.cid import CID
@@ -40,7 +40,7 @@ from holdfast.errors import (
     VerificationError,
 )
 from holdfast.hints import advise
-from holdfast.records import Added, Copied, Pin, PinFilter, PinInfo, same_value
+from holdfast.records import Added, Copied, Pin, PinInfo, same_value
 from holdfast.sinks.names import is_refusal
 from holdfast.sources.blob import Blob
 from holdfast.sources.folder_source import AMBIGUOUS, FolderSource
@@ -497,15 +497,6 @@ def _folder_layouts(folder: FolderSource, cid: CID) -> tuple[Profile, ...]:
     return tuple(
         profile for profile in candidates_for(cid) if import_content(folder, profile).cid == cid
     )
-
-
-async def find_pin(provider: AsyncBaseProvider, cid: str) -> Pin | None:
-    """Return the pin of `cid` at `provider`; None if there is none, or it cannot be asked."""
-    if not provider.supports("find_pins"):
-        return None
-    async for pin in provider.find_pins(PinFilter(cid=cid), limit=1):
-        return pin
-    return None
 
 
 def has_content(pin: Pin) -> bool:

@@ -39,7 +39,7 @@ from holdfast.errors import (
 )
 from holdfast.protocol.gateway import NotOwnReplyError
 from holdfast.protocol.host_privacy import WORLD, privacy, site_of
-from holdfast.records import PinFilter, ProofState, Verdict, now_ms
+from holdfast.records import Pin, PinFilter, ProofState, Verdict, now_ms
 
 # Content that very many gateways have or find, and hardly anybody pins.
 WELL_KNOWN: Final = (
@@ -140,6 +140,15 @@ async def dag_cids(provider: AsyncBaseProvider, root: CID) -> AsyncGenerator[lis
             yield [(cid, len(block)) for cid, block in nodes] + leaves
     finally:
         await run_blocking(seen.close)
+
+
+async def find_pin(provider: AsyncBaseProvider, cid: str) -> Pin | None:
+    """Return the pin of `cid` at `provider`; None if there is none, or it cannot be asked."""
+    if not provider.supports("find_pins"):
+        return None
+    async for pin in provider.find_pins(PinFilter(cid=cid), limit=1):
+        return pin
+    return None
 
 
 class AsyncProver:
@@ -324,10 +333,7 @@ class AsyncProver:
 
     async def _lists(self, cid: CID) -> bool:
         """Return whether the provider lists a pin of `cid`, if its list is believed."""
-        if not self._believes_list or not self._provider.supports("find_pins"):
-            return False
-        pins = self._provider.find_pins(PinFilter(cid=str(cid)), limit=1)
-        return bool([pin async for pin in pins])
+        return self._believes_list and await find_pin(self._provider, str(cid)) is not None
 
     async def _unlisted_roots(self, others: Iterable[AsyncBaseProvider]) -> list[CID]:
         """Return the roots of a few pins of `others` that the provider does not list."""

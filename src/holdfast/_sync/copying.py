@@ -21,7 +21,7 @@ from holdfast._sync.folder_download import FolderOptions, download_folder
 from holdfast._sync.pin_waiting import wait_for_pin
 from holdfast._sync.providers.base import BaseProvider
 from holdfast._sync.providers.foreign import as_provider
-from holdfast._sync.proving import Prover
+from holdfast._sync.proving import Prover, find_pin
 from holdfast._sync.runtime import Lock, run_blocking
 from holdfast.calls import gateway_hosts
 from holdfast.content.cid import CID
@@ -42,7 +42,7 @@ from holdfast.errors import (
     VerificationError,
 )
 from holdfast.hints import advise
-from holdfast.records import Added, Copied, Pin, PinFilter, PinInfo, same_value
+from holdfast.records import Added, Copied, Pin, PinInfo, same_value
 from holdfast.sinks.names import is_refusal
 from holdfast.sources.blob import Blob
 from holdfast.sources.folder_source import AMBIGUOUS, FolderSource
@@ -495,15 +495,6 @@ def _folder_layouts(folder: FolderSource, cid: CID) -> tuple[Profile, ...]:
     return tuple(
         profile for profile in candidates_for(cid) if import_content(folder, profile).cid == cid
     )
-
-
-def find_pin(provider: BaseProvider, cid: str) -> Pin | None:
-    """Return the pin of `cid` at `provider`; None if there is none, or it cannot be asked."""
-    if not provider.supports("find_pins"):
-        return None
-    for pin in provider.find_pins(PinFilter(cid=cid), limit=1):
-        return pin
-    return None
 
 
 def has_content(pin: Pin) -> bool:

@@ -41,7 +41,7 @@ from holdfast.errors import (
 )
 from holdfast.protocol.gateway import NotOwnReplyError
 from holdfast.protocol.host_privacy import WORLD, privacy, site_of
-from holdfast.records import PinFilter, ProofState, Verdict, now_ms
+from holdfast.records import Pin, PinFilter, ProofState, Verdict, now_ms
 
 # Content that very many gateways have or find, and hardly anybody pins.
 WELL_KNOWN: Final = (
@@ -142,6 +142,15 @@ def dag_cids(provider: BaseProvider, root: CID) -> Generator[list[tuple[CID, int
             yield [(cid, len(block)) for cid, block in nodes] + leaves
     finally:
         run_blocking(seen.close)
+
+
+def find_pin(provider: BaseProvider, cid: str) -> Pin | None:
+    """Return the pin of `cid` at `provider`; None if there is none, or it cannot be asked."""
+    if not provider.supports("find_pins"):
+        return None
+    for pin in provider.find_pins(PinFilter(cid=cid), limit=1):
+        return pin
+    return None
 
 
 class Prover:
@@ -324,10 +333,7 @@ class Prover:
 
     def _lists(self, cid: CID) -> bool:
         """Return whether the provider lists a pin of `cid`, if its list is believed."""
-        if not self._believes_list or not self._provider.supports("find_pins"):
-            return False
-        pins = self._provider.find_pins(PinFilter(cid=str(cid)), limit=1)
-        return bool([pin for pin in pins])
+        return self._believes_list and find_pin(self._provider, str(cid)) is not None
 
     def _unlisted_roots(self, others: Iterable[BaseProvider]) -> list[CID]:
         """Return the roots of a few pins of `others` that the provider does not list."""
