@@ -19,7 +19,7 @@ from holdfast._async.folder_download import FolderOptions, download_folder
 from holdfast._async.pin_waiting import wait_for_pin
 from holdfast._async.providers.base import AsyncBaseProvider
 from holdfast._async.providers.foreign import as_provider
-from holdfast._async.proving import AsyncProver, find_pin
+from holdfast._async.proving import AsyncProver, find_pin, has_content
 from holdfast._async.runtime import AsyncLock, run_blocking
 from holdfast.calls import gateway_hosts
 from holdfast.content.cid import CID
@@ -497,11 +497,6 @@ def _folder_layouts(folder: FolderSource, cid: CID) -> tuple[Profile, ...]:
     return tuple(
         profile for profile in candidates_for(cid) if import_content(folder, profile).cid == cid
     )
-
-
-def has_content(pin: Pin) -> bool:
-    """Return whether a provider has the content of `pin`, perhaps not at all of its nodes yet."""
-    return pin.state == "pinned" or "pinned" in (pin.peers or {}).values()
 
 
 async def addresses_of(provider: AsyncBaseProvider) -> list[str]:

@@ -6,8 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from holdfast._async.copying import has_content
-from holdfast._async.proving import RANDOM
+from holdfast._async.proving import RANDOM, has_content
 from holdfast._async.runtime import run_blocking, together
 from holdfast.content.cid import CID
 from holdfast.content.sampling import DEFAULT_SAMPLE, PinPicker, Sample

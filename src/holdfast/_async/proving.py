@@ -151,6 +151,11 @@ async def find_pin(provider: AsyncBaseProvider, cid: str) -> Pin | None:
     return None
 
 
+def has_content(pin: Pin) -> bool:
+    """Return whether a provider has the content of `pin`, perhaps not at all of its nodes yet."""
+    return pin.state == "pinned" or "pinned" in (pin.peers or {}).values()
+
+
 class AsyncProver:
     """Asks one provider for blocks that it has itself. It never asks anybody else.
 

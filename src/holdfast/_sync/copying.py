@@ -21,7 +21,7 @@ from holdfast._sync.folder_download import FolderOptions, download_folder
 from holdfast._sync.pin_waiting import wait_for_pin
 from holdfast._sync.providers.base import BaseProvider
 from holdfast._sync.providers.foreign import as_provider
-from holdfast._sync.proving import Prover, find_pin
+from holdfast._sync.proving import Prover, find_pin, has_content
 from holdfast._sync.runtime import Lock, run_blocking
 from holdfast.calls import gateway_hosts
 from holdfast.content.cid import CID
@@ -495,11 +495,6 @@ def _folder_layouts(folder: FolderSource, cid: CID) -> tuple[Profile, ...]:
     return tuple(
         profile for profile in candidates_for(cid) if import_content(folder, profile).cid == cid
     )
-
-
-def has_content(pin: Pin) -> bool:
-    """Return whether a provider has the content of `pin`, perhaps not at all of its nodes yet."""
-    return pin.state == "pinned" or "pinned" in (pin.peers or {}).values()
 
 
 def addresses_of(provider: BaseProvider) -> list[str]:

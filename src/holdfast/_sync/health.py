@@ -8,8 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from holdfast._sync.copying import has_content
-from holdfast._sync.proving import RANDOM
+from holdfast._sync.proving import RANDOM, has_content
 from holdfast._sync.runtime import run_blocking, together
 from holdfast.content.cid import CID
 from holdfast.content.sampling import DEFAULT_SAMPLE, PinPicker, Sample

@@ -153,6 +153,11 @@ def find_pin(provider: BaseProvider, cid: str) -> Pin | None:
     return None
 
 
+def has_content(pin: Pin) -> bool:
+    """Return whether a provider has the content of `pin`, perhaps not at all of its nodes yet."""
+    return pin.state == "pinned" or "pinned" in (pin.peers or {}).values()
+
+
 class Prover:
     """Asks one provider for blocks that it has itself. It never asks anybody else.
 

@@ -162,9 +162,9 @@ def _show_missing(
     filters: dict[str, Any],
 ) -> None:
     """Write a line for each pin: whether the target has it."""
-    from holdfast._sync.proving import find_pin, has_content
     from holdfast._sync.outcomes import Outcomes
     from holdfast._sync.providers.foreign import as_provider
+    from holdfast._sync.proving import find_pin, has_content
     from holdfast._sync.workers import WorkGroup
     from holdfast.records import Pin
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar
 
 from holdfast._async import health
 from holdfast._async.contract import AsyncStorageProvider
-from holdfast._async.copying import AsyncCopier, ReadFile, has_content, with_layouts
+from holdfast._async.copying import AsyncCopier, ReadFile, with_layouts
 from holdfast._async.providers.base import AsyncBaseProvider, Content, ignore
 from holdfast._async.providers.foreign import as_provider
 from holdfast._async.providers.local import AsyncLocalProvider, not_pinned, read_pins
-from holdfast._async.proving import AsyncProver, find_pin
+from holdfast._async.proving import AsyncProver, find_pin, has_content
 from holdfast._async.reads.member_reader import AsyncMemberReader, AsyncReadMember
 from holdfast._async.reads.read_through import AsyncGatewayConnections
 from holdfast._async.runtime import AsyncRunning, now, run_blocking, sleep

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar
 
 from holdfast._sync import health
 from holdfast._sync.contract import StorageProvider
-from holdfast._sync.copying import Copier, ReadFile, has_content, with_layouts
+from holdfast._sync.copying import Copier, ReadFile, with_layouts
 from holdfast._sync.providers.base import BaseProvider, Content, ignore
 from holdfast._sync.providers.foreign import as_provider
 from holdfast._sync.providers.local import LocalProvider, not_pinned, read_pins
-from holdfast._sync.proving import Prover, find_pin
+from holdfast._sync.proving import Prover, find_pin, has_content
 from holdfast._sync.reads.member_reader import MemberReader, ReadMember
 from holdfast._sync.reads.read_through import GatewayConnections
 from holdfast._sync.runtime import Running, now, run_blocking, sleep
