@@ -1,8 +1,8 @@
-"""Build Kubo and IPFS Cluster, which some tests run against, from source with Go: `make engines`.
+"""Build Kubo, IPFS Cluster and age, which some tests run against, from source: `make engines`.
 
 Each binary goes into a cache folder of the user, named after its version, so a second clone builds
 nothing. Go's own caches keep what was compiled, so an interrupted build resumes. Prints the path of
-Kubo; with `kubo` or `cluster` as its argument, builds only that one and prints its path.
+Kubo; with `kubo`, `cluster` or `age` as its argument, builds only that one and prints its path.
 """
 
 import fcntl
@@ -15,7 +15,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-NEEDED_GO = (1, 26)  # the `go` line in the go.mod of both
+NEEDED_GO = (1, 26)  # the highest `go` line in the go.mod of these
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,8 @@ class Engine:
         version: The version of the module.
         program: The name of the binary, and of its folder below `cmd` in the module.
         ask: The arguments that make it print its version and nothing else.
+        others: More programs of the module that are built beside it.
+        version_name: The variable that is set to the version when it is linked, if it needs that.
     """
 
     title: str
@@ -37,6 +39,8 @@ class Engine:
     version: str
     program: str
     ask: tuple[str, ...]
+    others: tuple[str, ...] = ()
+    version_name: str = ""
 
     @property
     def binary(self) -> Path:
@@ -59,7 +63,17 @@ CLUSTER = Engine(
     "ipfs-cluster-service",
     ask=("version",),
 )
-ENGINES = {engine.name: engine for engine in (KUBO, CLUSTER)}
+AGE = Engine(
+    "age",
+    "age",
+    "filippo.io/age",
+    "v1.3.1",
+    "age",
+    ask=("--version",),
+    others=("age-keygen",),
+    version_name="main.Version",
+)
+ENGINES = {engine.name: engine for engine in (KUBO, CLUSTER, AGE)}
 
 
 def main() -> None:
@@ -87,7 +101,8 @@ def build_once(engine: Engine) -> None:
             built = build(engine, partial)
             if not runs(engine, built):
                 sys.exit(f"What was built does not say that it is {engine}: {built}")
-            built.replace(engine.binary)
+            for program in (*engine.others, engine.program):  # this one last: it is asked for
+                (partial / program).replace(folder / program)
             shutil.rmtree(partial, ignore_errors=True)
 
 
@@ -97,7 +112,7 @@ def runs(engine: Engine, binary: Path) -> bool:
         reply = run(str(binary), *engine.ask, IPFS_PATH=str(binary.parent / "none"))
     except (OSError, subprocess.CalledProcessError):
         return False
-    return reply.strip() == engine.version.removeprefix("v")
+    return reply.strip().removeprefix("v") == engine.version.removeprefix("v")
 
 
 def build(engine: Engine, folder: Path) -> Path:
@@ -109,9 +124,19 @@ def build(engine: Engine, folder: Path) -> Path:
     shutil.copytree(module["Dir"], copy, copy_function=shutil.copyfile)
     for directory in [copy, *(path for path in copy.rglob("*") if path.is_dir())]:
         directory.chmod(0o755)  # they are read-only in Go's cache, and are removed later
-    binary = folder / engine.program
-    run("go", "build", "-o", str(binary), f"./cmd/{engine.program}", cwd=copy)
-    return binary
+    link = f"-X={engine.version_name}={engine.version}" if engine.version_name else ""
+    for program in (engine.program, *engine.others):
+        run(
+            "go",
+            "build",
+            "-ldflags",
+            link,
+            "-o",
+            str(folder / program),
+            f"./cmd/{program}",
+            cwd=copy,
+        )
+    return folder / engine.program
 
 
 def check_go(engine: Engine) -> None:
