@@ -201,8 +201,10 @@ def test_every_family_of_the_tree_has_a_code_of_its_own():
         11: {"RateLimitError"},
         12: {"ProviderError"},
         13: {"UnprovenError"},
-        14: {"VerificationError", "MalformedError"},
+        14: {"VerificationError", "MalformedError", "DecryptionError"},
         15: {"TooLargeError"},
+        16: {"NotEncryptedError"},
+        17: {"NoKeyError"},
     }
 
 

@@ -33,7 +33,7 @@ from tests.commands import run_python
 ROOT = Path(__file__).resolve().parent.parent
 
 
-EXTRAS = ("aiohttp", "typer", "starlette", "uvicorn", "asyncio")
+EXTRAS = ("aiohttp", "typer", "starlette", "uvicorn", "asyncio", "cryptography")
 FOR_FEW = ("copying", "folder_download", "providers", "gateway_reader", "copy_journal")
 COMMAND = "from holdfast.cli import execution; execution.run(['{}'])"
 INIT = 'from holdfast import Client; Client.init(provider="pinning", provider_token="x").close()'
@@ -95,6 +95,7 @@ print([name for name in sys.modules if name.startswith("holdfast.cli")])
     [
         *((name, "node", "the node", "node") for name in ("starlette", "uvicorn", "multipart")),
         ("fsspec", "filesystem", "the file system", "fsspec"),
+        ("cryptography", "content.age", "encryption", "encryption"),
     ],
 )
 def test_a_module_without_its_extra_says_what_to_install(missing, module, what, extra):
@@ -111,7 +112,8 @@ import holdfast.{module}
 """
     result = run_python("-c", code)
     assert result.returncode == 1
-    words = f"ModuleNotFoundError: {what} needs {missing}: pip install 'holdfast[{extra}]'"
+    least = " 48 or newer" if missing == "cryptography" else ""
+    words = f"ModuleNotFoundError: {what} needs {missing}{least}: pip install 'holdfast[{extra}]'"
     assert result.stderr.splitlines()[-1] == words
 
 

@@ -10,6 +10,8 @@
     ├── ClientClosedError(RuntimeError)             used after close
     ├── NotAFileError(IsADirectoryError)            the CID names a directory
     ├── TooLargeError                               .limit  .size; larger than max_bytes
+    ├── NotEncryptedError(ValueError)               the content is not an age file
+    ├── NoKeyError                                  no identity opens the content
     ├── ProviderError                               .status  .details  .request_id  .retry_after
     │   ├── AuthenticationError                     401
     │   ├── PermissionDeniedError                   403
@@ -17,7 +19,8 @@
     │   │   └── NotAFolderError(NotADirectoryError) the CID names a file
     │   └── RateLimitError                          429
     └── VerificationError                           .cid; the bytes do not match the CID
-        ├── MalformedError(ValueError)              a block or CAR is malformed or beyond limits
+        ├── DecryptionError                         encrypted content was changed or cut off
+        ├── MalformedError(ValueError)              a block, CAR or header is malformed or too large
         └── UnprovenError                           the bytes cannot be verified
 
 An argument of a wrong type raises the built-in ``TypeError``, an empty recipient ``ValueError``,
@@ -126,6 +129,14 @@ class TooLargeError(ClientError):
         self.size = size
 
 
+class NotEncryptedError(ClientError, ValueError):
+    """Content that must be encrypted is not: it is not an age file. Nothing was returned."""
+
+
+class NoKeyError(ClientError):
+    """None of the identities opens the content: it was encrypted for other readers."""
+
+
 class ProviderError(ClientError):
     """The provider or gateway replied with an error.
 
@@ -185,8 +196,16 @@ class VerificationError(ClientError):
         self.cid = cid
 
 
+class DecryptionError(VerificationError):
+    """Encrypted content was changed, cut off or extended after it was encrypted.
+
+    The CID may be right all the same: it names what somebody has stored. Nothing was returned of
+    the part that is wrong.
+    """
+
+
 class MalformedError(VerificationError, ValueError):
-    """A block, a DAG or a CAR breaks the rules of its format, or exceeds our limits."""
+    """A block, a DAG, a CAR or an age header breaks the rules of its format, or our limits."""
 
 
 class UnprovenError(VerificationError):

@@ -14,9 +14,13 @@ FEWER: Final = 20
 TOO_FEW: Final = 21
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
-EXTRAS: Final = {"typer": "cli", "tomlkit": "cli", "aiohttp": "async"} | dict.fromkeys(
-    ("starlette", "uvicorn", "httptools", "multipart"), "node"
-)
+EXTRAS: Final = {
+    "typer": "cli",
+    "tomlkit": "cli",
+    "aiohttp": "async",
+    "cryptography": "encryption",
+    **dict.fromkeys(("starlette", "uvicorn", "httptools", "multipart"), "node"),
+}
 """The packages that only some commands need, and the extra that installs them."""
 
 
@@ -47,8 +51,10 @@ MEANINGS: Final = {
     11: "too many requests (429)",
     12: "the provider or gateway refused or failed",
     13: "could not be verified, or blocks are missing",
-    14: "the bytes do not match the CID",
+    14: "the bytes do not match the CID, or encrypted content was changed",
     15: "the content is larger than --max-size",
+    16: "the content is not encrypted",
+    17: "none of your identities opens the content",
     FEWER: "some content has fewer proven copies than `want`",
     TOO_FEW: "some content has, or would have, fewer proven copies than `need`",
     129: "terminal closed",  # from here on as in shells: 128 and the number of the signal
@@ -106,6 +112,8 @@ FAMILIES: Final = (
         "do not use the bytes: get the content from another gateway, provider or backup",
     ),
     Family(errors.TooLargeError, 15, "give a larger --max-size, if you expect so much"),
+    Family(errors.NotEncryptedError, 16, "read it without decryption, if it need not be secret"),
+    Family(errors.NoKeyError, 17, "`holdfast keys` lists your identities"),
     Family(OSError, FAILED, "check the path and try again"),
     Family(UsageError, USAGE, "`holdfast COMMAND --help` shows the usage"),
     Family(KeyboardInterrupt, INTERRUPTED, "run it again"),
