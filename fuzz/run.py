@@ -7,6 +7,7 @@ values; a finding is printed with its input and makes the run fail.
 
 import hashlib
 import random
+import re
 import sys
 import time
 import traceback
@@ -17,7 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import dags
+from holdfast.config.secret import Secret
 from holdfast.content import dag_cbor, dag_json, dag_pb, multibase, varint
+from holdfast.content.age import bech32, whole
+from holdfast.content.age.header import Header, HeaderReader
+from holdfast.content.age.keys import FileKey, Identity, Passphrase, Recipient
+from holdfast.content.age.stream import CHUNK_SIZE, ChunkCipher, PayloadReader, plain_size
 from holdfast.content.car import CarReader, write_car
 from holdfast.content.cid import CID, DAG_PB
 from holdfast.content.hashes import SHA2_256
@@ -178,6 +184,59 @@ def as_text(function: Callable[[str], Any]) -> Callable[[bytes], Any]:
     return lambda raw: function(raw.decode("utf-8", "surrogateescape"))
 
 
+IDENTITIES = [
+    Identity.parse(Secret(bech32.encode(prefix, bytes(range(32))).upper()))
+    for prefix in ("age-secret-key-", "age-secret-key-pq-")
+]
+PASSPHRASE = Passphrase(Secret("x"), work_factor=1)
+FILE_KEY = FileKey(bytes(16))
+
+
+def read_header(raw: bytes) -> None:
+    """Find a header and unwrap its key. One that is sound is written again as it was."""
+    reader = HeaderReader()
+    for part in (raw[:30], raw[30:]):
+        reader.update(part)
+    header = reader.finish()
+    # A passphrase may take minutes and gigabytes, as its work factor says.
+    is_quick = re.search(rb"\d\d\n", header.raw) is None
+    file_key = header.unwrap([*IDENTITIES, PASSPHRASE] if is_quick else IDENTITIES)
+    if header.with_recipients_added(file_key, []) != header:
+        raise AssertionError("another header when it is written again")
+
+
+def read_stanzas(raw: bytes) -> None:
+    """Open the stanzas of a header whose MAC is right, as whoever wrote it can make it."""
+    reader = HeaderReader()
+    reader.update(raw)
+    signed = Header._made(FILE_KEY, reader.finish().stanzas, [])  # noqa: SLF001 - any stanzas
+    Header.parse(signed.raw).unwrap(IDENTITIES)
+
+
+def read_payload(raw: bytes) -> None:
+    """Decrypt in two pieces; a payload that opens has the size that its length says."""
+    reader = PayloadReader(FILE_KEY)
+    half = len(raw) // 2
+    content = b"".join((reader.update(raw[:half]), reader.update(raw[half:]), reader.finish()))
+    if len(content) != plain_size(len(raw)):
+        raise AssertionError("another size")
+
+
+def encrypted_files() -> tuple[list[bytes], list[bytes]]:
+    """Headers and payloads under keys that the targets have."""
+    classic, hybrid = (identity.recipient for identity in IDENTITIES)
+    recipients = ([classic], [hybrid], [classic] * 5, [PASSPHRASE])
+    headers = [Header.make(FILE_KEY, wrappers).raw for wrappers in recipients]
+    headers += [headers[0].replace(b"---", b"-> grease x\n\n---"), whole.encrypt(b"x", [classic])]
+    cipher = ChunkCipher(FILE_KEY, bytes(16))
+    full = cipher.encrypt_chunk(0, bytes(CHUNK_SIZE), last=False)
+    short = [
+        cipher.encrypt_chunk(index, b"x" * size, last=True) for index, size in ((0, 9), (1, 9))
+    ]
+    empty = cipher.encrypt_chunk(0, b"", last=True)
+    return headers, [bytes(16) + body for body in (empty, short[0], full + short[1])]
+
+
 def read_error(body: bytes) -> None:
     for kind in ("application/json", "text/plain"):
         provider_error(Reply(400, {"content-type": kind, "retry-after": "x"}, body))
@@ -202,6 +261,8 @@ def corpora() -> dict[str, tuple[Callable[[bytes], Any], list[bytes]]]:
     plain_cbor = partial(dag_cbor.decode, strict=False)
     plain_json = partial(dag_json.decode, strict=False)
     errors += [b"[" * 50, b'{"a":1e999}', b"\xef\xbb\xbf[1]", b'"\\ud800"']
+    headers, payloads = encrypted_files()
+    keys = [identity.recipient.text.encode() for identity in IDENTITIES]
     return {
         "CID text": (as_text(CID.parse), [text.encode() for text in texts]),
         "CID bytes": (_typed(CID.from_bytes), [bytes(CID.parse(text)) for text in texts]),
@@ -219,6 +280,10 @@ def corpora() -> dict[str, tuple[Callable[[bytes], Any], list[bytes]]]:
         "body proof": (prove_body, blocks),
         "deeper walks": (walk_deep, blocks),
         "CAR": (read_archive, archives),
+        "age recipient": (as_text(Recipient.parse), keys),
+        "age header": (read_header, headers),
+        "age stanzas": (read_stanzas, headers),
+        "age payload": (read_payload, payloads),
         "JSON": (json_text.from_text, errors),
         "error body": (read_error, errors),
     }

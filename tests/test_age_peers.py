@@ -1,0 +1,122 @@
+"""Files of ours that other implementations of age open, and theirs that we open."""
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pyrage
+import pytest
+from scripts.build_engines import AGE
+
+from holdfast.config.secret import Secret
+from holdfast.content.age import whole
+from holdfast.content.age.header import HeaderReader
+from holdfast.content.age.keys import Identity, Passphrase
+from tests.age_vectors import encrypted
+from tests.engines import engine_path
+from tests.support import script_output
+
+SIZES = (0, 1, 65535, 65536, 65537, 10_000_000)
+CASES = [*((size, 1) for size in SIZES), (65537, 2), (65537, 20)]  # with the number of readers
+CLASSIC = [True, False]
+
+slow = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def readers():
+    """Twenty identities of each kind."""
+    return {kind: [Identity.generate(classic=kind) for _ in range(20)] for kind in CLASSIC}
+
+
+def run_age(*arguments, **options):
+    command = [engine_path(AGE), *arguments]
+    done = subprocess.run(command, capture_output=True, check=False, **options)  # noqa: S603
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def recipients_of(identities):
+    return [identity.recipient for identity in identities]
+
+
+@pytest.mark.parametrize(("size", "count"), CASES)
+def test_pyrage(size, count, readers):
+    content, identities = os.urandom(size), readers[True][:count]
+    file = encrypted(content, recipients_of(identities))
+    theirs = [pyrage.x25519.Recipient.from_str(one.recipient.text) for one in identities]
+    answer = pyrage.encrypt(content, theirs)
+    for identity in (identities[0], identities[-1]):
+        secret = pyrage.x25519.Identity.from_str(identity.text.reveal())
+        assert pyrage.decrypt(file, [secret]) == content
+        assert whole.decrypt(answer, [identity]) == content
+
+
+@slow
+@pytest.mark.parametrize("classic", CLASSIC)
+@pytest.mark.parametrize(("size", "count"), CASES)
+def test_the_command_age(size, count, classic, readers, tmp_path):
+    content, identities = os.urandom(size), readers[classic][:count]
+    (tmp_path / "plain").write_bytes(content)
+    (tmp_path / "ours.age").write_bytes(encrypted(content, recipients_of(identities)))
+    options = [option for one in identities for option in ("-r", one.recipient.text)]
+    run_age("--encrypt", *options, "-o", tmp_path / "theirs.age", tmp_path / "plain")
+    for identity in (identities[0], identities[-1]):
+        (tmp_path / "key").write_text(identity.text.reveal())
+        assert run_age("--decrypt", "-i", tmp_path / "key", tmp_path / "ours.age") == content
+        assert whole.decrypt((tmp_path / "theirs.age").read_bytes(), [identity]) == content
+
+
+@slow
+@pytest.mark.skipif(shutil.which("npm") is None, reason="Node.js with npm is not installed")
+@pytest.mark.timeout(300)
+def test_age_in_javascript(javascript_packages, readers, tmp_path):
+    jobs, checks = [], []
+    for number, (size, count, classic) in enumerate(
+        (size, count, classic) for size, count in CASES for classic in CLASSIC
+    ):
+        content, identities = os.urandom(size), readers[classic][:count]
+        plain, ours, theirs, opened = (tmp_path / f"{number}.{name}" for name in range(4))
+        plain.write_bytes(content)
+        ours.write_bytes(encrypted(content, recipients_of(identities)))
+        texts = [recipient.text for recipient in recipients_of(identities)]
+        jobs += [
+            {"source": str(plain), "target": str(theirs), "recipients": texts},
+            {
+                "source": str(ours),
+                "target": str(opened),
+                "identity": identities[-1].text.reveal(),
+            },
+        ]
+        checks.append((content, theirs, opened, identities[-1]))
+    (tmp_path / "jobs.json").write_text(json.dumps(jobs))
+    here = Path(__file__).parent / "js"
+    assert script_output("node", "age.mjs", tmp_path / "jobs.json", cwd=here) == len(jobs)
+    for content, theirs, opened, identity in checks:
+        assert opened.read_bytes() == content
+        assert whole.decrypt(theirs.read_bytes(), [identity]) == content
+
+
+@slow
+def test_a_reader_who_was_added_opens_the_file_with_age(readers, tmp_path):
+    content, (first, second, *_) = os.urandom(200_000), readers[False]
+    reader = HeaderReader()
+    payload = reader.update(encrypted(content, [first.recipient]))
+    header = reader.finish()
+    shared = header.with_recipients_added(header.unwrap([first]), [second.recipient])
+    (tmp_path / "shared.age").write_bytes(shared.raw + payload)
+    for identity in (first, second):
+        (tmp_path / "key").write_text(identity.text.reveal())
+        assert run_age("--decrypt", "-i", tmp_path / "key", tmp_path / "shared.age") == content
+
+
+@slow
+def test_a_passphrase_of_ours_opens_with_pyrage_and_theirs_with_ours():
+    passphrase = Passphrase(Secret("correct hörse"))
+    file = whole.encrypt(b"keys", [passphrase])
+    assert file.split()[4] == b"18"
+    assert pyrage.passphrase.decrypt(file, "correct hörse") == b"keys"
+    answer = pyrage.passphrase.encrypt(b"theirs", "correct hörse")
+    assert whole.decrypt(answer, [passphrase]) == b"theirs"
