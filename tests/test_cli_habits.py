@@ -205,7 +205,7 @@ def test_help_is_the_help_of_a_command(commands, typed, same):
 def test_topics(commands):
     for topic, text in TOPICS.items():
         assert commands.text("help", topic) == text
-    assert commands.json("help", "exit-codes")["14"] == "the bytes do not match the CID"
+    assert commands.json("help", "exit-codes")["16"] == "the content is not encrypted"
     assert commands.json("help", "settings") == {"text": TOPICS["settings"]}
 
 

@@ -404,7 +404,9 @@ def test_no_token_is_sent_to_an_address_that_it_is_not_for(home, monkeypatch):
     assert (config.provider, config.pin_api_url) == ("kubo", "http://c.example")
     assert {name for name in ENDPOINTS if getattr(config, name)} == {"provider", "pin_api_url"}
     assert config.proxy == Secret("http://p.example")  # the way out of this network is the same
-    assert {"proxy"} == {name for name, field in FIELDS.items() if field.secret} - ENDPOINTS
+    assert {"identities", "proxy"} == {
+        name for name, field in FIELDS.items() if field.secret
+    } - ENDPOINTS
 
 
 def test_another_address_by_flag_does_not_get_the_token_of_the_connection(archive, server):

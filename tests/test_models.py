@@ -159,6 +159,8 @@ def test_the_configuration_has_the_designs_defaults():
         "trust_env": False,
         "witness": None,
         "allow_insecure": False,
+        "recipients": None,
+        "identities": None,
         "provider_options": {},
     }
 

@@ -76,6 +76,7 @@ COMMANDS: Final = {
         ("connections", "status"),
         ("settings", "config"),
         ("connections", "connections"),
+        ("keys", "keygen keys"),
         ("help", "demo help version"),
     )
     for command in commands.split()

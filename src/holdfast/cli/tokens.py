@@ -56,6 +56,21 @@ def ask(provider: str, address: str, other_ways: str = OTHER_WAYS) -> Secret:
     return token
 
 
+def ask_passphrase(path: Path, *, is_new: bool = False) -> Secret:
+    """Ask for the passphrase of a key file on the terminal; for a new one, twice."""
+    try:
+        if not sys.stderr.isatty():
+            raise OSError("nobody would see the question")  # noqa: TRY301 - handled below
+        answers = [_ask(f"Passphrase of {path}: ")]
+        answers += [_ask("The same again: ")] if is_new else []
+    except (OSError, Warning):
+        raise ConfigError("the passphrase is asked for on a terminal, and there is none") from None
+    passphrase = Secret(answers[0].reveal().rstrip("\r\n"))
+    if answers[0] != answers[-1] or not passphrase.reveal():
+        raise ConfigError("no passphrase was given, or two different ones: try again")
+    return passphrase
+
+
 def _ask(prompt: str) -> Secret:
     """Read a line from the terminal without showing it."""
     import termios

@@ -64,7 +64,7 @@ POINTERS: Final = _by_word(
             "web, webui, ui, dashboard, page"
         ),
         "`holdfast status` shows the provider; `holdfast login` saves its token": (
-            "whoami, account, auth, key, keys, token, id"
+            "whoami, account, auth, key, token, id"
         ),
         "`holdfast config unset provider_token` removes the token that `login` saved": "logout",
         "`holdfast config` shows all settings, `holdfast config set KEY VALUE` changes one": (

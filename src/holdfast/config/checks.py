@@ -199,6 +199,33 @@ def token(name: str, value: Any) -> Secret | None:
     return trimmed
 
 
+def recipients(name: str, value: Any) -> tuple[str, ...] | None:
+    """Check one source of recipients or several; None is for none."""
+    sources = _key_sources(name, value)
+    if any("SECRET-KEY" in source.reveal().upper() for source in sources):
+        raise ConfigError(f"{name} holds an identity, which is secret: put it into identities")
+    return tuple(source.reveal() for source in sources) or None
+
+
+def identities(name: str, value: Any) -> Secret | None:
+    """Check one source of identities or several. They are kept together, on a line each."""
+    sources = _key_sources(name, value)
+    return Secret("\n".join(source.reveal() for source in sources)) if sources else None
+
+
+def _key_sources(name: str, value: Any) -> list[Secret]:
+    """Return the lines of a text, or of the texts in a list, each wrapped."""
+    if value is None:
+        return []
+    outer = value if isinstance(value, Secret) else Secret(value)
+    inner = outer.reveal() if isinstance(outer.reveal(), list | tuple) else [outer]
+    texts = [text if isinstance(text, Secret) else Secret(text) for text in inner]
+    del inner, value
+    if not texts or not all(isinstance(text.reveal(), str) and text.reveal() for text in texts):
+        raise ConfigError(f"{name} must be a key, the name of a key, a path, or a list of these")
+    return [Secret(line.strip()) for text in texts for line in text.reveal().split("\n")]
+
+
 def proxy(name: str, value: Any) -> Secret | None:
     """Check the URL of a proxy. It is wrapped like a token, because it may hold a password."""
     checked = token(name, value)

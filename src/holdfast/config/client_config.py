@@ -51,6 +51,8 @@ class ConfigFields(TypedDict, total=False):
     trust_env: bool
     ssl_context: ssl.SSLContext | None
     allow_insecure: bool
+    recipients: str | tuple[str, ...] | list[str] | None
+    identities: str | Secret | tuple[str, ...] | list[str] | None
     provider_options: Mapping[str, Any]
 
 
@@ -89,6 +91,8 @@ class ClientConfig:
     trust_env: bool = False
     ssl_context: ssl.SSLContext | None = None
     allow_insecure: bool = False
+    recipients: tuple[str, ...] | None = None
+    identities: Secret | None = None
     # Only the provider knows which of the values are secret, so none is shown.
     provider_options: Mapping[str, Any] = field(default_factory=dict, hash=False, repr=False)
 

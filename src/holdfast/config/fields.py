@@ -119,6 +119,11 @@ def read_list(_: str, value: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in value.split(",") if part.strip())
 
 
+def read_secret_list(_: str, value: str) -> Secret:
+    """Wrap a list with commas; on a line each."""
+    return Secret("\n".join(read_list(_, value)))
+
+
 def read_flag(variable: str, value: str) -> bool:
     """Read ``true``, ``yes``, ``on`` or ``1``, or one of their opposites."""
     if value.strip().lower() not in FLAGS:
@@ -256,6 +261,12 @@ _ROWS: Final = (
     Field("allow_insecure", checks.flag, read_flag,
           "Allow a token to be sent over plain HTTP to another machine.",
           endpoint=True, option=Option("connection", flags="--allow-insecure")),
+    Field("recipients", checks.recipients, read_list,
+          "Who can read what you encrypt: texts `age1pq1…` or `age1…`, names of keys that "
+          "`holdfast keygen` made, or paths of key files."),
+    Field("identities", checks.identities, read_secret_list,
+          "The keys that open what is encrypted: names of keys, paths of key files, or the keys "
+          "themselves.", secret=True),
     Field("provider_options", checks.options, read_options,
           "Options that only one provider needs; in the environment, a JSON object. They may be "
           "secret and are never shown.",
@@ -345,7 +356,7 @@ def wrap_secret(name: str, value: Any) -> Any:
     field = _BY_SPELLING.get(_spelling(name))
     if field is None or field.secret:
         return Secret(value)
-    if field.is_url and isinstance(value, list | tuple):
+    if isinstance(value, list | tuple):
         kind = checks.LinkGateways if isinstance(value, checks.LinkGateways) else tuple
         return kind(wrap_secret(name, url) for url in value)
     if field.is_url:
