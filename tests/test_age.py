@@ -328,9 +328,11 @@ def test_a_reader_that_failed_or_ended_stays_so():
     key = header.finish().unwrap([CLASSIC])
     failed = PayloadReader(key)
     broken = payload[:100] + b"?" + payload[101:]
+    errors = []  # whose frames hold a part of the buffer
     for data in (broken, payload, b""):
-        with pytest.raises(DecryptionError):
+        with pytest.raises(DecryptionError) as caught:
             failed.update(data)
+        errors.append(caught)
     with pytest.raises(DecryptionError):
         failed.finish()
     ended = PayloadReader(key)

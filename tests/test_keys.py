@@ -22,6 +22,8 @@ CLASSIC = Identity.generate(classic=True)
 HYBRID = Identity.generate()
 SECRETS = [CLASSIC.text.reveal(), HYBRID.text.reveal(), "correct horse"]
 
+BROKEN = f"absent,{SECRETS[0][:-1]},{CLASSIC.recipient.text}"
+
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
@@ -79,6 +81,13 @@ def test_no_secret_is_in_an_error_of_the_configuration(fields):
     with pytest.raises(ConfigError) as caught:
         ClientConfig(**fields)
     assert_no_secret_in(caught.value, forms=SECRETS)
+
+
+def test_without_a_home_there_are_no_names(monkeypatch):
+    monkeypatch.setattr("holdfast.disk.key_files.config_folder", lambda: None)
+    with pytest.raises(ConfigError, match="no home directory"):
+        read_keys(Secret("work"))
+    assert read_keys(CLASSIC.text)[0].recipient == CLASSIC.recipient
 
 
 def test_texts_names_and_paths(folder, tmp_path):
@@ -212,10 +221,10 @@ def test_keygen_and_keys(commands):
 
 def test_keys_that_do_not_work(commands):
     assert b"`holdfast keygen` makes one" in commands.run("keys").stderr
-    result = commands.run("keys", "--json", HOLDFAST_IDENTITIES=f"absent,{SECRETS[0][:-1]}")
+    result = commands.run("keys", "--json", HOLDFAST_IDENTITIES=BROKEN)
     assert result.returncode == 3
     rows = json.loads(result.stdout)
-    assert [row["key"] for row in rows] == ["absent", "(text)"]
+    assert [row["key"] for row in rows] == ["absent", "(text)", "(text)"]
     assert all(row["check"].startswith("error: ") for row in rows)
     assert SECRETS[0][:-1].encode() not in result.stdout + result.stderr
     code, words = commands.failure("keygen", "--passphrase")

@@ -95,13 +95,12 @@ def _rows(run: Run) -> Iterator[dict[str, str]]:
                 continue
             for key in keys:
                 recipient = key.recipient if isinstance(key, Identity) else key
+                row |= {"kind": recipient.kind, "recipient": recipient.text}
                 own = [key] if isinstance(key, Identity) and use != "recipient" else identities
-                yield {
-                    **row,
-                    "kind": recipient.kind,
-                    "recipient": recipient.text,
-                    "check": _check(recipient, own),
-                }
+                check = _check(recipient, own)
+                if use == "identity" and key is recipient:
+                    check = "error: this is a recipient, which opens nothing"
+                yield {**row, "check": check}
 
 
 def _check(recipient: "Recipient", identities: "list[Identity]") -> str:

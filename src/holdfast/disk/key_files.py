@@ -33,7 +33,10 @@ Ask: TypeAlias = Callable[[Path], Secret]
 
 def keys_folder() -> Path:
     """Return the folder of the keys that have a name."""
-    return (config_folder() or Path()) / "keys"
+    folder = config_folder()
+    if folder is None:
+        raise ConfigError("this user has no home directory: give keys as texts or paths")
+    return folder / "keys"
 
 
 def load_keys(
@@ -118,10 +121,9 @@ def _unlock(path: Path, content: Secret, ask: Ask | None) -> Secret:
         raise ConfigError("it is locked with a passphrase, which can be given on a terminal only")
     keys = [Passphrase(ask(path))]
     try:
-        opened = Secret(whole.decrypt(_raw(content), keys).decode("latin-1"))
+        return Secret(whole.decrypt(_raw(content), keys).decode("latin-1"))
     except NoKeyError:
         raise ConfigError("this is not the passphrase that locks it") from None
-    return opened
 
 
 def _raw(content: Secret) -> bytes:

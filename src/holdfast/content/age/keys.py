@@ -33,7 +33,6 @@ X25519: Final = "X25519"
 HYBRID: Final = "mlkem768x25519"
 SCRYPT: Final = "scrypt"
 
-FILE_KEY_SIZE: Final = 16
 SEED_SIZE: Final = 32
 ML_KEM_SEED_SIZE: Final = 64
 ML_KEM_PUBLIC_SIZE: Final = 1184
@@ -67,7 +66,7 @@ class FileKey:
     @classmethod
     def generate(cls) -> "FileKey":
         """Return a new key."""
-        return cls(os.urandom(FILE_KEY_SIZE))
+        return cls(os.urandom(16))
 
     def reveal(self) -> bytes:
         """Return the key. Do not assign it to a local variable: tracebacks show those."""
@@ -307,7 +306,7 @@ class Passphrase:
     def _cipher(self, salt: bytes, work_factor: int) -> ChaCha20Poly1305:
         scrypt = Scrypt(SCRYPT_SALT + salt, 32, 1 << work_factor, 8, 1)
         try:
-            return ChaCha20Poly1305(scrypt.derive(self._secret.reveal().encode()))
+            return ChaCha20Poly1305(scrypt.derive(_encoded(self._secret)))
         except MemoryError:
             memory = readable_size(1024 << work_factor)  # 128 bytes, by 8, by N
             words = f"the passphrase of this key file needs {memory} of memory"
@@ -322,6 +321,10 @@ Wrapper: TypeAlias = Recipient | Passphrase
 
 Unwrapper: TypeAlias = Identity | Passphrase
 """What may open a file."""
+
+
+def _encoded(passphrase: Secret) -> bytes:
+    return passphrase.reveal().encode("utf-8", "surrogatepass")  # never an error, which shows it
 
 
 def _hkdf(key: bytes, salt: bytes, info: bytes) -> bytes:

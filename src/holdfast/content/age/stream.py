@@ -43,7 +43,7 @@ def plain_size(payload: int) -> int:
     chunks = -(-(payload - NONCE_SIZE) // ENCRYPTED_CHUNK_SIZE)
     size = payload - NONCE_SIZE - chunks * TAG_SIZE
     if size < 0 or payload_size(size) != payload:
-        raise DecryptionError(f"age: no payload has {payload} bytes: the file is cut off")
+        raise DecryptionError(f"age: no payload has {payload} bytes: it was cut off or changed")
     return size
 
 
