@@ -12,7 +12,7 @@ LOWEST := .venv-lowest
 LOWEST_NAMES := transport.py lifecycle.py connection_loss.py wrong_replies.py limits_of_replies.py
 LOWEST_TESTS := $(addprefix tests/_async/test_,$(LOWEST_NAMES)) $(addprefix tests/_sync/test_,$(LOWEST_NAMES)) \
   $(wildcard tests/test_cli_*.py) \
-  $(addprefix tests/test_,age.py cancel.py connections.py filesystem.py library_parts.py node.py request_parser.py)
+  $(addprefix tests/test_,age.py cancel.py connections.py filesystem.py keys.py library_parts.py node.py request_parser.py)
 
 .PHONY: help setup data demo test lint unit test-slow test-lowest docs browser clock exfat proxies engines fuzz bench bench-quick bench-against generate format clean
 

@@ -321,25 +321,27 @@ def test_chunks_that_cannot_be():
         ChunkCipher(FileKey.generate(), bytes(12))
 
 
-def test_a_reader_that_failed_or_ended_stays_so():
-    file = encrypted(bytes(200_000), [CLASSIC.recipient])
+def test_a_reader_that_failed_returns_nothing_any_more():
+    file = encrypted(bytes(400_000), [CLASSIC.recipient])
     header = HeaderReader()
     payload = header.update(file)
     key = header.finish().unwrap([CLASSIC])
-    failed = PayloadReader(key)
-    broken = payload[:100] + b"?" + payload[101:]
-    errors = []  # whose frames hold a part of the buffer
-    for data in (broken, payload, b""):
-        with pytest.raises(DecryptionError) as caught:
-            failed.update(data)
-        errors.append(caught)
+    for broken in (chunk_offset(index) + 5 for index in range(7)):
+        reader, errors, out = PayloadReader(key), [], b""
+        for piece in pieces(payload[:broken] + b"?" + payload[broken + 1 :], 30_000):
+            try:
+                out += reader.update(piece)
+            except DecryptionError as error:
+                errors.append(error)  # its frames are kept, as an error tracker does
+        with pytest.raises(DecryptionError):
+            reader.finish()
+        assert len(out) == broken // 65552 * CHUNK_SIZE
+        assert bool(errors) == (broken < chunk_offset(6))
+    whole_file = PayloadReader(key)
+    assert whole_file.update(payload) + whole_file.finish() == bytes(400_000)
+    whole_file.update(b"x")
     with pytest.raises(DecryptionError):
-        failed.finish()
-    ended = PayloadReader(key)
-    assert ended.update(payload) + ended.finish() == bytes(200_000)
-    for call in (lambda: ended.update(b"x"), ended.finish):
-        with pytest.raises(DecryptionError, match="has ended"):
-            call()
+        whole_file.finish()
 
 
 CONTENT = random.Random(1).randbytes(200_000)  # noqa: S311 - repeatable on purpose

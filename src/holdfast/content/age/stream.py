@@ -5,7 +5,7 @@ out or added, and any chunk can be read without the others. Only the last chunk 
 it is empty only if the whole file is.
 """
 
-from typing import Final
+from typing import Final, TypeAlias
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
@@ -18,6 +18,8 @@ CHUNK_SIZE: Final = 64 << 10
 TAG_SIZE: Final = 16
 ENCRYPTED_CHUNK_SIZE: Final = CHUNK_SIZE + TAG_SIZE
 COUNTER_SIZE: Final = 11
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
 
 
 def payload_size(size: int) -> int:
@@ -71,23 +73,20 @@ class ChunkCipher:
             raise ValueError(f"the nonce must have {NONCE_SIZE} bytes, not {len(nonce)}")
         self._aead = ChaCha20Poly1305(file_key.derive(nonce, b"payload"))
 
-    def encrypt_chunk(self, index: int, data: bytes | memoryview, *, last: bool) -> bytes:
+    def encrypt_chunk(self, index: int, data: Buffer, *, last: bool) -> bytes:
         """Return a chunk with its tag."""
         if not _is_chunk(index, len(data), last=last):
             raise ValueError(f"chunk {index} cannot have {len(data)} bytes")
         return self._aead.encrypt(_chunk_nonce(index, last=last), data, None)
 
-    def decrypt_chunk(self, index: int, data: bytes | memoryview, *, last: bool) -> bytes:
+    def decrypt_chunk(self, index: int, data: Buffer, *, last: bool) -> bytes:
         """Return the content of a chunk; raise `DecryptionError` unless it is exactly this one."""
         if _is_chunk(index, len(data) - TAG_SIZE, last=last):
             try:
                 return self._aead.decrypt(_chunk_nonce(index, last=last), data, None)
             except InvalidTag:
                 pass
-        raise DecryptionError(
-            f"age: the encrypted content was changed or cut off at or after byte "
-            f"{index * CHUNK_SIZE}"
-        )
+        raise DecryptionError(f"age: the content was changed or cut off in chunk {index}")
 
 
 class PayloadReader:
@@ -109,38 +108,32 @@ class PayloadReader:
         self._cipher: ChunkCipher | None = None
         self._buffer = bytearray()
         self._index = 0
-        self._ended = False
 
     def update(self, data: bytes) -> bytes:
-        """Take the next bytes, and return the content of the chunks that others follow."""
-        if self._ended:
-            raise DecryptionError("age: the payload has ended, or failed at an earlier chunk")
+        """Take the next bytes, and return the content of the chunks that others follow.
+
+        After an error there are only errors: no chunk that follows has the expected number.
+        """
         self._buffer += data
-        if self._cipher is None and len(self._buffer) >= NONCE_SIZE:
+        if self._cipher is None:
+            if len(self._buffer) < NONCE_SIZE:
+                return b""
             self._cipher = ChunkCipher(self._file_key, bytes(self._buffer[:NONCE_SIZE]))
             del self._buffer[:NONCE_SIZE]
-        count = max(0, len(self._buffer) - 1) // ENCRYPTED_CHUNK_SIZE  # the last one waits
-        if self._cipher is None or not count:
-            return b""
-        self._ended = True  # unless all of them are sound
         parts = []
-        with memoryview(self._buffer) as view:
-            for start in range(0, count * ENCRYPTED_CHUNK_SIZE, ENCRYPTED_CHUNK_SIZE):
-                chunk = view[start : start + ENCRYPTED_CHUNK_SIZE]
-                parts.append(self._cipher.decrypt_chunk(self._index, chunk, last=False))
-                self._index += 1
-                chunk.release()
-        del self._buffer[: count * ENCRYPTED_CHUNK_SIZE]
-        self._ended = False
+        size = max(0, len(self._buffer) - 1) // ENCRYPTED_CHUNK_SIZE * ENCRYPTED_CHUNK_SIZE
+        for start in range(0, size, ENCRYPTED_CHUNK_SIZE):
+            chunk = self._buffer[start : start + ENCRYPTED_CHUNK_SIZE]
+            parts.append(self._cipher.decrypt_chunk(self._index, chunk, last=False))
+            self._index += 1
+        del self._buffer[:size]
         return b"".join(parts)
 
     def finish(self) -> bytes:
         """Return the content of the last chunk; raise `DecryptionError` if it is not the last."""
-        self.update(b"")
-        self._ended = True
         if self._cipher is None:
             raise DecryptionError("age: the file ends before its encrypted content")
-        return self._cipher.decrypt_chunk(self._index, bytes(self._buffer), last=True)
+        return self._cipher.decrypt_chunk(self._index, self._buffer, last=True)
 
 
 def _is_chunk(index: int, size: int, *, last: bool) -> bool:
