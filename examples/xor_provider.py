@@ -78,11 +78,11 @@ class XORReader(hp.WrappingReader):
         self._key = key
 
     @property
-    def form(self) -> str:
-        return f"{self.inner.form}xor {self._key.name};"
+    def finishes(self) -> tuple[hp.Finish, ...]:
+        return (*self.inner.finishes, hp.Finish(self._key.plain, plain_size))
 
     def read(self, reference: hp.Reference, sink: hp.Sink, call: hp.Call, **more: Any) -> str:
-        sink.add_finish(finish := hp.Finish(self._key.plain, plain_size))
+        sink.add_finish(finish := self.finishes[-1])
         more["progress"] = finish.progress(more.get("progress"))
         return self.inner.read(reference, sink, call, **more)
 
@@ -126,11 +126,11 @@ class AsyncXORReader(hp.AsyncWrappingReader):
         self._key = key
 
     @property
-    def form(self) -> str:
-        return f"{self.inner.form}xor {self._key.name};"
+    def finishes(self) -> tuple[hp.Finish, ...]:
+        return (*self.inner.finishes, hp.Finish(self._key.plain, plain_size))
 
     async def read(self, reference: hp.Reference, sink: hp.Sink, call: hp.Call, **more: Any) -> str:
-        sink.add_finish(finish := hp.Finish(self._key.plain, plain_size))
+        sink.add_finish(finish := self.finishes[-1])
         more["progress"] = finish.progress(more.get("progress"))
         return await self.inner.read(reference, sink, call, **more)
 

@@ -1,6 +1,5 @@
 """Content under a mask: a random prefix for each file, then its bytes, XOR with prefix and key."""
 
-import hashlib
 import os
 
 from holdfast.sinks.sinks import Finish
@@ -34,4 +33,3 @@ def unmasked_size(size):
 
 
 FINISH = Finish(unmask, unmasked_size)
-FORM = f"mask {hashlib.sha256(KEY).hexdigest()[:16]};"

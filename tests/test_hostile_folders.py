@@ -27,8 +27,11 @@ from holdfast.sinks.names import folded, why_not_portable
 from holdfast.sinks.work_folder import WorkFolder
 from holdfast.testing import ScriptedServer
 from tests import folder_dags
+from tests._sync.masking import unmasking
 from tests.disks import mount
 from tests.folder_dags import FolderDag, on_disk, serving
+from tests.masks import masked
+from tests.plaintext import files_with_plaintext, killed, marked
 from tests.support import config_for
 
 HELLO = b"hello"
@@ -547,3 +550,24 @@ def test_an_ordinary_directory_on_such_a_disk(merging_disk):
     dag, root, error = try_download(build, home)
     assert error is None
     assert on_disk(home / "photos") == dag.tree(root)
+    assert [path.name for path in home.iterdir()] == ["photos"]
+
+
+def test_plaintext_on_a_disk_where_every_file_has_a_name(merging_disk):
+    home = merging_disk / "plaintext"
+    home.mkdir()
+    files = {"a.txt": marked(1000), "b.txt": marked(100_000)}
+    dag = FolderDag()
+    root = dag.folder(*((name, dag.file(masked(text))) for name, text in files.items()))
+    with ScriptedServer(serving(dag)) as server, Client.init(config_for(server)) as client:
+        unmasking(client)
+        for target in (home / "b.txt", home / "b.txt"):  # a new file, and one that is replaced
+            killed(target)
+            (left,) = files_with_plaintext(home) - {target}
+            client.download(f"{root}/b.txt", to=target)
+            assert files_with_plaintext(home) == {target}
+            assert not left.exists()
+        (home / "photos").mkdir()
+        client.download_folder(str(root), home / "photos")
+    assert on_disk(home / "photos") == files
+    assert sorted(path.name for path in home.iterdir()) == ["b.txt", "photos"]

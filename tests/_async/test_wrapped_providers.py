@@ -133,7 +133,7 @@ async def test_a_wrapper_supports_what_its_inner_provider_does(inner):
         async def import_archive(self, cid, pieces, info):
             raise AssertionError("it takes no archives")
 
-    assert AsyncWrappingReader(inner.reader).form == inner.reader.form
+    assert AsyncWrappingReader(inner.reader).finishes == ()
     supported = {name: inner.supports(name) for name in OPERATIONS}
     assert supported["put_file"]
     one = AsyncLoggingProvider(inner)
@@ -353,7 +353,7 @@ async def test_content_of_another_program_is_a_clear_error_or_other_bytes(
         await client.retrieve(value)
     with pytest.raises(MalformedError, match="not stored by XORProvider"):
         await client.download_folder(top, tmp_path / "copy")
-    assert [path.name for path in tmp_path.iterdir()] == ["up"]
+    assert not (tmp_path / "copy").exists()
     assert (await client.stat(short)).size == 0
     assert await (await client.open(short)).read() == b""
     assert len((await client.download(f"{top}/sub/b.bin")).read()) == 300_001 - PREFIX

@@ -3,18 +3,17 @@
 """A reader around another that removes the mask from files."""
 
 from holdfast.provider import WrappingReader
-from tests.masks import FINISH, FORM
+from tests.masks import FINISH
 
 
 class MaskingReader(WrappingReader):
-    def __init__(self, inner, finish=FINISH, form=FORM):
+    def __init__(self, inner, finish=FINISH):
         super().__init__(inner)
         self._finish = finish
-        self._form = form
 
     @property
-    def form(self):
-        return self.inner.form + self._form
+    def finishes(self):
+        return (*self.inner.finishes, self._finish)
 
     def read(self, reference, sink, call, *, progress=None, **options):
         sink.add_finish(self._finish)
@@ -22,7 +21,7 @@ class MaskingReader(WrappingReader):
         return self.inner.read(reference, sink, call, progress=progress, **options)
 
 
-def unmasking(client, finish=FINISH, form=FORM):
+def unmasking(client, finish=FINISH):
     """Let a client remove the mask from what it reads."""
-    client.provider._reader = MaskingReader(client.provider.reader, finish, form)
+    client.provider._reader = MaskingReader(client.provider.reader, finish)
     return client

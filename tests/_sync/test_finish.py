@@ -15,11 +15,11 @@ from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.errors import NetworkError, ProviderError, SerializationError, TooLargeError
 from holdfast.sinks.sinks import SPOOL_SIZE, Finish, MemorySink
 from holdfast.testing import Scripted, ScriptedServer
-from tests._sync.masking import unmasking
+from tests._sync.masking import MaskingReader, unmasking
 from tests.disks import mount
 from tests.folder_dags import FolderDag, on_disk, serving
 from tests.gateways import cut_at, gateway, kinds, pin
-from tests.masks import FINISH, FORM, KEY, masked, unmask, unmasked_size
+from tests.masks import FINISH, KEY, masked, unmask, unmasked_size
 from tests.support import config_for
 
 LARGE = os.urandom(SPOOL_SIZE + 805_696)
@@ -67,7 +67,7 @@ def test_a_file_is_finished_wherever_it_goes(store_client, tmp_path, content, ha
 def test_finishes_nest_and_the_inner_one_runs_first(store_client, tmp_path):
     cid = (store_client.upload(masked(masked(LARGE, b"other key of 16!")))).cid
     outer = Finish(lambda file: unmask(file, b"other key of 16!"), unmasked_size)
-    unmasking(unmasking(store_client), outer, "other;")
+    unmasking(unmasking(store_client), outer)
     assert (store_client.download(cid, to=tmp_path / "copy")).size == len(LARGE)
     assert (tmp_path / "copy").read_bytes() == LARGE
     assert (store_client.download(cid)).read() == LARGE
@@ -244,6 +244,17 @@ def test_every_file_of_a_folder_is_finished(store_client, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["down", "up"]
 
 
+def test_a_finish_that_makes_more_than_it_said_is_stopped_in_a_folder(store_client, tmp_path):
+    (tmp_path / "up").mkdir()
+    (tmp_path / "up" / "file").write_bytes(STORED)
+    cid = (store_client.upload(tmp_path / "up")).cid
+    unmasking(store_client, Finish(lambda file: [file.read(9)] * 1000, lambda size: 0))
+    with pytest.raises(TooLargeError):
+        store_client.download_folder(cid, tmp_path / "down", max_bytes=8_999)
+    assert [path.name for path in tmp_path.iterdir()] == ["up"]
+    store_client.download_folder(cid, tmp_path / "down", max_bytes=9_000)
+
+
 @pytest.mark.parametrize("kinds", ["raw plain", "raw car plain", "plain car", "only paths"])
 def test_a_folder_from_any_gateway(tmp_path, kinds):
     dag = FolderDag()
@@ -256,7 +267,7 @@ def test_a_folder_from_any_gateway(tmp_path, kinds):
     assert on_disk(tmp_path / "copy") == tree()
 
 
-def stopped_before(dag, root, missing, tmp_path, *, finish=FINISH, form=FORM):
+def stopped_before(dag, root, missing, tmp_path, *, finish=FINISH):
     """Download a folder until the file `missing` is asked for, which the gateway has not."""
     whole = serving(dag, kinds=("raw", "plain"))
 
@@ -266,19 +277,19 @@ def stopped_before(dag, root, missing, tmp_path, *, finish=FINISH, form=FORM):
 
     with ScriptedServer(answer) as server:
         with Client.init(config_for(server)) as client:
-            if form:
-                unmasking(client, finish, form)
+            if finish:
+                unmasking(client, finish)
             with pytest.raises((ProviderError, ValueError)):
                 client.download_folder(root, tmp_path / "copy")
     assert not (tmp_path / "copy").exists()
 
 
-def continued(dag, root, tmp_path, form=FORM):
+def continued(dag, root, tmp_path, finish=FINISH):
     """Download all of a folder; return which CIDs were asked for."""
     with ScriptedServer(serving(dag, kinds=("raw", "plain"))) as server:
         with Client.init(config_for(server)) as client:
-            if form:
-                unmasking(client, form=form)
+            if finish:
+                unmasking(client, finish)
             client.download_folder(root, tmp_path / "copy")
     return {request.target[6:].partition("?")[0] for request in server.requests}
 
@@ -293,39 +304,33 @@ def flat_folder(dag):
     return str(root), str(last), {name: str(cid) for name, cid in files.items()}, content
 
 
-@pytest.mark.parametrize("by", ["content", "record"])
-def test_finished_files_are_not_fetched_again_and_changed_ones_are(tmp_path, by):
+def test_files_that_are_there_are_not_fetched_again_and_changed_ones_are(tmp_path):
     dag = FolderDag()
     root, last, files, content = flat_folder(dag)
     stopped_before(dag, root, last, tmp_path)
     (work,) = tmp_path.glob(".copy.*")
-    assert on_disk(work / "files") == {**content, "sub": None}
-    if by == "content":
-        (work / "files" / "3.txt").write_bytes(b"3" * 999 + b"4")
-        (work / "files" / "4.txt").write_bytes(b"4")
-        (work / "files" / "5.txt").unlink()
-    else:
-        first, second, third, *_ = records = sorted((work / "finished").iterdir())
-        assert len(records) == len(files)
-        first.unlink()
-        second.write_bytes(b"")
-        third.write_bytes(third.read_bytes()[::-1])
+    stored = on_disk(work / "files")
+    assert {name: str(dag.file(data)) for name, data in stored.items() if data} == files
+    (work / "files" / "3.txt").write_bytes(masked(b"3" * 999 + b"4"))
+    (work / "files" / "4.txt").write_bytes(b"4")
+    (work / "files" / "5.txt").unlink()
     asked = continued(dag, root, tmp_path)
-    assert len(asked) == 4
-    if by == "content":
-        assert asked == {last, files["3.txt"], files["4.txt"], files["5.txt"]}
+    assert asked == {last, files["3.txt"], files["4.txt"], files["5.txt"]}
     assert on_disk(tmp_path / "copy") == {**content, "sub": None, "sub/last": b"last"}
     assert [path.name for path in tmp_path.iterdir()] == ["copy"]
 
 
-@pytest.mark.parametrize(("before", "after"), [("", FORM), (FORM, ""), ("other;", FORM)], ids=str)
-def test_files_of_another_form_are_never_used(tmp_path, before, after):
+OTHER = Finish(lambda file: unmask(file, KEY[::-1]), unmasked_size)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [(None, FINISH), (FINISH, None), (OTHER, FINISH)], ids=["on", "off", "key"]
+)
+def test_verified_files_are_used_whatever_is_made_of_them(tmp_path, before, after):
     dag = FolderDag()
     root, last, _, content = flat_folder(dag)
-    other = Finish(lambda file: unmask(file, KEY[::-1]), unmasked_size)
-    finish = other if before == "other;" else FINISH
-    stopped_before(dag, root, last, tmp_path, finish=finish, form=before)
-    continued(dag, root, tmp_path, after)
+    stopped_before(dag, root, last, tmp_path, finish=before)
+    assert continued(dag, root, tmp_path, after) == {last}
     written = on_disk(tmp_path / "copy")
     if after:
         assert written == {**content, "sub": None, "sub/last": b"last"}
@@ -339,19 +344,22 @@ def test_a_finish_that_fails_in_a_folder_keeps_the_verified_bytes(tmp_path):
     large = dag.file(STORED)
     root = str(dag.folder(("large", large)))
     stopped_before(dag, root, "nothing", tmp_path, finish=FAILING)
-    (part,) = tmp_path.glob(".copy.*/parts/*")
-    assert part.stat().st_size == len(STORED)
-    assert continued(dag, root, tmp_path) <= {str(large), root}
+    (file,) = tmp_path.glob(".copy.*/files/*")
+    assert file.read_bytes() == STORED
+    assert continued(dag, root, tmp_path) == set()
     assert on_disk(tmp_path / "copy") == {"large": LARGE}
 
 
-def test_a_reader_with_a_finish_and_without_a_form_cannot_download_folders(tmp_path):
+def test_a_reader_whose_finish_is_not_among_its_finishes_cannot_download_folders(tmp_path):
+    class OneFile(MaskingReader):
+        finishes = ()
+
     dag = FolderDag()
     root = masked_folder(dag)
     with ScriptedServer(serving(dag)) as server:
         with Client.init(config_for(server)) as client:
-            unmasking(client, form="")
-            with pytest.raises(TypeError, match="form"):
+            client.provider._reader = OneFile(client.provider.reader)
+            with pytest.raises(TypeError, match="finishes"):
                 client.download_folder(root, tmp_path / "copy")
 
 

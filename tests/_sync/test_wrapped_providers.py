@@ -135,7 +135,7 @@ def test_a_wrapper_supports_what_its_inner_provider_does(inner):
         def import_archive(self, cid, pieces, info):
             raise AssertionError("it takes no archives")
 
-    assert WrappingReader(inner.reader).form == inner.reader.form
+    assert WrappingReader(inner.reader).finishes == ()
     supported = {name: inner.supports(name) for name in OPERATIONS}
     assert supported["put_file"]
     one = LoggingProvider(inner)
@@ -353,7 +353,7 @@ def test_content_of_another_program_is_a_clear_error_or_other_bytes(
         client.retrieve(value)
     with pytest.raises(MalformedError, match="not stored by XORProvider"):
         client.download_folder(top, tmp_path / "copy")
-    assert [path.name for path in tmp_path.iterdir()] == ["up"]
+    assert not (tmp_path / "copy").exists()
     assert (client.stat(short)).size == 0
     assert (client.open(short)).read() == b""
     assert len((client.download(f"{top}/sub/b.bin")).read()) == 300_001 - PREFIX

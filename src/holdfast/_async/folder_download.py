@@ -28,7 +28,7 @@ from holdfast._async.reads.blocks import (
     PassedError,
 )
 from holdfast._async.reads.reader import AsyncReader
-from holdfast._async.reads.state import commit
+from holdfast._async.reads.state import run_steps
 from holdfast._async.runtime import run_blocking, together
 from holdfast.calls import Call
 from holdfast.content import dag_pb
@@ -304,7 +304,8 @@ class AsyncFolderFetcher:
         The declared sizes are not verified: files that have more are refused when they are written.
         """
         saved = await run_blocking(self.work.saved_bytes)
-        await run_blocking(self.usage.require_space, declared - saved)
+        stages = 2 if self.work.finishes else 1
+        await run_blocking(self.usage.require_space, declared * stages - saved)
 
     # The names
 
@@ -444,7 +445,9 @@ class AsyncFolderFetcher:
         size = await run_blocking(self.work.saved_size, path, cid, continues=continues)
         if size is None:
             return False
-        self.usage.add_bytes(size, size)
+        for finish in self.work.finishes:
+            size = finish.size(size)
+        self.usage.add_bytes(size, 0 if self.work.finishes else size)
         self.tally.add(size)
         return True
 
@@ -504,10 +507,10 @@ class AsyncFolderFetcher:
         part = PartFile(self.work, path, cid, self.usage, continues=continues)
         try:
             await run_blocking(part.open)
-            if not self.work.form:  # else the reader knows the size of what it makes
+            if not self.work.finishes:  # else the reader knows the size of what it makes
                 await run_blocking(part.expect, size)
             await self.source.read(cid, path, part, self.tally.of_file(), blocks)
-            await commit(part)
+            await run_blocking(part.commit)
         finally:
             await run_blocking(part.discard)
 
@@ -531,7 +534,7 @@ async def download_folder(
     """Download the directory at `reference`; return the path of the new folder."""
     reader = provider.reader
     tally = Tally(progress)
-    work = WorkFolder(Path(to), reference, provider.reader.form)
+    work = WorkFolder(Path(to), reference, reader.finishes)
     async with provider.call("download_folder", str(reference), total=False) as call:
         source = AsyncFolderSource(reader, reference, call)
         await run_blocking(work.open)
@@ -544,7 +547,7 @@ async def download_folder(
             keep = False
         except BaseException as error:
             # A finish that refuses one file says nothing about the others.
-            is_finish = bool(work.form) and isinstance(error, MalformedError)
+            is_finish = bool(work.finishes) and isinstance(error, MalformedError)
             keep = is_finish or not _is_final(error)
             if keep and await run_blocking(work.has_progress):
                 error.add_note(f"call again to continue; what is verified is kept in {work.path}")
@@ -563,7 +566,8 @@ async def _fill(
     rules = await run_blocking(work.rules, portable=options.portable)
     fetcher = AsyncFolderFetcher(source, work, rules, options, tally)
     await fetcher.fetch_root(cid)
-    await run_blocking(work.commit, fetcher.usage.entries)
+    content = Usage(DiskSpace(work.path), options.max_bytes)
+    await run_steps(work.commit(fetcher.usage.entries, content))
 
 
 def _is_final(error: BaseException) -> bool:

@@ -30,7 +30,7 @@ from holdfast._sync.reads.blocks import (
     PassedError,
 )
 from holdfast._sync.reads.reader import Reader
-from holdfast._sync.reads.state import commit
+from holdfast._sync.reads.state import run_steps
 from holdfast._sync.runtime import run_blocking, together
 from holdfast.calls import Call
 from holdfast.content import dag_pb
@@ -304,7 +304,8 @@ class FolderFetcher:
         The declared sizes are not verified: files that have more are refused when they are written.
         """
         saved = run_blocking(self.work.saved_bytes)
-        run_blocking(self.usage.require_space, declared - saved)
+        stages = 2 if self.work.finishes else 1
+        run_blocking(self.usage.require_space, declared * stages - saved)
 
     # The names
 
@@ -444,7 +445,9 @@ class FolderFetcher:
         size = run_blocking(self.work.saved_size, path, cid, continues=continues)
         if size is None:
             return False
-        self.usage.add_bytes(size, size)
+        for finish in self.work.finishes:
+            size = finish.size(size)
+        self.usage.add_bytes(size, 0 if self.work.finishes else size)
         self.tally.add(size)
         return True
 
@@ -504,10 +507,10 @@ class FolderFetcher:
         part = PartFile(self.work, path, cid, self.usage, continues=continues)
         try:
             run_blocking(part.open)
-            if not self.work.form:  # else the reader knows the size of what it makes
+            if not self.work.finishes:  # else the reader knows the size of what it makes
                 run_blocking(part.expect, size)
             self.source.read(cid, path, part, self.tally.of_file(), blocks)
-            commit(part)
+            run_blocking(part.commit)
         finally:
             run_blocking(part.discard)
 
@@ -531,7 +534,7 @@ def download_folder(
     """Download the directory at `reference`; return the path of the new folder."""
     reader = provider.reader
     tally = Tally(progress)
-    work = WorkFolder(Path(to), reference, provider.reader.form)
+    work = WorkFolder(Path(to), reference, reader.finishes)
     with provider.call("download_folder", str(reference), total=False) as call:
         source = FolderSource(reader, reference, call)
         run_blocking(work.open)
@@ -544,7 +547,7 @@ def download_folder(
             keep = False
         except BaseException as error:
             # A finish that refuses one file says nothing about the others.
-            is_finish = bool(work.form) and isinstance(error, MalformedError)
+            is_finish = bool(work.finishes) and isinstance(error, MalformedError)
             keep = is_finish or not _is_final(error)
             if keep and run_blocking(work.has_progress):
                 error.add_note(f"call again to continue; what is verified is kept in {work.path}")
@@ -561,7 +564,8 @@ def _fill(source: FolderSource, work: WorkFolder, options: FolderOptions, tally:
     rules = run_blocking(work.rules, portable=options.portable)
     fetcher = FolderFetcher(source, work, rules, options, tally)
     fetcher.fetch_root(cid)
-    run_blocking(work.commit, fetcher.usage.entries)
+    content = Usage(DiskSpace(work.path), options.max_bytes)
+    run_steps(work.commit(fetcher.usage.entries, content))
 
 
 def _is_final(error: BaseException) -> bool:

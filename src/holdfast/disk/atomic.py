@@ -1,9 +1,10 @@
 """Files that appear under their name complete, or not at all.
 
 On Linux such a file has no name until then, so the system removes it if the process ends. On other
-systems it has a temporary name. If the process ends, the next one that writes to the folder removes
-it. With a place in the cache folder, a file gets a name there as soon as it holds enough verified
-bytes, so that a later download continues with them.
+systems, and on some file systems, it has a temporary name. If the process ends, the next one that
+writes to the same target removes it. Only its owner can read it until it is complete. With a place
+in the cache folder, a file gets a name there as soon as it holds enough verified bytes, so that a
+later download continues with them.
 """
 
 import contextlib
@@ -16,15 +17,18 @@ import shutil
 import stat
 import sys
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO, Final, NamedTuple, Self
+from typing import BinaryIO, Final, NamedTuple, Self, TypeAlias
 
 from holdfast.content.reference import Reference
 from holdfast.disk.closing import closed_at_end, on_error
 from holdfast.disk.folders import DIRECTORY, Folder, check_owner, create, open_file, status_in
 from holdfast.disk.locks import try_lock
 from holdfast.errors import ConfigError
+
+OpenFolder: TypeAlias = Callable[[], contextlib.AbstractContextManager[int]]
 
 NO_NAME: Final[int | None] = getattr(os, "O_TMPFILE", None)
 OPEN_FILES: Final = "/proc/self/fd"
@@ -121,6 +125,8 @@ class PendingFile(WorkFile):
 
     Attributes:
         target: The path that the file gets.
+        final_mode: The mode that it gets then. `open` sets it: that of the file that it replaces,
+            or the usual one.
         folder: The path of the folder that it is in until then.
 
     Example:
@@ -136,21 +142,33 @@ class PendingFile(WorkFile):
     """
 
     def __init__(
-        self, target: str | os.PathLike[str], *, mode: int = 0o666, place: SavedPlace | None = None
+        self,
+        target: str | os.PathLike[str],
+        *,
+        mode: int = 0o666,
+        place: SavedPlace | None = None,
+        open_outer: OpenFolder | None = None,
     ) -> None:
-        """Prepare the file, which `open` makes. The umask restricts its `mode`."""
+        """Prepare the file, which `open` makes. The umask restricts its `mode`.
+
+        `open_outer` opens the folder of the target, if its path is not to be trusted.
+        """
         self.target: Path = Path(target)
         self.folder: Path = self.target.parent if place is None else place.folder.path
+        self._open_outer: OpenFolder = open_outer or partial(_opened, self.target.parent)
+        self._open_folder: OpenFolder = self._open_outer if place is None else place.folder.opened
         self._target_text = os.fspath(target)
         self._mode = mode
-        self._replaced_mode: int | None = None
+        self.final_mode: int | None = None
         self._place = place
         self._may_save = place is not None
         self._name: str | None = None  # the current name of the file in its folder, if it has one
 
     def open(self) -> None:
         """Open the file of an earlier download, or make one; raise `OSError` if neither works."""
-        self._replaced_mode = check_target(self.target, self._target_text)
+        self.final_mode = check_target(self.target, self._target_text)
+        with self._open_outer() as outer:
+            _remove_unused(outer, _temporary_name(self.target.name))
         try:
             if self._place is not None:
                 self._open_saved(self._place)
@@ -158,8 +176,10 @@ class PendingFile(WorkFile):
                 self._make()
         except ConfigError as error:  # a symbolic link, or a folder of another user
             raise OSError(errno.EPERM, str(error)) from None
-        if self._place is None and self._replaced_mode is not None:
-            os.fchmod(self.fileno(), self._replaced_mode)
+        if self._place is None:  # the cache folder is private
+            if self.final_mode is None:
+                self.final_mode = stat.S_IMODE(os.fstat(self.fileno()).st_mode)
+            self._set_mode(0o600)
         self.saved_size: int = self._opened().seek(0, os.SEEK_END)
 
     def _open_saved(self, place: SavedPlace) -> None:
@@ -174,17 +194,21 @@ class PendingFile(WorkFile):
 
     def _make(self) -> None:
         """Make an empty file, without a name if the system can do that."""
-        with self._opened_folder() as folder:
+        with self._open_folder() as folder:
             self._name, self._file = None, _open_unnamed(folder, self._mode)
             if self._file is None:
                 _remove_abandoned(folder, TEMPORARY, TEMPORARY_FORGOTTEN_AFTER)
-                self._name = _temporary_name()
-                self._file = os.fdopen(create(folder, self._name, self._mode), "w+b")
+                self._name = _with_free_name(self.target.name, partial(self._create, folder))
         self._may_save = try_lock(self.fileno(), unsupported=False) and self._may_save
 
-    def _opened_folder(self) -> contextlib.AbstractContextManager[int]:
-        """Open the folder that the file is in."""
-        return _opened(self.folder) if self._place is None else self._place.folder.opened()
+    def _create(self, folder: int, name: str) -> None:
+        """Make and lock a named file; raise `FileExistsError` if another process uses the name."""
+        file = self._file = os.fdopen(create(folder, name, self._mode), "w+b")
+        locked = try_lock(file.fileno(), unsupported=True)
+        named = status_in(folder, name)  # before the lock, another process may have removed it
+        if not locked or named is None or named.st_ino != os.fstat(file.fileno()).st_ino:
+            file.close()
+            raise FileExistsError(errno.EEXIST, "another process uses this temporary file", name)
 
     def fileno(self) -> int:
         """Return the descriptor of the file."""
@@ -224,9 +248,9 @@ class PendingFile(WorkFile):
         before, name = self._name, self._place.name
         try:
             self._opened().flush()
-            with self._opened_folder() as folder:
+            with self._open_folder() as folder:
                 if before is None:
-                    os.link(self._unnamed_path, name, dst_dir_fd=folder)
+                    self._link(folder, name)
                 else:
                     os.link(
                         before, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False
@@ -236,18 +260,23 @@ class PendingFile(WorkFile):
         except OSError:  # another download has the name, or the system cannot do it
             self._may_save = False
 
-    @property
-    def _unnamed_path(self) -> str:
+    def _link(self, folder: int, name: str) -> None:
+        """Give the file, which has no name, the `name` in an open folder."""
         # With `dst_dir_fd`, `os.link` follows this symbolic link to the open file.
-        return f"{OPEN_FILES}/{self.fileno()}"
+        os.link(f"{OPEN_FILES}/{self.fileno()}", name, dst_dir_fd=folder)
 
-    def commit(self, *, close: bool = True) -> None:
-        """Make the bytes durable, then give the file its name in one step."""
+    def _set_mode(self, mode: int) -> None:
+        with contextlib.suppress(PermissionError):  # a file system without modes
+            os.fchmod(self.fileno(), mode)
+
+    def commit(self, *, close: bool = True, durable: bool = True) -> None:
+        """Make the bytes durable, unless the caller does; then give the file its name at once."""
         file = self._opened()
         file.flush()
-        os.fsync(file.fileno())
-        if self._place is not None and self._replaced_mode is not None:
-            os.fchmod(file.fileno(), self._replaced_mode)
+        if durable:
+            os.fsync(file.fileno())
+        if self.final_mode is not None:
+            self._set_mode(self.final_mode)
         try:
             self._move_to_target()
         except OSError as error:
@@ -259,21 +288,21 @@ class PendingFile(WorkFile):
             self._remove_name()
         if close:
             file.close()
-        sync_name(self.target)
+        if durable:
+            sync_name(self.target)
 
     def _move_to_target(self) -> None:
         target = self.target.name
-        with _opened(self.target.parent) as outer:
+        with self._open_outer() as outer:
             if self._name is not None:
-                with self._opened_folder() as folder:
+                with self._open_folder() as folder:
                     os.replace(self._name, target, src_dir_fd=folder, dst_dir_fd=outer)
                 self._name = None
                 return
             try:
-                os.link(self._unnamed_path, target, dst_dir_fd=outer)
+                self._link(outer, target)
             except FileExistsError:
-                name = _temporary_name()
-                os.link(self._unnamed_path, name, dst_dir_fd=outer)
+                name = _with_free_name(target, partial(self._link, outer))
                 with on_error(partial(os.unlink, name, dir_fd=outer)):
                     os.replace(name, target, src_dir_fd=outer, dst_dir_fd=outer)
 
@@ -305,7 +334,7 @@ class PendingFile(WorkFile):
     def _remove_name(self) -> None:
         name, self._name = self._name, None
         if name is not None:
-            with contextlib.suppress(FileNotFoundError), self._opened_folder() as folder:
+            with contextlib.suppress(FileNotFoundError), self._open_folder() as folder:
                 os.unlink(name, dir_fd=folder)
 
     def explained(self, error: OSError) -> OSError:
@@ -331,10 +360,6 @@ def _opened(folder: Path) -> contextlib.AbstractContextManager[int]:
     return closed_at_end(os.open(folder, DIRECTORY))
 
 
-def _temporary_name() -> str:
-    return f".{secrets.token_hex(8)}.holdfast-part"
-
-
 def _open_unnamed(folder: int, mode: int) -> BinaryIO | None:
     """Open a new file without a name in an open folder; return None if the system cannot."""
     if NO_NAME is None or not Path(OPEN_FILES).is_dir():
@@ -343,6 +368,20 @@ def _open_unnamed(folder: int, mode: int) -> BinaryIO | None:
         return os.fdopen(os.open(".", NO_NAME | os.O_RDWR, mode, dir_fd=folder), "w+b")
     except OSError:  # not on this file system; other errors come again when a named file is made
         return None
+
+
+def _temporary_name(target: str) -> str:
+    """Return the name of the file for `target` while it is written, where it needs one."""
+    return f".{hashlib.sha256(os.fsencode(target)).hexdigest()[:16]}.holdfast-part"
+
+
+def _with_free_name(target: str, make: Callable[[str], None]) -> str:
+    """Make a file with the temporary name for `target`, or a random one if that is taken."""
+    try:
+        make(name := _temporary_name(target))
+    except FileExistsError:
+        make(name := _temporary_name(secrets.token_hex(8)))
+    return name
 
 
 def open_locked(folder: int, name: str) -> BinaryIO | None:
@@ -377,10 +416,15 @@ def _remove_abandoned(folder: int, names: re.Pattern[str], after: float) -> None
         with contextlib.suppress(OSError):  # another process may remove it at the same time
             status = status_in(folder, name)
             if status is not None and status.st_mtime < oldest:
-                file = open_locked(folder, name)
-                if file is not None:
-                    with file:
-                        os.unlink(name, dir_fd=folder)
+                _remove_unused(folder, name)
+
+
+def _remove_unused(folder: int, name: str) -> None:
+    """Remove a file in an open folder, unless a process uses it or Holdfast did not make it."""
+    file = open_locked(folder, name)
+    if file is not None:
+        with file, contextlib.suppress(OSError):
+            os.unlink(name, dir_fd=folder)
 
 
 def check_target(target: Path, text: str) -> int | None:

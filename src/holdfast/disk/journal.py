@@ -129,7 +129,7 @@ class Journal:
         lines = b"".join(map(format_line, values))
         with self._lock, PendingFile(self.path, mode=0o600) as pending:
             pending.write(lines)
-            os.fchmod(pending.fileno(), 0o600)  # whatever the file had that it replaces
+            pending.final_mode = 0o600  # whatever the file had that it replaces
             try_lock(pending.fileno())
             pending.commit(close=False)
             self.close()

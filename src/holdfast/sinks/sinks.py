@@ -13,11 +13,11 @@ import contextlib
 import io
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import BinaryIO, Final, Protocol, Self, cast
+from typing import BinaryIO, Final, Protocol, Self, TypeAlias, cast
 
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
@@ -75,6 +75,16 @@ class Finish:
         return lambda done, total: progress(size(done), total and size(total))
 
 
+Finishes: TypeAlias = tuple[Finish, ...]
+
+
+def finished(finishes: Finishes, source: BytesReader) -> Iterator[bytes]:
+    """Yield what `finishes` make of the bytes of `source`, in pieces of some MiB."""
+    for finish in finishes:
+        source = PiecesFile(finish.make(source))
+    return iter(partial(source.read, FINISH_SIZE), b"")
+
+
 class Sink:
     """Takes the bytes of a download.
 
@@ -93,7 +103,7 @@ class Sink:
     cid: CID | None = None
     saved_size: int = 0
     is_in_memory: bool = True
-    finishes: tuple[Finish, ...] = ()
+    finishes: Finishes = ()
     final: Self | None = None
 
     def __init__(self, max_bytes: int | None = None) -> None:
@@ -169,15 +179,12 @@ class Sink:
         """Raise TooLargeError if content of `size` bytes exceeds `limit`."""
         check_limit(size, limit)
 
-    def finish(self: Self) -> Iterator[bool]:
+    def finish(self: Self) -> Generator[bool, None, None]:
         """Fill `final` with what the finishes make; yield True after some MiB."""
-        source = self.read_all()
-        for finish in self.finishes:
-            source = PiecesFile(finish.make(source))
         final = self.final = self.make_final()
         final.open()
         final.expect(self.content_size(self.size))
-        while piece := source.read(FINISH_SIZE):
+        for piece in finished(self.finishes, self.read_all()):
             final.write(piece)
             yield True
 

@@ -7,12 +7,17 @@
         files/    the directory; each file in it was complete and verified when it came there
         parts/    files while they are written
         blocks/   the blocks of directories, by their CIDs
-        finished/ the size and hash of each file in files/ that the reader has made from other bytes
         probe/    files that show which names the file system can have
+        begun/    is here while finishes make the target from the files
 
 A later download of the same content to the same target continues here. It trusts nothing of it:
 files and blocks are hashed again, and a link or any other thing that a download does not make is an
-error. A file that a reader has made from verified bytes has no CID; it is compared with its record.
+error.
+
+If all is complete, files/ is moved to the target. A reader that changes content (one that decrypts,
+say) has finishes. They make the content of each file at its place in the target, because nothing of
+it may be left here. An error removes the target again. If the process is killed, the target has
+some complete files. The next download of the same content makes the others, and compares these.
 """
 
 import contextlib
@@ -21,33 +26,35 @@ import hashlib
 import os
 import shutil
 import stat
+from collections.abc import Generator, Iterator
+from functools import partial
 from io import BufferedReader
+from itertools import islice
 from pathlib import Path
 from threading import Lock
-from typing import BinaryIO, Final, Self, cast
+from typing import BinaryIO, Final, cast
 
 from holdfast.content.blocks import MAX_BLOCK, check_block
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
 from holdfast.disk import folders
-from holdfast.disk.atomic import WORTH_KEEPING, WorkFile, sync_file_system, sync_name
+from holdfast.disk.atomic import WORTH_KEEPING, PendingFile, WorkFile, sync_file_system, sync_name
 from holdfast.disk.closing import closed_at_end, on_error
 from holdfast.disk.disk_space import FULL
 from holdfast.disk.locks import try_lock
 from holdfast.errors import ClientClosedError, VerificationError
 from holdfast.sinks.entries import Usage
 from holdfast.sinks.names import EntryPath, NameRules, longest_name
-from holdfast.sinks.sinks import Sink
+from holdfast.sinks.sinks import Finishes, Sink, finished
 from holdfast.sources.local_cids import verify
 
 FILES: Final = "files"
 PARTS: Final = "parts"
 BLOCKS: Final = "blocks"
-FINISHED: Final = "finished"
-CONTENT: Final = (FILES, PARTS, BLOCKS, FINISHED)
+CONTENT: Final = (FILES, PARTS, BLOCKS)
+BEGUN: Final = "begun"
 PROBE: Final = "probe"
 LOCK: Final = "lock"
-RECORD_SIZE: Final = 100  # the bytes of a record, at most
 LONGEST_SHOWN: Final = 100  # characters of the target's name in that of the work folder
 NFC, NFD = "caf\u00e9", "cafe\u0301"
 
@@ -121,10 +128,10 @@ class TargetTree:
         with self._above(path) as origin, self._above(target) as folder:
             os.replace(path[-1], target[-1], src_dir_fd=origin, dst_dir_fd=folder)
 
-    def remove(self, path: EntryPath) -> None:
-        """Remove a file or a link; do nothing if there is none."""
+    def remove(self, path: EntryPath, *, is_folder: bool = False) -> None:
+        """Remove a file, a link or an empty folder; do nothing if there is none."""
         with self._above(path) as folder, contextlib.suppress(FileNotFoundError):
-            os.unlink(path[-1], dir_fd=folder)
+            (os.rmdir if is_folder else os.unlink)(path[-1], dir_fd=folder)
 
     def remove_all(self, path: EntryPath) -> None:
         """Remove a folder and everything below it; do nothing if there is none."""
@@ -218,35 +225,35 @@ class WorkFolder:
     """The work folder for the directory at `reference` and its `target`.
 
     Attributes:
-        form: What the reader makes of files; readers of different form never share a work folder.
+        finishes: What makes the content of files from their verified bytes, in their order.
         path: Its path.
         tree: What is in it, while it is open.
     """
 
-    def __init__(self, target: Path, reference: Reference, form: str = "") -> None:
+    def __init__(self, target: Path, reference: Reference, finishes: Finishes = ()) -> None:
         self.target: Path = Path(os.path.abspath(target))  # noqa: PTH100 - links are not resolved
         cid = reference.cid
-        content = repr((cid.key, reference.path, self.target.name)) + form
+        content = repr((cid.key, reference.path, self.target.name))
         key = hashlib.sha256(content.encode("utf-8", "surrogateescape")).hexdigest()[:16]
         shown = self.target.name.encode("utf-8", "surrogateescape")[:LONGEST_SHOWN]
         name = f".{shown.decode('utf-8', 'ignore')}.holdfast-{key}"
         self.path: Path = self.target.parent / name
         self.tree: TargetTree
-        self.form: str = form
+        self.finishes: Finishes = finishes
         self._lock: BinaryIO | None = None
         self._mode: int | None = None
         self._saving = Lock()
 
     def open(self) -> None:
         """Check the target, then make or open the folder and lock it."""
-        check_target(self.target)
+        self._check_target()
         with contextlib.suppress(FileExistsError):
             self.path.mkdir(mode=0o700)
         self.tree = TargetTree(self.path)
         with on_error(lambda: self.tree.close() if self._lock is None else self.close()):
             self._take_lock()
-            self._mode = check_target(self.target)
-            for name in CONTENT if self.form else CONTENT[:-1]:
+            self._mode = self._check_target()
+            for name in CONTENT:
                 self.tree.make((name,))
 
     def rules(self, *, portable: bool) -> NameRules:
@@ -266,8 +273,7 @@ class WorkFolder:
     def saved_size(self, path: EntryPath, cid: CID, *, continues: bool) -> int | None:
         """Return the size of the file at `path` if it has the content of `cid`, else None.
 
-        A file that a reader has made must be as it was recorded. A file of other content becomes a
-        part that a download may continue, or is removed.
+        A file of other content becomes a part that a download may continue, or is removed.
         """
         place = (FILES, *path)
         status = self.tree.status(place)
@@ -277,34 +283,18 @@ class WorkFolder:
         if file is None:
             return None
         with file:
-            if self._is_recorded(file, path, cid) if self.form else has_content(file, cid):
+            if has_content(file, cid):
                 return os.fstat(file.fileno()).st_size
-        if continues and not self.form:
-            self.tree.move(place, self.key_path(PARTS, path, cid))
+        if continues:
+            self.tree.move(place, self.part_path(path, cid))
         else:
             self.tree.remove(place)
         return None
 
-    def key_path(self, folder: str, path: EntryPath, cid: CID) -> EntryPath:
-        """Return a path in `folder` for what belongs to the file `cid` at `path`."""
+    def part_path(self, path: EntryPath, cid: CID) -> EntryPath:
+        """Return where the file `cid` of the directory is while it is written."""
         key = "/".join(path).encode("utf-8", "surrogateescape") + b"\0" + bytes(cid)
-        return (folder, hashlib.sha256(key).hexdigest()[:40])
-
-    def record(self, path: EntryPath, cid: CID, size: int, digest: str) -> None:
-        """Save the size and hash of the file at `path`, which a reader has made from `cid`."""
-        place = self.key_path(FINISHED, path, cid)
-        self.tree.remove(place)
-        with self.tree.create(place) as file:
-            file.write(f"{size} {digest}".encode())
-
-    def _is_recorded(self, file: BinaryIO, path: EntryPath, cid: CID) -> bool:
-        """Return whether the file was made from the content of `cid`, and has not changed."""
-        record = self.tree.open(self.key_path(FINISHED, path, cid))
-        if record is None:
-            return False
-        with record:
-            digest = hashlib.file_digest(cast("BufferedReader", file), "sha256").hexdigest()
-            return record.read(RECORD_SIZE) == f"{file.tell()} {digest}".encode()
+        return (PARTS, hashlib.sha256(key).hexdigest()[:40])
 
     def save_block(self, cid: CID, block: bytes) -> None:
         """Save a verified block for a later download."""
@@ -342,24 +332,84 @@ class WorkFolder:
         """Make a symbolic link of the directory."""
         self.tree.link((FILES, *path), text)
 
-    def commit(self, entries: int) -> None:
-        """Make the directory durable and give it its name. It must have so many `entries`."""
-        count = self.tree.sync((FILES,))
-        if count != entries:
-            raise OSError(
-                errno.EEXIST,
-                f"{entries} entries were written, and {count} are here: the file system takes two "
-                "names for one, or somebody else writes here; remove this folder and try again, "
-                "on another disk if need be",
-                str(self.path / FILES),
-            )
-        check_target(self.target)
-        if self._mode is not None:
-            (self.path / FILES).chmod(self._mode)
-        with contextlib.suppress(FileNotFoundError):
-            self.target.rmdir()
-        (self.path / FILES).rename(self.target)
+    def commit(self, entries: int, usage: Usage) -> Generator[bool, None, None]:
+        """Make the target durable, with so many `entries`; yield True after each step.
+
+        `usage` counts what finishes write. Without finishes, the directory gets its name at once.
+        """
+        self._check_target()
+        if self.finishes:
+            yield from self._finish(entries, usage)
+        else:
+            _check_count(self.tree.sync((FILES,)), entries, self.path / FILES)
+            if self._mode is not None:
+                (self.path / FILES).chmod(self._mode)
+            with contextlib.suppress(FileNotFoundError):
+                self.target.rmdir()
+            (self.path / FILES).rename(self.target)
         sync_name(self.target)
+
+    def _finish(self, entries: int, usage: Usage) -> Iterator[bool]:
+        """Let the finishes make the target; remove it if that fails or is not run to its end."""
+        self.target.mkdir(exist_ok=True)
+        target, count = TargetTree(self.target), 0
+        self.tree.make((BEGUN,))
+        try:
+            for path, mode in self._entries():
+                is_new = target.status(path) is None
+                count += is_new
+                if stat.S_ISDIR(mode):
+                    target.make(path)
+                elif stat.S_ISLNK(mode):
+                    target.link(path, str(self.path.joinpath(FILES, *path).readlink()))
+                else:
+                    yield from self._finish_file(target, path, usage)
+                count += not is_new
+                yield True
+            _check_count(target.sync(()), entries, self.target)
+        except BaseException:
+            for path, mode in reversed([*islice(self._entries(), count)]):
+                with contextlib.suppress(OSError):
+                    target.remove(path, is_folder=stat.S_ISDIR(mode))
+            with contextlib.suppress(OSError):
+                if not target.names(()):
+                    self.tree.remove_all((BEGUN,))
+                    if self._mode is None:
+                        self.target.rmdir()
+            raise
+        finally:
+            target.close()
+
+    def _finish_file(self, target: TargetTree, path: EntryPath, usage: Usage) -> Iterator[bool]:
+        """Make one file of the target; yield True after some MiB.
+
+        One that is there must have the same bytes.
+        """
+        stored = self.tree.open((FILES, *path))
+        if stored is None:
+            raise changed_by_others(self.path.joinpath(FILES, *path))
+        place, folder = self.target.joinpath(*path), partial(target.opened, path[:-1])
+        with stored, PendingFile(place, open_outer=folder) as file:
+            for piece in finished(self.finishes, stored):
+                usage.add_bytes(len(piece), len(piece))
+                file.write(piece)
+                yield True
+            earlier = target.open(path)
+            if earlier is None:
+                file.commit(durable=False)
+                return
+            with earlier:
+                if _digest(file.read_all()) != _digest(earlier):
+                    raise changed_by_others(place)
+
+    def _entries(self, path: EntryPath = ()) -> Iterator[tuple[EntryPath, int]]:
+        """Yield the path and the mode of each entry, of a folder before those in it."""
+        for name in sorted(self.tree.names((FILES, *path))):
+            status = self.tree.status((FILES, *path, name))
+            if status is not None:
+                yield (*path, name), status.st_mode
+                if stat.S_ISDIR(status.st_mode):
+                    yield from self._entries((*path, name))
 
     def saved_bytes(self) -> int:
         """Return how many bytes of files are here. They are not verified yet."""
@@ -374,14 +424,19 @@ class WorkFolder:
         with contextlib.suppress(OSError):
             keep = keep and self.has_progress()
         with contextlib.suppress(OSError):
-            for name in (PROBE,) if keep else (PROBE, *CONTENT, LOCK):
+            for name in (PROBE,) if keep else (PROBE, *CONTENT, BEGUN, LOCK):
                 self.tree.remove_all((name,))
         self.tree.close()
+        if self._lock is not None:
+            self._lock.close()
         with contextlib.suppress(OSError):
             if not keep:
                 self.path.rmdir()
-        if self._lock is not None:
-            self._lock.close()
+
+    def _check_target(self) -> int | None:
+        """Return the mode of the folder at the target; raise `OSError` if it cannot be used."""
+        is_begun = bool(self.finishes) and os.path.lexists(self.path / BEGUN)
+        return check_target(self.target, may_have_entries=is_begun)
 
     def _take_lock(self) -> None:
         """Lock the folder; raise `BlockingIOError` if another download uses it."""
@@ -434,31 +489,20 @@ class PartFile(WorkFile, Sink):
         usage: Counts the bytes before they are written, and refuses too many.
         continues: Whether the bytes of an earlier download may be used. They must be verified
             again.
-        is_final: Whether it takes what a finish makes. Then its size and hash are recorded.
     """
 
     is_in_memory = False
 
     def __init__(
-        self,
-        work: WorkFolder,
-        path: EntryPath,
-        cid: CID,
-        usage: Usage,
-        *,
-        continues: bool,
-        is_final: bool = False,
+        self, work: WorkFolder, path: EntryPath, cid: CID, usage: Usage, *, continues: bool
     ) -> None:
         self._work = work
         self._path = path
-        self._cid = cid
         self._usage = usage
-        folder, name = work.key_path(PARTS, path, cid)
-        self._part = (folder, f"{name}.final" if is_final else name)
+        self._part = work.part_path(path, cid)
         self._least_size = 0  # bytes that the file has at least
         self._counted = (0, 0)  # what `usage` has counted of it
         self._continues = continues
-        self._hash = hashlib.sha256() if is_final else None
 
     def open(self) -> None:
         """Open the file of an earlier download, or make one."""
@@ -469,7 +513,7 @@ class PartFile(WorkFile, Sink):
         if self._file is None:
             self._file = self._work.tree.create(self._part)
         self.saved_size = self.size = self._file.seek(0, os.SEEK_END)
-        if not self._work.form:  # else only a finish says how large the content is
+        if not self._work.finishes:  # else only a finish says how large the content is
             self._count(self.size, self.size)
 
     def expect(self, size: int, *, is_claim: bool = False) -> None:
@@ -485,8 +529,6 @@ class PartFile(WorkFile, Sink):
         self._count(max(self._least_size, size), size)
         super().write(data)
         self.size = size
-        if self._hash is not None:
-            self._hash.update(data)
 
     def truncate(self, size: int) -> None:
         """Remove what was written, apart from the first `size` bytes."""
@@ -496,14 +538,10 @@ class PartFile(WorkFile, Sink):
         self.saved_size: int = min(self.saved_size, size)
 
     def commit(self) -> None:
-        """Give the file its name. All bytes are verified."""
+        """Give the file its name. All bytes are verified. The finishes of the folder run later."""
+        if self.finishes and not self._work.finishes:
+            raise TypeError("a reader that adds a finish needs `finishes` to download folders")
         self.check_size(self.size)
-        if self._hash is not None:
-            self._count(self.size, self.size)
-            try:
-                self._work.record(self._path, self._cid, self.size, self._hash.hexdigest())
-            except OSError as error:
-                raise self.explained(error) from None
         self._opened().close()
         self._work.tree.move(self._part, (FILES, *self._path))
 
@@ -524,14 +562,6 @@ class PartFile(WorkFile, Sink):
         with contextlib.suppress(OSError):
             file.close()
 
-    def make_final(self) -> Self:
-        """Return an empty file for what the finishes make."""
-        if not self._work.form:
-            raise TypeError("a reader that adds a finish must have a `form` to download folders")
-        self._count(0, 0)  # the finished file counts in its place
-        place = (self._work, self._path, self._cid)
-        return type(self)(*place, self._usage, continues=False, is_final=True)
-
     def _count(self, size: int, written: int) -> None:
         """Count the file as one of `size` bytes, of which `written` are on the disk."""
         self._least_size = size
@@ -547,7 +577,23 @@ class PartFile(WorkFile, Sink):
         return OSError(errno.ENOSPC, words, "/".join(self._path))
 
 
-def check_target(target: Path) -> int | None:
+def _digest(file: BinaryIO) -> bytes:
+    return hashlib.file_digest(cast("BufferedReader", file), "sha256").digest()
+
+
+def _check_count(count: int, expected: int, folder: Path) -> None:
+    """Raise `OSError` unless a folder has the expected number of entries."""
+    if count != expected:
+        raise OSError(
+            errno.EEXIST,
+            f"{expected} entries were written, and {count} are here: the file system takes two "
+            "names for one, or somebody else writes here; remove this folder and try again, "
+            "on another disk if need be",
+            str(folder),
+        )
+
+
+def check_target(target: Path, *, may_have_entries: bool = False) -> int | None:
     """Return the mode of the empty folder that `target` replaces; None if there is none.
 
     Raise `OSError` if no folder can be written there.
@@ -565,7 +611,7 @@ def check_target(target: Path) -> int | None:
         words = "this is not a folder; give the path of a new folder"
         raise NotADirectoryError(errno.ENOTDIR, words, str(target))
     with os.scandir(target) as entries:
-        if next(entries, None) is not None:
+        if next(entries, None) is not None and not may_have_entries:
             words = "the folder is not empty; give the path of a new folder"
             raise FileExistsError(errno.EEXIST, words, str(target))
     if target == Path.cwd() or target.is_mount():

@@ -62,7 +62,7 @@ class AsyncWrappingProvider(AsyncBaseProvider):
 
     @property
     def _changes_content(self) -> bool:
-        return self.reader.form != self.inner.reader.form
+        return len(self.reader.finishes) > len(self.inner.reader.finishes)
 
     def forward(self, name: str, /, *args: Any, **options: Any) -> Any:
         """Call the method `name` of the inner provider. Every call that is forwarded comes here."""

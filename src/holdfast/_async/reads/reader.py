@@ -43,7 +43,7 @@ from holdfast.content.unixfs.walks import DirectoryWalk, FileWalk
 from holdfast.errors import NetworkError, ProviderError, VerificationError
 from holdfast.protocol.gateway import ArchiveScope
 from holdfast.records import Entry
-from holdfast.sinks.sinks import Sink
+from holdfast.sinks.sinks import Finish, Sink
 from holdfast.sources.sources import Progress
 
 if TYPE_CHECKING:
@@ -136,13 +136,13 @@ class AsyncReader(ABC):
         self._total = total
 
     @property
-    def form(self) -> str:
-        """A text that names what `read` makes of the content, "" for nothing.
+    def finishes(self) -> tuple[Finish, ...]:
+        """What makes the content of files from their verified bytes, in the order they run in.
 
-        A reader that adds a `Finish` to sinks has one, which also tells two keys from each other,
-        say: downloads of folders in different forms never share their unfinished files.
+        A reader that adds a `Finish` to the sink of a file has them for all files. Downloads of
+        folders use them when all bytes are there, also those of an earlier download.
         """
-        return ""
+        return ()
 
     # What the peer sends
 
@@ -345,9 +345,9 @@ class AsyncWrappingReader(AsyncReader):
         return self.inner.is_remote
 
     @property
-    def form(self) -> str:
-        """What the inner reader makes of the content. One that changes it appends its own text."""
-        return self.inner.form
+    def finishes(self) -> tuple[Finish, ...]:
+        """The finishes of the inner reader. One that changes content appends its own."""
+        return self.inner.finishes
 
     @property
     def host(self) -> str:  # type: ignore[override]

@@ -7,7 +7,7 @@ Redirects are followed, and refusals are told from failures.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -624,14 +624,21 @@ async def commit(sink: S) -> S:
     cancelled call ends soon. The owner of `sink` discards it in any case.
     """
     if sink.finishes:
-        steps = sink.finish()
-        while await run_blocking(next, steps, None):
-            pass
+        await run_steps(sink.finish())
     final = sink.final or sink
     await on_disk(final, final.commit)
     if final is not sink:
         sink.verified = 0  # so that nothing of it is saved
     return final
+
+
+async def run_steps(steps: Generator[bool, None, None]) -> None:
+    """Run `steps` on a worker thread; close them if the call is cancelled between two of them."""
+    try:
+        while await run_blocking(next, steps, None):
+            pass
+    finally:
+        await run_blocking(steps.close)
 
 
 async def on_disk(sink: Sink, step: Callable[[], None]) -> None:

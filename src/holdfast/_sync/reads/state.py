@@ -9,7 +9,7 @@ Redirects are followed, and refusals are told from failures.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -624,14 +624,21 @@ def commit(sink: S) -> S:
     cancelled call ends soon. The owner of `sink` discards it in any case.
     """
     if sink.finishes:
-        steps = sink.finish()
-        while run_blocking(next, steps, None):
-            pass
+        run_steps(sink.finish())
     final = sink.final or sink
     on_disk(final, final.commit)
     if final is not sink:
         sink.verified = 0  # so that nothing of it is saved
     return final
+
+
+def run_steps(steps: Generator[bool, None, None]) -> None:
+    """Run `steps` on a worker thread; close them if the call is cancelled between two of them."""
+    try:
+        while run_blocking(next, steps, None):
+            pass
+    finally:
+        run_blocking(steps.close)
 
 
 def on_disk(sink: Sink, step: Callable[[], None]) -> None:
