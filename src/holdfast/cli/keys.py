@@ -31,7 +31,7 @@ def keygen(
     name: Annotated[str, argument("NAME", "Its name in the folder of your keys.")] = "default",
     *,
     out: Annotated[str | None, option("FILE", "Write it to this file.", "-o", "--output")] = None,
-    classic: Annotated[bool, flag("Not safe from quantum computers.", "--classic")] = False,
+    classic: Annotated[bool, flag("A key for older tools, not post-quantum.", "--classic")] = False,
     lock: Annotated[bool, flag("Ask for a passphrase that locks it.", "--passphrase")] = False,
 ) -> None:
     """Make a key, and write its public part.

@@ -222,7 +222,7 @@ def _key_sources(name: str, value: Any) -> list[Secret]:
     texts = [text if isinstance(text, Secret) else Secret(text) for text in inner]
     del inner, value
     if not texts or not all(isinstance(text.reveal(), str) and text.reveal() for text in texts):
-        raise ConfigError(f"{name} must be a key, the name of a key, a path, or a list of these")
+        raise ConfigError(f"{name} must be one text or several: keys, names of keys, or paths")
     return [Secret(line.strip()) for text in texts for line in text.reveal().split("\n")]
 
 
