@@ -42,7 +42,10 @@ def recipients_of(identities):
     return [identity.recipient for identity in identities]
 
 
-@pytest.mark.parametrize(("size", "count"), CASES)
+@pytest.mark.parametrize(
+    ("size", "count"),
+    [pytest.param(*case, marks=[slow] if case[0] > 1_000_000 else []) for case in CASES],
+)
 def test_pyrage(size, count, readers):
     content, identities = os.urandom(size), readers[True][:count]
     file = encrypted(content, recipients_of(identities))
