@@ -267,6 +267,19 @@ async def test_a_folder_from_any_gateway(tmp_path, kinds):
     assert on_disk(tmp_path / "copy") == tree()
 
 
+async def test_symbolic_links_and_empty_folders_stay_as_they_are(tmp_path):
+    dag = FolderDag()
+    inner = dag.folder(("link", dag.link("./a//b")), ("a.txt", dag.file(masked(b"hello"))))
+    root = dag.folder(("sub", inner), ("empty", dag.folder()))
+    with ScriptedServer(serving(dag)) as server:
+        async with await AsyncClient.init(config_for(server)) as client:
+            unmasking(client)
+            await client.download_folder(str(root), tmp_path / "copy", symlinks=True)
+    assert os.readlink(tmp_path / "copy/sub/link") == "./a//b"  # noqa: PTH115 - the text as it is
+    assert (tmp_path / "copy/sub/a.txt").read_bytes() == b"hello"
+    assert list((tmp_path / "copy/empty").iterdir()) == []
+
+
 async def stopped_before(dag, root, missing, tmp_path, *, finish=FINISH):
     """Download a folder until the file `missing` is asked for, which the gateway has not."""
     whole = serving(dag, kinds=("raw", "plain"))

@@ -337,11 +337,11 @@ class WorkFolder:
 
         `usage` counts what finishes write. Without finishes, the directory gets its name at once.
         """
-        self._check_target()
         if self.finishes:
             yield from self._finish(entries, usage)
         else:
             _check_count(self.tree.sync((FILES,)), entries, self.path / FILES)
+            self._check_target()
             if self._mode is not None:
                 (self.path / FILES).chmod(self._mode)
             with contextlib.suppress(FileNotFoundError):
@@ -351,6 +351,7 @@ class WorkFolder:
 
     def _finish(self, entries: int, usage: Usage) -> Iterator[bool]:
         """Let the finishes make the target; remove it if that fails or is not run to its end."""
+        self._check_target()
         self.target.mkdir(exist_ok=True)
         target, count = TargetTree(self.target), 0
         self.tree.make((BEGUN,))
@@ -361,7 +362,8 @@ class WorkFolder:
                 if stat.S_ISDIR(mode):
                     target.make(path)
                 elif stat.S_ISLNK(mode):
-                    target.link(path, str(self.path.joinpath(FILES, *path).readlink()))
+                    stored = self.path.joinpath(FILES, *path)
+                    target.link(path, os.readlink(stored))  # noqa: PTH115 - the text as it is
                 else:
                     yield from self._finish_file(target, path, usage)
                 count += not is_new
