@@ -126,16 +126,8 @@ def build(engine: Engine, folder: Path) -> Path:
         directory.chmod(0o755)  # they are read-only in Go's cache, and are removed later
     link = f"-X={engine.version_name}={engine.version}" if engine.version_name else ""
     for program in (engine.program, *engine.others):
-        run(
-            "go",
-            "build",
-            "-ldflags",
-            link,
-            "-o",
-            str(folder / program),
-            f"./cmd/{program}",
-            cwd=copy,
-        )
+        output = str(folder / program)
+        run("go", "build", "-ldflags", link, "-o", output, f"./cmd/{program}", cwd=copy)
     return folder / engine.program
 
 

@@ -65,7 +65,7 @@ echo "$@" >> "$LOG"
 case "$1" in
   env) echo go1.26.8 ;;
   mod) echo "{\"Dir\": \"$MODULE\"}" ;;
-  build) sleep "${SLOW:-0}"; [ -d "$4" ] && cp "$FAKE" "$3" ;;
+  build) sleep "${SLOW:-0}"; [ -d "$6" ] && cp "$FAKE" "$5" ;;
 esac
 """
 
@@ -74,10 +74,11 @@ esac
 def fake_go(tmp_path):
     """Variables for a Go that "builds" in no time a program of the wanted version."""
     make_program(tmp_path / "bin/go", FAKE_GO)
-    make_program(tmp_path / "fake", 'case "$0" in *cluster*) echo 1.1.6 ;; *) echo 0.43.0 ;; esac')
+    versions = "*cluster*) echo 1.1.6 ;; */age) echo v1.3.1 ;; *) echo 0.43.0 ;;"
+    make_program(tmp_path / "fake", f'case "$0" in {versions} esac')
     module = tmp_path / "module"
-    (module / "cmd/ipfs").mkdir(parents=True)
-    (module / "cmd/ipfs-cluster-service").mkdir()
+    for program in ("ipfs", "ipfs-cluster-service", "age", "age-keygen"):
+        (module / "cmd" / program).mkdir(parents=True)
     (module / "go.mod").touch()
     for folder in (*module.glob("cmd/*"), module / "cmd", module):
         folder.chmod(0o555)  # as in Go's cache of modules
