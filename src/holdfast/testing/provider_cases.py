@@ -109,9 +109,9 @@ def require(provider: Any, *operations: str) -> None:
             pytest.skip(f"{provider.title} has no {operation}")
 
 
-def form_of(provider: Any) -> str:
-    """Return what the provider makes of content, such as an encrypted form; "" for nothing."""
-    return str(getattr(getattr(provider, "reader", None), "form", ""))
+def changes_content(provider: Any) -> bool:
+    """Return whether the reader of `provider` makes other content from what is stored."""
+    return bool(getattr(getattr(provider, "reader", None), "finishes", ()))
 
 
 @contextmanager
