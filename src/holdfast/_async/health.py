@@ -47,7 +47,7 @@ async def check_health(
 
 
 async def foreign_pins(copies: "AsyncCopiesProvider") -> AsyncIterator[Pin]:
-    """Yield the pins of the members that nobody wrote here."""
+    """Yield the pins of the members that were not made through this provider."""
     for member in copies.members:
         if not member.provider.supports("find_pins"):
             continue
@@ -64,8 +64,8 @@ async def _is_foreign(copies: "AsyncCopiesProvider", member: "AsyncMember", pin:
 async def _finish_tombstones(copies: "AsyncCopiesProvider") -> None:
     """Unpin content that was revoked while a member was down.
 
-    A member that does not answer is asked once, and one that is no longer configured never. It is
-    noted why a member keeps such content.
+    A member that does not answer is asked only once. A member that is no longer configured is not
+    asked. If a member keeps the content, the reason is noted.
     """
     last, asked = "", {member.name: member for member in copies.members}
     verdicts: dict[str, Verdict | None] = dict.fromkeys(asked)

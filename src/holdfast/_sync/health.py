@@ -49,7 +49,7 @@ def check_health(
 
 
 def foreign_pins(copies: "CopiesProvider") -> Iterator[Pin]:
-    """Yield the pins of the members that nobody wrote here."""
+    """Yield the pins of the members that were not made through this provider."""
     for member in copies.members:
         if not member.provider.supports("find_pins"):
             continue
@@ -66,8 +66,8 @@ def _is_foreign(copies: "CopiesProvider", member: "Member", pin: Pin) -> bool:
 def _finish_tombstones(copies: "CopiesProvider") -> None:
     """Unpin content that was revoked while a member was down.
 
-    A member that does not answer is asked once, and one that is no longer configured never. It is
-    noted why a member keeps such content.
+    A member that does not answer is asked only once. A member that is no longer configured is not
+    asked. If a member keeps the content, the reason is noted.
     """
     last, asked = "", {member.name: member for member in copies.members}
     verdicts: dict[str, Verdict | None] = dict.fromkeys(asked)

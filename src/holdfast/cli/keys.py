@@ -36,8 +36,9 @@ def keygen(
 ) -> None:
     """Make a key, and write its public part.
 
-    The file has the form of the tool age, and only you can read it. It is never overwritten. What
-    is encrypted to this key can only be decrypted with this file: keep a copy in a safe place.
+    The key file has the format of the tool age, and only you can read it. No existing file is
+    overwritten. Keep a copy in a safe place: without this file, nobody can decrypt what was
+    encrypted to the key.
     """
     from holdfast.content.age.keys import Identity
     from holdfast.disk.key_files import key_path, write_key

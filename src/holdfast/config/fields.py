@@ -265,8 +265,8 @@ _ROWS: Final = (
           "Who can read what you encrypt: texts `age1pq1…` or `age1…`, names of keys that "
           "`holdfast keygen` made, or paths of key files, with a slash in them."),
     Field("identities", checks.identities, read_secret_list,
-          "The keys that open what is encrypted: names of keys, paths of key files, with a slash "
-          "in them, or the keys themselves.", secret=True),
+          "The keys that decrypt content: names of keys, paths of key files, with a slash in "
+          "them, or the keys themselves.", secret=True),
     Field("provider_options", checks.options, read_options,
           "Options that only one provider needs; in the environment, a JSON object. They may be "
           "secret and are never shown.",

@@ -277,7 +277,7 @@ class AsyncBaseProvider(AsyncStorageProvider, ABC):
 
     @optional("is one place; use a client of provider copies")
     def foreign_pins(self) -> AsyncIterator[Pin]:
-        """Yield the pins of the members that nobody wrote here; `peers` names the member."""
+        """Yield the members' pins that were not made through this provider; `peers` says whose."""
 
     @optional("makes no signed links; share the address of url(), or let pinata sign uploads")
     async def signed_url(self, cid: str, *, expires: int) -> str:

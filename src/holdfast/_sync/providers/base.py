@@ -273,7 +273,7 @@ class BaseProvider(StorageProvider, ABC):
 
     @optional("is one place; use a client of provider copies")
     def foreign_pins(self) -> Iterator[Pin]:
-        """Yield the pins of the members that nobody wrote here; `peers` names the member."""
+        """Yield the members' pins that were not made through this provider; `peers` says whose."""
 
     @optional("makes no signed links; share the address of url(), or let pinata sign uploads")
     def signed_url(self, cid: str, *, expires: int) -> str:

@@ -3,7 +3,6 @@
 """The provider over other providers: every write goes to several places, and is proven there."""
 
 import copy
-import logging
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -35,6 +34,7 @@ from holdfast.content.sampling import DEFAULT_SAMPLE, Sample
 from holdfast.disk.closing import on_error
 from holdfast.disk.locks import unlock
 from holdfast.errors import ClientError, ConfigError, NotFoundError, ProviderError, UnsupportedError
+from holdfast.events import logger
 from holdfast.protocol.host_privacy import site_of
 from holdfast.protocol.peer_set import PeerSet
 from holdfast.records import Added, Health, Pin, PinFilter, PinInfo, Verdict, now_ms
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from holdfast._sync.client import Client
 
 T = TypeVar("T")
-log = logging.getLogger("holdfast")
 
 PATIENCE: Final = 2.0  # seconds that a write gives to members after enough of them are proven
 GRACE: Final = 6 * 3600.0  # seconds that a member may be down before its copies are replaced
@@ -438,7 +437,7 @@ class CopiesProvider(BaseProvider):
     # Pins
 
     def find_pins(self, pin_filter: PinFilter, *, limit: int | None = None) -> Iterator[Pin]:
-        """Yield what is cared for, newest first; `peers` says what each member has of it."""
+        """Yield the pins in the ledger, newest first; `peers` says what each member has of them."""
         return read_pins(self, self.ledger.pins, pin_filter, limit)
 
     def update_pin(self, cid: str, *, name: str | None, keyvalues: Mapping[str, Any] | None) -> Pin:
@@ -521,7 +520,7 @@ class CopiesProvider(BaseProvider):
         return health.check_health(self, sample, fix=fix, adopt=adopt, progress=progress)
 
     def foreign_pins(self) -> Iterator[Pin]:
-        """Yield the pins of the members that nobody wrote here; `peers` names the member."""
+        """Yield the members' pins that were not made through this provider; `peers` says whose."""
         return health.foreign_pins(self)
 
     # Members
@@ -558,7 +557,7 @@ class CopiesProvider(BaseProvider):
         """Ask `member` last for some time, if `error` is its fault; raise an error of the code."""
         if not isinstance(error, ClientError | OSError):
             raise error
-        log.warning("%s: %s", member.name, error)
+        logger.warning("%s: %s", member.name, error)
         self.failures[member.name] = str(error)
         is_refusal = isinstance(error, ProviderError) and error.status == 401  # the token is wrong
         if isinstance(error, ClientError) and not is_refusal:
