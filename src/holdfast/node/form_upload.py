@@ -288,13 +288,16 @@ class FormUpload(ABC):
     def layout(self) -> Profile:
         """Return the layout of files, as far as it is known."""
 
-    def finish(self) -> File:
-        """Pin what was uploaded."""
+    def finish(self, rest: bytes) -> File:
+        """Parse the rest of the form, pin what was uploaded, and close."""
         try:
+            self.feed(rest)
             self._parser.close()
+            return self.pin(self.tree.count)
         except MultipartError:
             raise bad_request("Invalid request format.") from None
-        return self.pin(self.tree.count)
+        finally:
+            self.close()
 
     @abstractmethod
     def pin(self, files: int) -> File:
@@ -387,8 +390,11 @@ async def receive_form(form: FormUpload, request: Request, calls: ApiCalls, *, l
     """Feed the body of a request to `form`, and return what it makes of it; close it at the end."""
     with calls.bodies.reading(request, limit) as body:
         try:
-            await feed_all(form, body, calls)
-            body.release()
-            return await run_in_threadpool(form.finish)
-        finally:
+            rest = body.take()
+            if rest is None:
+                await feed_all(form, body, calls)
+                body.release()
+            return await run_in_threadpool(form.finish, rest or b"")
+        except BaseException:  # before or in `finish`
             await run_in_threadpool(form.close)
+            raise

@@ -131,14 +131,19 @@ class RequestBody:
         """Stop counting the memory of the body: all of it was taken."""
         self.share.hold(0)
 
-    async def read(self) -> bytes:
-        """Return the whole body."""
+    def take(self) -> bytes | None:
+        """Return the whole body if all of it has arrived; else None."""
         take_body = self.request.scope.get("extensions", {}).get(TAKE_BODY)
         body: bytes | None = None if take_body is None else take_body()
-        if body is not None:  # no timer is needed, because nothing is waited for
+        if body is not None:
             if len(body) > self.limit:
                 raise self._too_large()
             self.share.hold(len(body))
+        return body
+
+    async def read(self) -> bytes:
+        """Return the whole body."""
+        if (body := self.take()) is not None:  # no timer is needed: nothing is waited for
             return body
         pieces: list[bytes] = []
         async for piece in self.pieces(lambda: sum(map(len, pieces))):
