@@ -10,7 +10,7 @@ from typing import Any, Final
 from holdfast.calls import CALLS_AT_ONCE
 from holdfast.content.reference import Reference
 from holdfast.content.sampling import Sample
-from holdfast.records import PinFilter, PinInfo, StoreOptions, now_ms
+from holdfast.records import PinFilter, PinInfo, now_ms
 
 DEFAULT_FILE_NAME: Final = "client-file"
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -20,15 +20,14 @@ LATEST: Final = 253_402_300_799_999  # milliseconds: the end of the year 9999
 DEFAULT_FOLDER_NAME: Final = "client-folder"  # of the root of a file system, which has no name
 
 
-def warn_if_encrypt(options: StoreOptions | Mapping[str, Any] | None) -> None:
-    """Issue a warning to the caller's caller if `options` ask for encryption, which is reserved."""
-    if options is not None and StoreOptions.of(options).encrypt:
-        warnings.warn(
-            "encrypt=True has no effect: the content is stored in the clear, for anyone who has "
-            "its CID; encrypt it yourself before you store it",
-            UserWarning,
-            stacklevel=3,
-        )
+def warn_of_no_keys() -> None:
+    """Warn the caller of a client's method that nothing is encrypted: there are no keys."""
+    warnings.warn(
+        "encrypt=True has no effect: the content is stored in the clear, for anyone who has its "
+        "CID; set `recipients` or `identities`, or encrypt it yourself before you store it",
+        UserWarning,
+        stacklevel=4,
+    )
 
 
 def sendable(name: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any, Final, Self, TypeVar
 
 from holdfast.events import Event, EventHook, Kind, logger
-from holdfast.single_line import single_line
+from holdfast.single_line import short, single_line
 
 P = TypeVar("P")
 
@@ -171,7 +171,8 @@ class Call:
         # A runner that has lost a race may still report something after the call has ended.
         if self._over or not self.is_heard(level):
             return
-        facts = {"cid": self.cid, "attempt": self.attempt, "provider": self._provider, **facts}
+        cid = self.cid and short(self.cid)
+        facts = {"cid": cid, "attempt": self.attempt, "provider": self._provider, **facts}
         shown = {name: _shown(value) for name, value in facts.items()}
         event = Event(kind=kind, operation=self.operation, **shown)
         logger.log(level, words, *map(_shown, args), extra=asdict(event))

@@ -30,7 +30,7 @@ Messages, details and request ids may be words of a peer. They never contain a c
 that an error in a log is one line: see `single_line`.
 """
 
-from holdfast.single_line import single_line
+from holdfast.single_line import single_line, without_queries
 
 
 class ClientError(Exception):
@@ -46,7 +46,7 @@ class ClientError(Exception):
     """
 
     def __init__(self, message: str) -> None:
-        message = single_line(message)
+        message = without_queries(single_line(message))
         super().__init__(message)
         self.message = message
 

@@ -107,10 +107,11 @@ class ClientMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreOptions:
-    """Options of `store` and `upload`. Both are reserved: accepted, not applied.
+    """Options of `store` and `upload`.
 
     Attributes:
-        encrypt: Reserved. Content is stored without encryption, even with ``True``.
+        encrypt: Whether to store the content as `Client.encrypted` does, with the keys of the
+            configuration. Without keys it has no effect but a warning.
         label: Reserved. It is not sent to the provider.
     """
 
@@ -209,6 +210,7 @@ class PinInfo:
             already. Key-values are always the user's, and are added to those of such a pin.
         progress: Called with the bytes done and None, by a provider that fetches content.
         is_repair: Whether blocks of a pin that exists may be missing, so that all are sent again.
+        beside: The CID of a pin that has the blocks which an archive lacks; "" if it lacks none.
 
     Example:
         >>> PinInfo(name="report.pdf", given=True)
@@ -222,6 +224,7 @@ class PinInfo:
         default=None, repr=False, compare=False
     )
     is_repair: bool = field(default=False, repr=False)
+    beside: str = field(default="", repr=False)
 
     @property
     def is_explicit(self) -> bool:

@@ -9,6 +9,9 @@ UNSAFE: Final = re.compile(
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # change the direction of the text around them
     "\ud800-\udfff]"  # halves of characters, which cannot be written to a file
 )
+QUERY: Final = re.compile(r"(\b\w+://[^\s?#]*|\b\w{46,}(?:/[^\s?#]*)?)[?#][^\s'\"`]*")  # of a link
+USER: Final = re.compile(r"(\b\w+://)[^\s/?#]*@")  # of a link, with its password
+LONGEST: Final = 80  # characters of a link or reference
 
 
 def single_line(text: str) -> str:
@@ -22,3 +25,28 @@ def single_line(text: str) -> str:
         no\n2026-01-01 INFO all  is well\x1b[2J
     """
     return UNSAFE.sub(lambda match: ascii(match[0])[1:-1], text)
+
+
+def short(text: str) -> str:
+    """Return a link or reference on one line, cut to 80 characters.
+
+    Example:
+        >>> short("bafkqaaa/" + "a" * 100)
+        'bafkqaaa/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa…'
+    """
+    line = single_line(text)
+    return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
+
+
+def without_queries(text: str) -> str:
+    """Return `text` without the parts of links and CIDs that may be secret.
+
+    These are user names and passwords, queries, and fragments.
+
+    Example:
+        >>> without_queries("there is no file 'https://me:pw@example.com/ipfs/bafkqaaa?token=x#y'")
+        "there is no file 'https://example.com/ipfs/bafkqaaa'"
+        >>> without_queries("notes/#1?.txt")
+        'notes/#1?.txt'
+    """
+    return QUERY.sub(r"\1", USER.sub(r"\1", text))

@@ -15,6 +15,8 @@ async def open_upload(
     upload: "AsyncUploadable", **selection: Unpack[FolderSelection]
 ) -> Source | FolderSource:
     """Return a source of `upload`; raise `TypeError`, or the `OSError` of ``open``."""
+    if isinstance(upload, bytes):
+        return Source.of_bytes(upload)  # without a thread: nothing can wait here
     if isinstance(upload, AsyncIterable) and not (
         isinstance(upload, Iterable) or hasattr(upload, "read")
     ):

@@ -21,7 +21,9 @@ from holdfast._sync.runtime import run_blocking
 from holdfast._sync.upload_sources import Uploadable, open_upload
 from holdfast._sync.workers import Items, WorkGroup, iterate
 from holdfast.config import ClientConfig, ConfigFields
-from holdfast.config.fields import takes_secrets
+from holdfast.config.checks import recipients as check_recipients
+from holdfast.config.fields import takes_secrets, wrap_secret, wrap_secrets
+from holdfast.config.secret import Secret
 from holdfast.content.reference import Reference
 from holdfast.errors import ClientClosedError
 from holdfast.protocol import json_text
@@ -34,6 +36,7 @@ from holdfast.records import (
     Health,
     Pin,
     PinFilter,
+    PinInfo,
     StoreOptions,
     now_ms,
 )
@@ -47,6 +50,7 @@ if TYPE_CHECKING:
     from holdfast._sync.copying import Copier
     from holdfast._sync.folder_download import Tally
     from holdfast._sync.providers.base import BaseProvider
+    from holdfast.content.age.keyring import Keyring
 
 T = TypeVar("T")
 Item = TypeVar("Item")
@@ -86,6 +90,7 @@ class Client(Closes):
         self._config = config or self._provider.config
         self._groups: WeakSet[WorkGroup[Any, Any]] = WeakSet()
         self._owns_provider = False
+        self._own_view: Self | None = None
 
     @classmethod
     @opens
@@ -150,6 +155,64 @@ class Client(Closes):
         client = type(self)(provider, config=config)
         client._groups = self._groups  # noqa: SLF001 - our own
         return client
+
+    def encrypted(
+        self,
+        *,
+        recipients: str | Sequence[str] | None = None,
+        identities: "str | Secret | Sequence[str | Secret] | None" = None,
+        write_only: bool = False,
+    ) -> Self:
+        """Return a view of this client that encrypts all it stores, and reads nothing else.
+
+        Its methods are those of the client. Content becomes age files, which the commands ``age``
+        and ``rage`` open too; sizes and progress are those of the content. The view uses the
+        connections of this client, and closing it closes nothing.
+
+        Args:
+            recipients: Who can read it: texts such as ``age1pq1…``, names of keys that ``holdfast
+                keygen`` made, or paths of key files, with a slash in them. By default those of the
+                configuration, else your identities.
+            identities: What opens it, in the same forms. By default those of the configuration.
+            write_only: Whether none of the identities has to open what is stored.
+
+        Example:
+            >>> from holdfast.content.age.keys import Identity
+            >>> key = Identity.generate()
+            >>> private = client.encrypted(identities=key.text)
+            >>> record = private.store({"tide": "high"})
+            >>> private.retrieve(record.cid)
+            {'tide': 'high'}
+        """
+        from holdfast.content.age.keyring import Keyring  # noqa: PLC0415
+        from holdfast.disk.key_files import load_keys  # noqa: PLC0415
+
+        changes = wrap_secrets({"recipients": recipients, "identities": identities})
+        del recipients, identities  # one of them may be secret
+        changes = {name: value for name, value in changes.items() if value is not None}
+        config = self._config.with_options(**changes)
+        keys = load_keys(config.recipients or (), config.identities)
+        return self._encrypted(Keyring(*keys, write_only=write_only))
+
+    def _encrypted(self, keys: "Keyring") -> Self:
+        """Return the view with these keys."""
+        from holdfast._sync.providers.encrypted import EncryptedProvider  # noqa: PLC0415
+
+        self._check_open()
+        view = type(self)(EncryptedProvider(self._provider.stored, keys), config=self._config)
+        view._groups = self._groups  # noqa: SLF001 - our own
+        return view
+
+    def _view_for(self, options: StoreOptions | Mapping[str, Any] | None) -> Self | None:
+        """Return the view that stores content as `options` say; None if this client does."""
+        if not StoreOptions.of(options).encrypt or self._provider.supports("share"):
+            return None
+        if self._config.recipients is None and self._config.identities is None:
+            arguments.warn_of_no_keys()
+            return None
+        if self._own_view is None:
+            self._own_view = self.encrypted()
+        return self._own_view
 
     def test_connection(self) -> bool:
         """Return True if the provider accepts the credentials; raise an error otherwise.
@@ -230,11 +293,20 @@ class Client(Closes):
             31
         """
         self._check_open()
-        arguments.warn_if_encrypt(options)
+        if (view := self._view_for(options)) is not None:
+            return view.store(data, name=name, keyvalues=keyvalues)
         text = json_text.to_text(data)
         info = arguments.json_info(name, keyvalues)
-        added = self._provider.put(Source.of_json(text), info)
+        added = self._put(Source.of_json(text), info)
         return _record(added, len(text), data)
+
+    def _put(
+        self, content: Source | FolderSource, info: PinInfo, progress: Progress | None = None
+    ) -> Added:
+        name = info.name if info.given else self._provider.default_name(info.name)
+        if name != info.name:
+            info = replace(info, name=name)
+        return self._provider.put(content, info, progress)
 
     def retrieve(self, cid: str) -> Any:
         """Return the JSON value at `cid`: a CID, a path under one, or a URL with ``/ipfs/`` in it.
@@ -284,21 +356,23 @@ class Client(Closes):
             5
         """
         self._check_open()
-        arguments.warn_if_encrypt(options)
         arguments.check_progress(progress)
+        view = self._view_for(options)
         source = open_upload(
             file, include_hidden=include_hidden, exclude=exclude, ignore_file=ignore_file
         )
+        put = self._put if view is None else view._put  # noqa: SLF001 - our own
         if isinstance(source, FolderSource):
             info = arguments.folder_info(name, source.name, keyvalues)
-            added = self._provider.put(source, info, progress)
+            added = put(source, info, progress)
             return replace(_record(added, source.size, None), excluded=source.excluded)
         try:
             info = arguments.file_info(name, source.name, keyvalues)
-            added = self._provider.put(source, info, progress)
+            added = put(source, info, progress)
             size = source.bytes_read if source.size is None else source.size
         finally:
-            run_blocking(source.close)
+            if source.data is None:  # else there is no file to close
+                run_blocking(source.close)
         return _record(added, size, None)
 
     def download(
@@ -723,6 +797,70 @@ class Client(Closes):
         provider = self._provider.require("check_health")
         chosen, progress = arguments.check_sample(sample), progress or ignore
         return provider.check_health(chosen, fix=fix, adopt=adopt, progress=progress)
+
+    # Readers of encrypted content
+
+    def share(
+        self,
+        cid: str,
+        recipients: str | Sequence[str],
+        *,
+        name: str | None = None,
+        keyvalues: Mapping[str, Any] | None = None,
+        progress: Progress | None = None,
+    ) -> ClientRecord[None]:
+        """Let more people read encrypted content; return the record of its new CID.
+
+        This is a method of the view that `encrypted` returns. Nothing is encrypted again: a file
+        gets a new header, under a new CID, and its content stays where it is. The readers that it
+        had can open the new CID too. The old CID stays pinned, and does not open for the new
+        readers. Sharing cannot be undone.
+
+        In a folder, every file gets a new header. A provider that cuts files in its own way is an
+        UnsupportedError, but for `pinata`, which gets up to 90 MiB of public content again.
+
+        Args:
+            cid: The file or folder. One of your identities must open it.
+            recipients: The new readers: a text such as ``age1pq1…``, or several.
+            name: The name of the new pin, which others can read; by default a random one.
+            keyvalues: Metadata of your own for the pin, which others can read.
+            progress: Called with the number of files that are done, and of all files; first with 0,
+                before anything is sent.
+
+        Example:
+            >>> from holdfast.content.age.keys import Identity
+            >>> mine, yours = Identity.generate(), Identity.generate()
+            >>> private = client.encrypted(identities=[mine.text])
+            >>> record = private.store({"tide": "high"})
+            >>> shared = private.share(record.cid, [yours.recipient.text])
+            >>> client.encrypted(identities=[yours.text]).retrieve(shared.cid)
+            {'tide': 'high'}
+        """
+        readers = wrap_secret("recipients", recipients)
+        del recipients  # an identity by mistake, which no frame of an error may show
+        self._check_open()
+        arguments.check_progress(progress)
+        provider = self._provider.require("share")
+        info = arguments.file_info(name, provider.default_name(""), keyvalues)
+        new = check_recipients("recipients", readers) or ()
+        added, size = provider.share(Reference.parse(cid), new, info, progress)
+        return _record(added, size, None)
+
+    def readers(self, cid: str) -> dict[str, int]:
+        """Return how many keys open an encrypted file, by their kind. Their owners are not known.
+
+        This is a method of the view that `encrypted` returns. ``mlkem768x25519`` is the kind of
+        post-quantum keys, ``X25519`` that of classic ones.
+
+        Example:
+            >>> from holdfast.content.age.keys import Identity
+            >>> private = client.encrypted(identities=[Identity.generate().text])
+            >>> record = private.store({"tide": "high"})
+            >>> private.readers(record.cid)
+            {'mlkem768x25519': 1}
+        """
+        self._check_open()
+        return self._provider.require("readers").readers(Reference.parse(cid))
 
     # Copies at another provider, under the same CIDs
 

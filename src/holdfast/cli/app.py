@@ -66,7 +66,7 @@ COMMANDS: Final = {
         ("content", "upload uploads download"),
         ("inspecting", "ls info"),
         ("pins", "pin update list"),
-        ("sharing", "url open link upload-link test-connection"),
+        ("sharing", "share url open link upload-link test-connection"),
         ("inspecting", "cid verify"),
         ("copying", "copy backup restore"),
         ("copies", "health drill"),

@@ -9,7 +9,7 @@ import shutil
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final
 
@@ -43,6 +43,9 @@ def store(
     value: Annotated[str, options.argument("JSON", 'The JSON text, or "-".')],
     name: options.NAME = None,
     keyvalue: options.KEYVALUES = None,
+    *,
+    encrypt: options.ENCRYPT = False,
+    to: options.READERS = None,
 ) -> None:
     """Store a JSON value; write its CID."""
     from holdfast.protocol import json_text
@@ -53,20 +56,20 @@ def store(
     except SerializationError as error:
         raise advise(error, _remedy_for(value)) from None
     keyvalues = options.parse_keyvalues(keyvalue)
-    with run.client() as client:
+    with run.view(encrypted=encrypt, readers=to) as client:
         record = client.store(data, name=name, keyvalues=keyvalues)
     run.emit(record.to_dict(), record.cid)
 
 
 @command(commands, *options.CONNECTED)
-def retrieve(run: Run, cid: options.PATH_ARGUMENT) -> None:
+def retrieve(run: Run, cid: options.PATH_ARGUMENT, *, decrypt: options.DECRYPT = False) -> None:
     """Write the JSON value at a CID.
 
     Values of dag-cbor are written as dag-json: a link is {"/": "CID"}.
     """
     from holdfast.content.dag_json import as_json
 
-    with run.client() as client:
+    with run.view(encrypted=decrypt, reads=True) as client:
         value = client.retrieve(cid)
     try:
         if run.as_json:
@@ -83,6 +86,9 @@ def send(
     run: Run,
     recipient: Annotated[str, options.argument("RECIPIENT", "The recipient's ID.")],
     message: Annotated[str, options.argument("MESSAGE", 'The message, or "-".')],
+    *,
+    encrypt: options.ENCRYPT = False,
+    to: options.READERS = None,
 ) -> None:
     """Store a message; write its CID, for the recipient."""
     if message == "-":
@@ -90,15 +96,15 @@ def send(
             message = _piped(run).decode()
         except UnicodeDecodeError:
             raise SerializationError("the message is not UTF-8 text") from None
-    with run.client() as client:
+    with run.view(encrypted=encrypt, readers=to) as client:
         record = client.send(recipient, message)
     run.emit(record.to_dict(), record.cid)
 
 
 @command(commands, *options.CONNECTED)
-def receive(run: Run, cid: options.PATH_ARGUMENT) -> None:
+def receive(run: Run, cid: options.PATH_ARGUMENT, *, decrypt: options.DECRYPT = False) -> None:
     """Write the message at a CID."""
-    with run.client() as client:
+    with run.view(encrypted=decrypt, reads=True) as client:
         try:
             message = client.receive(cid)
         except SerializationError as error:
@@ -143,6 +149,8 @@ def upload(
     include_hidden: options.INCLUDE_HIDDEN = False,
     exclude: options.EXCLUDE = None,
     no_ignore: options.NO_IGNORE = False,
+    encrypt: options.ENCRYPT = False,
+    to: options.READERS = None,
 ) -> None:
     """Store files and folders; write their CIDs.
 
@@ -153,29 +161,32 @@ def upload(
     """
     keyvalues = options.parse_keyvalues(keyvalue)
     read = source_reader(exclude, include_hidden=include_hidden, no_ignore=no_ignore)
+    opened = run.view(encrypted=encrypt, readers=to)
     if len(files) == 1:
-        _upload_one(run, files[0], name, keyvalues, read)
+        _upload_one(run, opened, files[0], read, name=name, keyvalues=keyvalues)
     elif name is not None:
         raise UsageError("--name is for one file: leave it out for several")
     elif "-" in files:
         raise UsageError('"-" cannot be one of several files: upload it alone')
     else:
         report = _Uploads(run, files, read)
-        with run.client() as client, report.shown("upload"):
+        with opened as client, report.shown("upload"):
             report.upload(client, keyvalues)
 
 
 def _upload_one(
     run: Run,
+    opened: "AbstractContextManager[Client]",
     file: str,
+    read: Callable[[str], Any],
+    *,
     name: str | None,
     keyvalues: dict[str, str] | None,
-    read: Callable[[str], Any],
 ) -> None:
     source = run.standard_input() if file == "-" else read(file)
     label = name or ("standard input" if file == "-" else Path(file).name)
     typed = file == "-" and source.isatty()  # a bar would overwrite the typed text
-    with run.client() as client, run.progress_bar(label, hidden=typed) as progress:
+    with opened as client, run.progress_bar(label, hidden=typed) as progress:
         telling = telling_resumes(run, client, label, progress)
         record = telling.upload(source, name=name, keyvalues=keyvalues, progress=progress)
     run.emit(_fields(record) | ({} if file == "-" else {"path": file}), record.cid)
@@ -308,6 +319,7 @@ def download(
     symlinks: SYMLINKS = False,
     portable: PORTABLE = False,
     max_size: options.MAX_SIZE = None,
+    decrypt: options.DECRYPT = False,
 ) -> None:
     """Download a file or folder, verified; write its path.
 
@@ -316,7 +328,7 @@ def download(
     """
     _check_is_no_cid(to)
     to = options.one_target(to, output_file)
-    with run.client() as client:
+    with run.view(encrypted=decrypt, reads=True) as client:
         save(run, client, Reference.parse(cid), to, max_size, symlinks=symlinks, portable=portable)
 
 
@@ -337,6 +349,7 @@ def save(
             except NotAFileError as error:
                 raise advise(error, FOLDER_REMEDY) from None
         _write_content(blob, out)
+        _note_encrypted(run, blob)
         return
     target = _target(reference, to)
     with run.progress_bar(target.name) as progress:
@@ -349,7 +362,16 @@ def save(
             facts = _download_folder(telling, reference, target, folder_options, progress)
         else:
             facts = {"size": blob.size, "type": blob.type}
+            _note_encrypted(run, blob)
     run.emit({"cid": str(reference), "path": str(target), **facts}, str(target))
+
+
+def _note_encrypted(run: Run, blob: "Blob") -> None:
+    with blob.open() as file:
+        if file.readline(80).startswith(b"age-encryption.org/"):
+            run.note(
+                "this is encrypted: `holdfast download --decrypt`, or the command age, opens it"
+            )
 
 
 def _check_is_no_cid(to: str | None) -> None:

@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 from holdfast import errors
 from holdfast.disk.disk_space import FULL
 from holdfast.hints import hint_of
+from holdfast.single_line import without_queries
 
 FAILED: Final = 1
 USAGE: Final = 2
@@ -19,8 +20,7 @@ EXTRAS: Final = {
     "tomlkit": "cli",
     "aiohttp": "async",
     "cryptography": "encryption",
-    **dict.fromkeys(("starlette", "uvicorn", "httptools", "multipart"), "node"),
-}
+} | dict.fromkeys(("starlette", "uvicorn", "httptools", "multipart"), "node")
 """The packages that only some commands need, and the extra that installs them."""
 
 
@@ -168,9 +168,9 @@ def describe(error: BaseException) -> dict[str, Any]:
     notes = [note for note in getattr(error, "__notes__", ()) if note not in said]
     return {
         "name": family.kind.__name__ if isinstance(error, ImportError) else type(error).__name__,
-        "message": message,
+        "message": without_queries(message),
         **({"details": details} if details and details != message else {}),
-        "remedy": remedy,
+        "remedy": without_queries(remedy),
         **({"notes": notes} if notes else {}),
         "exitCode": family.code,
     }

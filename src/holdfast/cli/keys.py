@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 commands: Final = group()
 COLUMNS: Final = tuple(map(output.Column, ("USE", "KEY", "KIND", "RECIPIENT", "CHECK")))
 SHORT_RECIPIENT: Final = 20  # characters
-PROBE_SIZE: Final = 32
 
 
 @command(commands)
@@ -107,7 +106,7 @@ def _rows(run: Run) -> Iterator[dict[str, str]]:
 def _check(recipient: "Recipient", identities: "list[Identity]") -> str:
     from holdfast.content.age import whole
 
-    probe = os.urandom(PROBE_SIZE)
+    probe = os.urandom(32)
     try:
         opened = whole.decrypt(whole.encrypt(probe, [recipient]), identities)
     except NoKeyError:

@@ -210,6 +210,11 @@ EXCLUDE = Annotated[
     option("PATTERN", "In folders, leave out what matches. Repeatable.", "--exclude"),
 ]
 NO_IGNORE = Annotated[bool, flag("Do not read the patterns in .ipfsignore.", "--no-ignore")]
+ENCRYPT = Annotated[bool, flag("Encrypt it, so that only its readers see it.", "--encrypt")]
+READERS = Annotated[
+    list[str] | None, option("RECIPIENT", "One more reader, with --encrypt. Repeatable.", "--to")
+]
+DECRYPT = Annotated[bool, flag("Decrypt it with your identities.", "--decrypt")]
 TEST_TIMEOUT = Annotated[
     float, option("SECONDS", "How long the tests may take in all.", min=0.1, max=3600.0)
 ]

@@ -5,8 +5,8 @@ import inspect
 import logging
 import re
 import sys
-from collections.abc import Callable, Collection, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
@@ -26,6 +26,7 @@ from holdfast.config.settings_files import gather
 from holdfast.errors import ConfigError, UnsupportedError
 from holdfast.events import logger
 from holdfast.hints import advise
+from holdfast.single_line import short, without_queries
 
 if TYPE_CHECKING:
     from holdfast.repository import Repository
@@ -82,6 +83,31 @@ class Run:
         With `is_source`, all its content is wanted: a store that is missing is a ConfigError.
         """
         return _client(self.settings, "name its folder with --path" if is_source else None)
+
+    @contextmanager
+    def view(
+        self, *, encrypted: bool = True, readers: Sequence[str] | None = None, reads: bool = False
+    ) -> "Iterator[holdfast.Client]":
+        """Open a client; yield it, or its view with your keys and those of `readers`.
+
+        Passphrases of key files are asked for. If it only `reads`, the recipients do not matter.
+        """
+        if readers and not encrypted:
+            raise UsageError("--to names readers of encrypted content: add --encrypt")
+        with self.client() as client:
+            if not encrypted:
+                yield client
+                return
+            from holdfast.content.age.keyring import Keyring
+            from holdfast.disk.key_files import load_keys
+
+            config, ask = client.config, tokens.ask_passphrase
+            own, identities = load_keys(config.recipients or (), config.identities, ask)
+            own = own or [identity.recipient for identity in identities]
+            others = load_keys(readers, None, ask)[0] if readers else []
+            write_only = reads or (bool(others) and not identities)
+            keys = Keyring([*own, *others], identities, write_only=write_only)
+            yield client._encrypted(keys)  # noqa: SLF001 - our own
 
     def copies(self) -> "holdfast.Client":
         """Return a client of provider copies; raise UnsupportedError for another provider."""
@@ -178,6 +204,7 @@ class Run:
         `report` comes from `exit_codes.describe`. Errors that are held for later would hold much
         more: their tracebacks refer to all that was being read.
         """
+        item = short(without_queries(item)) if kind == "cid" else without_queries(item)
         if self.as_json:
             output.write_error_json({"error": {**report, kind: item}})
             return

@@ -1,10 +1,11 @@
-"""Commands that open and sign links, and test the connection."""
+"""Commands that share content, open and sign links, and test the connection."""
 
 import warnings
 from typing import Annotated, Final
 
-from holdfast.cli.options import CONNECTED, PATH_ARGUMENT, flag, option
+from holdfast.cli.options import CONNECTED, PATH_ARGUMENT, argument, flag, option
 from holdfast.cli.run import Run, command, group
+from holdfast.cli.tokens import ask_passphrase
 from holdfast.config.settings_files import is_from_project
 from holdfast.content.reference import Reference
 from holdfast.errors import ConfigError, UnsupportedError
@@ -64,6 +65,29 @@ def _warn_of_gateway(run: Run) -> None:
     if gateway is not None and is_from_project(gateway):
         words = f"{gateway.source} chooses the gateway of this link; browsers do not verify content"
         warnings.warn(words, UserWarning, stacklevel=2)
+
+
+@command(commands, *CONNECTED)
+def share(
+    run: Run,
+    cid: PATH_ARGUMENT,
+    recipients: Annotated[list[str], argument("RECIPIENT", "A new reader, or several.")],
+) -> None:
+    """Let more people read encrypted content, by a new CID.
+
+    The new CID opens for all readers, the old one for those that it had. Only the new header of
+    each file is sent. Nobody can take it back.
+    """
+    from holdfast.disk.key_files import load_keys
+
+    def tell(done: int, files: int | None) -> None:
+        if not done and files and files > 1:
+            run.note(f"{files:,} files get a new header")
+
+    with run.view(reads=True) as client:
+        readers = [key.text for key in load_keys(recipients, None, ask_passphrase)[0]]
+        record = client.share(cid, readers, progress=tell)
+    run.emit(record.to_dict(), record.cid)
 
 
 @command(commands, *CONNECTED)

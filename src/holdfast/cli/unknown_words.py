@@ -51,7 +51,7 @@ POINTERS: Final = _by_word(
             "pin update, rename, mv, tag, label"
         ),
         "`holdfast url CID` writes a link to share, `holdfast link CID` a private one": (
-            "share, sign, publish"
+            "sign, publish"
         ),
         "there is nothing to set up: `holdfast upload FILE`; for a service, `holdfast login`": (
             "init, install, setup"
@@ -86,7 +86,8 @@ POINTERS: Final = _by_word(
         "`holdfast connections` lists your connections; --use NAME chooses one": (
             "use, switch, remote, profile, providers"
         ),
-        "Holdfast encrypts nothing: use another tool first": "encrypt, decrypt",
+        "`holdfast upload --encrypt FILE` encrypts what it stores": "encrypt",
+        "`holdfast download --decrypt CID` decrypts it": "decrypt",
         "`holdfast car export CID FILE` writes an archive": "export, dag export",
         "`holdfast car import FILE` reads an archive, `holdfast restore FILE` a backup": (
             "import, dag import, car add"

@@ -17,6 +17,7 @@ from holdfast.content.hashes import IDENTITY
 from holdfast.content.proof import wrong_bytes
 from holdfast.content.reference import Reference
 from holdfast.errors import MalformedError, UnprovenError, VerificationError
+from holdfast.single_line import short
 
 # Memory. All of it together, with the links of a walk, stays below 64 MiB for any DAG and archive.
 BATCH_SIZE: Final = 1 << 20  # bytes of a body that go to a worker thread at a time
@@ -74,12 +75,12 @@ def unverified_limit(
         return SizeLimit(size, wrong_bytes(reference))
     if cid is not None and is_one_block(cid) and allowed > MAX_RAW:
         words = (
-            f"the body for {text}, a single block, is larger than {MAX_RAW} bytes, the limit for "
-            "one block whatever max_unverified_bytes allows"
+            f"the body for {short(text)}, a single block, is larger than {MAX_RAW} bytes, the "
+            "limit for one block whatever max_unverified_bytes allows"
         )
         return SizeLimit(MAX_RAW, MalformedError(words, cid=text))
     words = (
-        f"the body for {text} cannot be verified before its end, and is larger than "
+        f"the body for {short(text)} cannot be verified before its end, and is larger than "
         f"max_unverified_bytes ({allowed}): raise max_unverified_bytes, or add a gateway that "
         "serves blocks or archives"
     )

@@ -13,6 +13,7 @@ from holdfast.content.blocks import check_provable
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
 from holdfast.errors import VerificationError
+from holdfast.single_line import short
 
 JOINED_SIZE: Final = 1 << 16  # pieces below this size are joined before they are written
 
@@ -124,6 +125,5 @@ def joined(pieces: Iterable[Any]) -> Iterator[Any]:
 
 def wrong_bytes(reference: Reference | CID) -> VerificationError:
     """Return the error for bytes that are not what `reference` names."""
-    return VerificationError(
-        f"the bytes that came for {reference} are not what this CID names", cid=str(reference)
-    )
+    words = f"the bytes that came for {short(str(reference))} are not what this CID names"
+    return VerificationError(words, cid=str(reference))

@@ -6,7 +6,8 @@ secret, and no error shows a text that may be one.
 
 import os
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache, partial
 from pathlib import Path
@@ -26,6 +27,7 @@ from holdfast.errors import ConfigError, NoKeyError
 MAX_KEY_FILE: Final = 60 << 10  # bytes: one chunk of an age file, or 30 post-quantum recipients
 TEXT: Final = "(text)"  # what a key is called that has no name
 SUFFIX: Final = ".txt"
+DEFAULT: Final = "default"
 
 Ask: TypeAlias = Callable[[Path], Secret]
 """Asks for the passphrase of a key file."""
@@ -40,12 +42,16 @@ def keys_folder() -> Path:
 
 
 def load_keys(
-    recipients: Iterable[str], identities: Secret | None, ask: Ask | None = None
+    recipients: Sequence[str], identities: Secret | None, ask: Ask | None = None
 ) -> tuple[list[Recipient], list[Identity]]:
     """Return the keys that the fields `recipients` and `identities` of a configuration name.
 
-    An identity among the recipients stands for its recipient. Each file is read once.
+    An identity among the recipients stands for its recipient. Each file is read once. If both are
+    empty, the key with the name `DEFAULT` is used, if there is one.
     """
+    if not recipients and identities is None:
+        with suppress(ConfigError):  # this user has no folder of keys
+            identities = Secret(DEFAULT) if key_path(DEFAULT).exists() else None
     read = cache(partial(read_keys, ask=ask))
     public = [key for source in recipients for key in read(Secret(source))]
     private = [key for source in split_sources(identities) for key in read(source)]
@@ -139,9 +145,7 @@ def write_key(path: Path, identity: Identity, ask: Callable[[], Secret] | None =
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
-        raise ConfigError(
-            f"{path} exists, and a key is never overwritten: name another file"
-        ) from None
+        raise ConfigError(f"{path} exists; keys are never overwritten: name another file") from None
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(_content(identity, None if ask is None else Passphrase(ask())))

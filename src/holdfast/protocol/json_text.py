@@ -76,6 +76,9 @@ def from_content(data: bytes | bytearray) -> Any:
     try:
         return from_text(data)
     except SerializationError as error:
+        if data.startswith(b"age-encryption.org/"):
+            words = "the content is encrypted: use {}"
+            advise(error, words.format("`client.encrypted(…)`"), words.format("--decrypt"))
         words = "for content that is not JSON, use `{}download`"
         raise advise(error, words.format(""), words.format("holdfast ")) from None
 

@@ -16,8 +16,9 @@ from holdfast.content.reference import Reference
 from holdfast.errors import ConfigError, NotFoundError, UnsupportedError
 from holdfast.hints import advise
 from holdfast.protocol import json_text, pin_api
+from holdfast.protocol.gateway import CAR_TYPE
 from holdfast.protocol.http import BytesBody, Reply, Request, SignedURL, origin
-from holdfast.protocol.multipart import FileForm, FormFile, FormFolder, OnSent
+from holdfast.protocol.multipart import FileForm, FileSource, FormFile, FormFolder, OnSent
 from holdfast.protocol.pin_api import OTHER, Exchange, KeyValues, PagedList, ServiceAPI
 from holdfast.protocol.pinning import JOBS, PinningAPI, find_job, read_job, state_of
 from holdfast.protocol.status_errors import provider_error
@@ -189,6 +190,13 @@ class PinataAPI(ServiceAPI):
         if isinstance(files, FormFolder):
             return (yield from self._older.add_files(files, info, on_sent))
         return (yield from self._add(files, info, tell=on_sent, whole=whole))
+
+    def add_archive(self, archive: FileSource, info: PinInfo) -> Exchange[None]:
+        """Send an archive. The service lists its root some time later."""
+        fields = {**self.upload_fields(info), "car": "true"}
+        form = FileForm([FormFile(info.name, CAR_TYPE, archive)], fields=fields)
+        url = self.options.upload_url
+        self.read_data((yield self.request("POST", "/files", base_url=url, **form.sending())))
 
     def upload_fields(self, info: PinInfo) -> dict[str, str]:
         """Return the fields that are sent with a file."""

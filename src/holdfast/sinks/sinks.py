@@ -31,7 +31,7 @@ from holdfast.sources.sources import PiecesFile, Progress, Source, open_source
 
 FLUSH_SIZE = 32 << 20  # bytes after which what was written to a target is made durable
 SPOOL_SIZE = 4 << 20  # a larger download goes to a temporary file
-FINISH_SIZE: Final = 4 << 20  # bytes of finished content in one job, before a cancelled call ends
+FINISH_SIZE: Final = 1 << 20  # bytes of finished content in one job, before a cancelled call ends
 IN_ANOTHER_FOLDER = "free some space, set TMPDIR to a folder on another disk, or name a target"
 IN_ANOTHER_CACHE = "free some space, or set cache_path to a folder on a larger disk"
 
@@ -184,9 +184,14 @@ class Sink:
         final = self.final = self.make_final()
         final.open()
         final.expect(self.content_size(self.size))
-        for piece in finished(self.finishes, self.read_all()):
-            final.write(piece)
-            yield True
+        with Background() as writer:  # while the next piece is made
+            for piece in finished(self.finishes, self.read_all()):
+                if self.is_in_memory:
+                    final.write(piece)
+                else:
+                    writer.submit(final.write, piece)
+                yield True
+            writer.drain()
 
     def read_all(self) -> BytesReader:
         """Return all bytes that were written."""
@@ -396,8 +401,10 @@ class TargetSink(Sink):
         self._space.spend(len(data))
         self._file.write(data)
         self.size += len(data)
-        # Then `commit`, for which the caller waits, has little left to write.
-        if self.size - self._flushed >= FLUSH_SIZE and self._flusher.is_idle:
+        # Then `commit`, for which the caller waits, has little left to write. With finishes, it
+        # removes these bytes; they must outlive the process, not the machine.
+        is_long = self.size - self._flushed >= FLUSH_SIZE
+        if is_long and not self.finishes and self._flusher.is_idle:
             self._flushed = self.size
             self._flusher.submit(self._file.sync)
 

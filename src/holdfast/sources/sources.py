@@ -43,7 +43,7 @@ def size_of(pieces: Iterable[bytes]) -> int | None:
     return sum(memoryview(checked_piece(piece)).nbytes for piece in pieces)
 
 
-def checked_piece(piece: bytes) -> bytes:
+def checked_piece(piece: bytes | memoryview) -> bytes | memoryview:
     """Return `piece`; raise `TypeError` if it is not bytes."""
     if not isinstance(piece, bytes | bytearray | memoryview):
         name = type(piece).__name__
@@ -61,27 +61,28 @@ def no_progress(_done: int, _total: int | None) -> None:
 class PiecesFile:
     """An iterable of bytes that can be read like a file."""
 
-    def __init__(self, pieces: Iterable[bytes]) -> None:
+    def __init__(self, pieces: Iterable[bytes | memoryview]) -> None:
         self._pieces = pieces
         self.seek(0)
 
     def seek(self, position: int) -> None:
         """Begin anew with the iterable, and skip to `position`."""
         self._iterator = iter(self._pieces)
-        self._rest = memoryview(b"")
+        self._rest: bytes | memoryview = b""
         while position and (skipped := len(self.read(min(position, 1 << 20)))):
             position -= skipped
 
     def read(self, size: int) -> bytes:
         """Return the next `size` bytes, fewer at the end; all of them if it is negative."""
-        parts: list[memoryview] = []
+        parts: list[bytes | memoryview] = []
         size = sys.maxsize if size < 0 else size
         while size:
             if not self._rest:
                 piece = next(self._iterator, None)
                 if piece is None:
                     break
-                self._rest = memoryview(checked_piece(piece)).cast("B")
+                is_whole = isinstance(piece, bytes) and len(piece) <= size  # so it is not copied
+                self._rest = piece if is_whole else memoryview(checked_piece(piece)).cast("B")
             parts.append(self._rest[:size])
             self._rest = self._rest[size:]
             size -= len(parts[-1])
@@ -98,6 +99,7 @@ class Source:
         name: The file's own base name, or None.
         size: How many bytes there are; None if only reading shows it.
         type: A media type, or "".
+        data: All bytes, if they are in memory; else None.
         json: The text of a JSON value in UTF-8; None for every other source.
         leaf_ends: The offsets, in order, at which a leaf of the file must end. The bytes between
             two of them become a DAG of their own, below a root that links to all of them. Services
@@ -106,6 +108,7 @@ class Source:
         file: The open file on disk, for callers that read it without `chunks`, or None.
     """
 
+    data: bytes | None = None
     json: bytes | None = None
     leaf_ends: tuple[int, ...] = ()
     file: BinaryIO | None = None
@@ -143,10 +146,16 @@ class Source:
     @classmethod
     def of_json(cls, text: str) -> "Source":
         """Return a source of a JSON value."""
-        data = text.encode()
+        source = cls.of_bytes(text.encode(), JSON_TYPE)
+        source.json = source.data
+        return source
+
+    @classmethod
+    def of_bytes(cls, data: bytes, type: str = "") -> "Source":
+        """Return a source of bytes in memory."""
         file = io.BytesIO(data)
-        source = cls(file, size=len(data), type=JSON_TYPE, seek=file.seek)
-        source.json = data
+        source = cls(file, size=len(data), type=type, seek=file.seek)
+        source.data = data
         return source
 
     @property
@@ -344,8 +353,7 @@ def open_source(content: Uploadable) -> Source:
         file = content.open()
         return Source(file, size=content.size, name=content.name, type=content.type, seek=file.seek)
     if isinstance(content, bytes | bytearray | memoryview):
-        data = io.BytesIO(content)
-        return Source(data, size=memoryview(content).nbytes, seek=data.seek)
+        return Source.of_bytes(bytes(content))
     if isinstance(content, str | os.PathLike):
         return open_path(existing_path(content))
     if hasattr(content, "read"):

@@ -186,6 +186,15 @@ class AsyncBaseProvider(AsyncStorageProvider, ABC):
         """
         return self
 
+    @property
+    def keeps_layout(self) -> bool:
+        """Whether files are stored in blocks that we cut, by the `leaf_ends` of their sources."""
+        return self.supports("import_archive")
+
+    def default_name(self, own: str) -> str:
+        """Return the name of content to which the user gave none; `own` is what it is called."""
+        return own
+
     # For subclasses to define
 
     @optional(CANNOT_STORE)
@@ -288,6 +297,19 @@ class AsyncBaseProvider(AsyncStorageProvider, ABC):
         self, *, expires: int, max_bytes: int | None, types: tuple[str, ...]
     ) -> str:
         """Return a link for uploads, which works for `expires` seconds; no types are all types."""
+
+    @optional("has no keys; share with the view that client.encrypted(…) returns")
+    async def share(
+        self, cid: str, recipients: Sequence[str], info: PinInfo, progress: Progress | None
+    ) -> tuple[Added, int]:
+        """Store an age file or a folder of them for more readers; return also the plain size.
+
+        `progress` is called with the number of files that are done, and of all files.
+        """
+
+    @optional("has no keys; ask the view that client.encrypted(…) returns")
+    async def readers(self, cid: str) -> dict[str, int]:
+        """Return how many readers of each kind an age file has."""
 
     @Operation("cannot import archives; upload the files", takes=ArchiveSource, is_missing=True)
     async def import_car(self, pieces: Iterable[bytes], *, blocks_only: bool = False) -> list[str]:
@@ -434,6 +456,15 @@ class AsyncBaseProvider(AsyncStorageProvider, ABC):
             return await self.put(ArchiveSource(source, root), info)
         finally:
             await run_blocking(source.close)
+
+    @Operation(
+        "cuts files in its own way; copy the content to a provider that takes archives, such as "
+        "kubo, and share it there, or upload it for all readers",
+        takes=ArchiveSource,
+        is_missing=True,
+    )
+    async def import_whole(self, cid: str, pieces: AsyncIterable[bytes], info: PinInfo) -> Added:
+        """Do what `import_archive` does, at a service that cuts all other files in its own way."""
 
     # Cutting content into blocks, for providers that store blocks
 

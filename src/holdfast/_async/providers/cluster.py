@@ -185,8 +185,14 @@ class AsyncClusterProvider(AsyncDaemonProvider):
 
         The cluster accepts an archive that lacks blocks, and then no node can pin it. So this
         always waits for the copies. If no node has all of it in time, it is unpinned again.
+
+        One that lacks blocks on purpose goes to the nodes that have them.
         """
-        writing = _Writing(self._api, archive, info)
+        peers: tuple[str, ...] = ()
+        if info.beside:
+            pin = await self.run(self._api.find(info.beside), call)
+            peers = () if pin is None else pin.peers
+        writing = _Writing(self._api, archive, info, peers=peers)
         added = await self.run(writing.begin(), call)
         try:
             await self._wait_for_copies(writing, call)
@@ -312,6 +318,7 @@ class _Writing:
     archive: BuiltArchive | ArchiveSource
     info: PinInfo
     is_small: bool = False
+    peers: Sequence[str] = ()
     size: int = 0
 
     def _add(self, on_sent: OnSent | None = None, peers: Sequence[str] = ()) -> Exchange[Added]:
@@ -326,7 +333,7 @@ class _Writing:
             if on_sent is not None:
                 on_sent(sent)
 
-        return self._add(count)
+        return self._add(count, self.peers)
 
     def again(self, pin: ClusterPin | None, peers: Sequence[str]) -> Exchange[object]:
         """Write it again, at `peers`. `pin` is the pin that was made, if a peer knows of it.

@@ -1,14 +1,17 @@
 """The provider for the service's v3 API: public or private files, groups, and signed links."""
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import AsyncIterable, Mapping
+from math import inf
+from typing import Any, Final, cast
 
+from holdfast._async.pin_waiting import wait_for_pin
 from holdfast._async.providers.large_upload import AsyncLargeUpload
 from holdfast._async.providers.pinning import AsyncPinProvider
 from holdfast._async.reads.gateway_reader import AsyncGatewayReader, AsyncLinkReader, read_gateways
 from holdfast._async.reads.reader import AsyncReader
 from holdfast._async.runtime import compute, run_blocking, run_interruptible
 from holdfast._async.session import AsyncSession
+from holdfast._async.upload_sources import open_upload
 from holdfast.calls import Call
 from holdfast.config import ClientConfig
 from holdfast.config.secret import Secret
@@ -16,13 +19,13 @@ from holdfast.content.profiles import KUBO_LEGACY_CIDV1
 from holdfast.content.reference import Reference
 from holdfast.disk.copy_journal import Place
 from holdfast.disk.unfinished_uploads import SavedUpload, UnfinishedUploads
-from holdfast.errors import UnsupportedError, VerificationError
+from holdfast.errors import RequestTimeoutError, UnsupportedError, VerificationError
 from holdfast.hints import advise
 from holdfast.protocol import pinata
 from holdfast.protocol.gateway import Gateway
 from holdfast.protocol.http import SignedURL
 from holdfast.protocol.pinata import PinataAPI
-from holdfast.records import Added, PinInfo, now_ms
+from holdfast.records import Added, Pin, PinInfo, now_ms
 from holdfast.sources.folder_source import FolderSource
 from holdfast.sources.hashed_source import WrittenLayout
 from holdfast.sources.sources import Progress, Source
@@ -77,7 +80,7 @@ class AsyncPinataProvider(AsyncPinProvider):
 
     def supports(self, operation: str) -> bool:
         """Return whether the provider has an operation. Links to private files give no blocks."""
-        is_missing = self._is_private and operation == "export_archive"
+        is_missing = self._is_private and operation in {"export_archive", "import_whole"}
         return not is_missing and super().supports(operation)
 
     def is_on_network(self) -> bool:
@@ -180,6 +183,21 @@ class AsyncPinataProvider(AsyncPinProvider):
                 "PinataProvider cannot store folders that expire; leave the option expires out"
             )
         return await super().add_folder(folder, info, call, progress)
+
+    async def import_whole(self, cid: str, pieces: AsyncIterable[bytes], info: PinInfo) -> Added:
+        """Send an archive, which needs a paid plan, and wait until its root is listed."""
+        source = cast("Source", await open_upload(pieces))
+        async with self.call("import", cid, total=False) as call:
+            with await self.spool(source) as archive:
+                if (archive.size or 0) > pinata.LARGEST_FORM:
+                    raise UnsupportedError("it is too large to share; upload it for all readers")
+                await self.run(self._api.add_archive(archive, info), call)
+            pin = Pin(id="", cid=cid, size=None, state="queued")
+            pin = await wait_for_pin(self, pin, self.config.timeouts.total or inf)
+        if pin.state != "pinned":
+            words = f"the service has not listed {cid} yet; look for it in the list of pins"
+            raise RequestTimeoutError(words, sent=True)
+        return Added(cid=cid, duplicate=False, pin_id=pin.id)
 
     # Links, and reads through them
 

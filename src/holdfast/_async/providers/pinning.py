@@ -1,5 +1,7 @@
 """The provider of the spec: writes through a pinning HTTP API, reads through IPFS gateways."""
 
+from functools import partial
+
 from holdfast._async.providers.base import Content
 from holdfast._async.providers.http import AsyncServiceProvider
 from holdfast._async.runtime import compute, run_blocking
@@ -81,7 +83,8 @@ class AsyncPinProvider(AsyncServiceProvider):
             progress(size or 0, size)
         if self.config.verify:
             call.cid = added.cid
-            await run_blocking(self._layout.compare, hashed, Reference.parse(added.cid).cid)
+            compare = partial(self._layout.compare, hashed, Reference.parse(added.cid).cid)
+            await (compute(size or 0, compare) if is_small else run_blocking(compare))
         return added
 
     async def add_folder(

@@ -27,6 +27,7 @@ from holdfast.errors import (
     UnprovenError,
     VerificationError,
 )
+from holdfast.single_line import short
 
 if TYPE_CHECKING:
     from holdfast._async.transport import AsyncResponse
@@ -297,7 +298,7 @@ class AsyncArchiveFeed(AsyncFetchedBlocks):
 def check_time(deadline: Deadline, reference: Reference | CID) -> None:
     """Raise `RequestTimeoutError` if the time is over."""
     if deadline.has_passed:
-        raise RequestTimeoutError(f"{reference} could not be read in time")
+        raise RequestTimeoutError(f"{short(str(reference))} could not be read in time")
 
 
 def ignore(_items: object) -> None:

@@ -60,6 +60,7 @@ from holdfast.protocol.peer_set import PeerSet, is_wrong_content
 from holdfast.protocol.retrying import Retry, retry_reason
 from holdfast.records import Entry
 from holdfast.registry import SERVICE, row_of
+from holdfast.single_line import short
 from holdfast.sinks.sinks import MemorySink, RangeSink, Sink, SpoolSink
 from holdfast.sources.blob import Blob
 from holdfast.sources.sources import Progress
@@ -307,14 +308,14 @@ class AsyncGatewayBlocks(AsyncFetchedBlocks):
         reason, reference = refusal.reason, str(self.reference)
         if reason is None:
             return UnprovenError(
-                f"{reference} cannot be listed: {gateway.base_url} does not give blocks; "
+                f"{short(reference)} cannot be listed: {gateway.base_url} does not give blocks; "
                 "add a gateway that does",
                 cid=reference,
             )
         if not isinstance(reason, NotFoundError):
             reason.add_note(
-                f"{gateway.base_url} does not give the blocks of {reference}, without which "
-                "directories cannot be looked into; add a gateway that does"
+                f"{gateway.base_url} does not give the blocks of {short(reference)}, without "
+                "which directories cannot be looked into; add a gateway that does"
             )
         return reason
 
@@ -584,8 +585,8 @@ class AsyncLinkReader(AsyncReader):
     def blocks(self, reference: Reference, call: Call) -> AsyncBlocks:  # noqa: ARG002
         """Raise UnsupportedError: a link gives no blocks, and there are no private directories."""
         raise UnsupportedError(
-            f"{reference} cannot be looked into: the private network has files only, and its links "
-            "give no blocks; use download"
+            f"{short(reference)} cannot be looked into: the private network has files only, and "
+            "its links give no blocks; use download"
         )
 
     async def read(self, reference: Reference, sink: Sink, call: Call, **options: Any) -> str:

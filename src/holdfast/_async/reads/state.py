@@ -40,6 +40,7 @@ from holdfast.protocol.gateway import FORMAT_REFUSALS, TRUSTLESS_FOR, Gateway
 from holdfast.protocol.http import Reply, Request
 from holdfast.protocol.retrying import is_transient
 from holdfast.protocol.transport_errors import READ_TIMEOUT, PrivateAddressError
+from holdfast.single_line import short
 from holdfast.sinks.sinks import Sink
 from holdfast.sources.sources import Progress
 
@@ -253,7 +254,7 @@ class BodyBudget:
     def check_progress(self) -> None:
         """Raise an error if no needed bytes were received for `timeouts.read`."""
         if self.patience is not None and now() - self._progress_at > self.patience:
-            words = f"{self.peer} sent nothing that {self.reference} needs in time"
+            words = f"{self.peer} sent nothing that {short(self.reference)} needs in time"
             raise RequestTimeoutError(words, sent=True)
 
 
@@ -555,8 +556,8 @@ class AsyncGatewayPeer(AsyncPeer):
         """Return the error for a gateway that does not serve what a strategy needs."""
         reference = str(self.state.reference)
         return RefusedError(
-            f"{reference} cannot be verified: {self.gateway.base_url} gives neither its blocks "
-            "nor an archive of them; add a gateway that does, or set verify=False to trust it",
+            f"{short(reference)} cannot be verified: {self.gateway.base_url} gives neither its "
+            "blocks nor an archive of them; add a gateway that does, or trust it with verify=False",
             cid=reference,
             reason=reason,
         )

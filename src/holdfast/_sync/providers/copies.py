@@ -28,6 +28,7 @@ from holdfast.config.client_config import provider_options
 from holdfast.config.fields import fields_bound_to
 from holdfast.config.locations import store_folder
 from holdfast.config.settings_files import connection_fields, connection_site
+from holdfast.content import dag_pb
 from holdfast.content.cid import CID
 from holdfast.content.codecs import is_one_block
 from holdfast.content.sampling import DEFAULT_SAMPLE, Sample
@@ -168,6 +169,11 @@ class CopiesProvider(BaseProvider):
         config = config or ClientConfig(provider="copies", path=path)
         super().__init__(config, reader=self._make_reader(config))
 
+    @property
+    def keeps_layout(self) -> bool:
+        """Whether all members store files in blocks that we cut."""
+        return all(member.provider.keeps_layout for member in self.members)
+
     @classmethod
     def from_config(cls, config: ClientConfig) -> Self:
         """Return the provider over the connections that the options of `config` name."""
@@ -269,8 +275,12 @@ class CopiesProvider(BaseProvider):
     def add(self, content: Content, info: PinInfo, call: Call, progress: Progress, /) -> Added:
         """Store a file, a folder or an archive at the first members that work."""
         self._check_members()
-        added = self.small.add(content, info, call, progress)
-        pin, existed = self._spread(CID.parse(added.cid), info)
+        if isinstance(content, ArchiveSource) and info.beside:
+            self._add_part(content, info)
+            cid = content.root
+        else:
+            cid = CID.parse((self.small.add(content, info, call, progress)).cid)
+        pin, existed = self._spread(cid, info)
         return Added(cid=pin.cid, duplicate=existed, pin_id=pin.id)
 
     def pin(self, cid: str, info: PinInfo) -> Pin:
@@ -292,6 +302,35 @@ class CopiesProvider(BaseProvider):
         for root in roots:
             self._spread(CID.parse(root), PinInfo())
         return roots
+
+    def refusal(self, operation: str) -> UnsupportedError:
+        """Return the error for an operation that is missing. It names the member in the way."""
+        words = str(super().refusal(operation))
+        cutting = [member.name for member in self.members if not member.provider.keeps_layout]
+        is_theirs = cutting and operation == "import_whole"
+        return UnsupportedError(words.replace(self.title, cutting[0], 1) if is_theirs else words)
+
+    def _add_part(self, content: ArchiveSource, info: PinInfo) -> None:
+        """Store new blocks at the members that have the others, and note which have all of it."""
+        beside = run_blocking(self.ledger.find, CID.parse(info.beside))
+        states = {} if beside is None else beside.states
+        has = [name for name, state in states.items() if state.state in HAS]
+        members = [member for member in self.in_order() if member.name in has]
+        names = [*map(str, members)]
+        fields = {} if beside is None else {"files": beside.pin.files, "type": beside.pin.type}
+        with self.spool(content) as part:
+            self.small.import_car(part.chunks(), blocks_only=True)
+            root = run_blocking(self._repository.block, content.root)
+            fields["size"] = len(root) + sum(link.size for link in dag_pb.decode(root).links)
+            run_blocking(self.ledger.intend, content.root, info, names, self.want, **fields)
+            for member in members:
+                try:
+                    member.provider.put(ArchiveSource(part, content.root), info)
+                except (ClientError, OSError) as error:  # it gets all of it afterwards
+                    self.note_failure(member, error)
+                else:
+                    state = {member.name: CopyState("claimed", named=True)}
+                    run_blocking(self.ledger.note, content.root, state)
 
     def _spread(self, cid: CID, info: PinInfo) -> tuple[Pin, bool]:
         """Bring content of the small store to the members; return its pin, and whether it existed.

@@ -71,9 +71,10 @@ class LargeUpload:
         try:
             return self._send()
         except BaseException as error:
-            # If the file itself could not be read, it is unlikely to be the same file next time.
-            is_file_error = isinstance(error, OSError) and not isinstance(error, ClientError)
-            if self.saved.is_on_disk and not is_file_error:
+            if isinstance(error, OSError) and not isinstance(error, ClientError):
+                # The file cannot be read, or is another one: its tags would never be right again.
+                run_blocking(self.saved.remove)
+            elif self.saved.is_on_disk:
                 error.add_note(CONTINUES)
             raise
 

@@ -2,6 +2,8 @@
 # by scripts/generate_sync.py. Change the original instead.
 """The provider of the spec: writes through a pinning HTTP API, reads through IPFS gateways."""
 
+from functools import partial
+
 from holdfast._sync.providers.base import Content
 from holdfast._sync.providers.http import ServiceProvider
 from holdfast._sync.runtime import compute, run_blocking
@@ -79,7 +81,8 @@ class PinProvider(ServiceProvider):
             progress(size or 0, size)
         if self.config.verify:
             call.cid = added.cid
-            run_blocking(self._layout.compare, hashed, Reference.parse(added.cid).cid)
+            compare = partial(self._layout.compare, hashed, Reference.parse(added.cid).cid)
+            (compute(size or 0, compare) if is_small else run_blocking(compare))
         return added
 
     def add_folder(

@@ -56,6 +56,11 @@ class WrappingProvider(BaseProvider):
         """The reader of the inner provider. Override it to change content that is read."""
         return self.inner.reader
 
+    @property
+    def keeps_layout(self) -> bool:
+        """Whether the inner provider stores files in blocks that we cut."""
+        return self.inner.keeps_layout
+
     def supports(self, operation: str) -> bool:
         """Return whether the inner provider has the operation, and this one its content."""
         # Whoever has such a link uploads plain content to the inner provider.
@@ -118,7 +123,8 @@ class WrappingProvider(BaseProvider):
 
 
 FORWARDED: Final = (
-    *("add", "call", "check_open", "url", "place", "is_on_network", "list_pins", "find_pins"),
+    *("add", "call", "default_name", "check_open", "url", "place", "is_on_network"),
+    *("list_pins", "find_pins", "import_whole", "share", "readers"),
     *("update_pin", "pin", "check_pin", "pin_from", "addresses", "own_block", "signed_url"),
     *("gateway_block", "export_car", "delete_at", "check_health", "foreign_pins"),
 )

@@ -29,6 +29,7 @@ from holdfast.errors import (
     UnprovenError,
     VerificationError,
 )
+from holdfast.single_line import short
 
 if TYPE_CHECKING:
     from holdfast._sync.transport import Response
@@ -299,7 +300,7 @@ class ArchiveFeed(FetchedBlocks):
 def check_time(deadline: Deadline, reference: Reference | CID) -> None:
     """Raise `RequestTimeoutError` if the time is over."""
     if deadline.has_passed:
-        raise RequestTimeoutError(f"{reference} could not be read in time")
+        raise RequestTimeoutError(f"{short(str(reference))} could not be read in time")
 
 
 def ignore(_items: object) -> None:

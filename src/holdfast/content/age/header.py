@@ -32,6 +32,7 @@ READ_SIZE: Final = 4 << 10  # bytes: the header for two post-quantum readers
 MAX_HEADER: Final = 64 << 10  # bytes: some 40 post-quantum readers
 MAX_STANZAS: Final = 512  # each may be tried with each identity
 KINDS: Final = (HYBRID, X25519, SCRYPT)
+NOT_ENCRYPTED: Final = "the content is not encrypted: it is not a binary age v1 file"
 
 _MAC_LINE: Final = re.compile(rb"--- ([A-Za-z0-9+/]{43})\n")
 
@@ -59,13 +60,6 @@ class Header:
     stanzas: tuple[Stanza, ...]
     mac: bytes
 
-    @classmethod
-    def make(cls, file_key: FileKey, recipients: Sequence[Wrapper]) -> "Header":
-        """Return the header of a new file; raise `ConfigError` if the recipients do not fit."""
-        if not recipients:
-            raise ConfigError("there is no recipient: name at least one, such as your own")
-        return cls._made(file_key, (), recipients)
-
     def with_recipients_added(self, file_key: FileKey, recipients: Sequence[Wrapper]) -> "Header":
         """Return a header that these recipients open too. The present stanzas stay as they are.
 
@@ -73,12 +67,18 @@ class Header:
             file_key: The key that `unwrap` returned.
             recipients: The new readers, of the kind of the present ones.
         """
-        return self._made(file_key, self.stanzas, recipients)
+        return self.make(file_key, recipients, self.stanzas)
 
     @classmethod
-    def _made(
-        cls, file_key: FileKey, present: tuple[Stanza, ...], recipients: Sequence[Wrapper]
+    def make(
+        cls, file_key: FileKey, recipients: Sequence[Wrapper], present: tuple[Stanza, ...] = ()
     ) -> "Header":
+        """Return the header of a new file; raise `ConfigError` if the recipients do not fit.
+
+        The stanzas in `present` come before those of the recipients.
+        """
+        if not recipients:
+            raise ConfigError("there is no recipient: name at least one, such as your own")
         kinds = [stanza.kind for stanza in present if stanza.kind in KINDS]
         kinds += [recipient.kind for recipient in recipients]
         if SCRYPT in kinds and len(kinds) > 1:
@@ -175,7 +175,7 @@ class HeaderReader:
         start = len(self._buffer)
         self._buffer += data[: MAX_HEADER - start]
         if not self._buffer.startswith(VERSION_LINE[: len(self._buffer)]):
-            raise _not_encrypted()
+            raise NotEncryptedError(NOT_ENCRYPTED)
         if self._mark < 0:
             searched = max(0, start - len(MAC_MARK))
             self._mark = self._buffer.find(b"\n" + MAC_MARK, searched) + 1 or -1
@@ -190,7 +190,7 @@ class HeaderReader:
     def finish(self) -> Header:
         """Return the header of a file that has ended; raise if it is not complete."""
         if len(self._buffer) < len(VERSION_LINE):
-            raise _not_encrypted()
+            raise NotEncryptedError(NOT_ENCRYPTED)
         if self.header is None:
             raise MalformedError("age: the file ends within its header")
         return self.header
@@ -198,7 +198,3 @@ class HeaderReader:
 
 def _mac(file_key: FileKey, body: bytes) -> bytes:
     return hmac.digest(file_key.derive(b"", b"header"), body, "sha256")
-
-
-def _not_encrypted() -> NotEncryptedError:
-    return NotEncryptedError("the content is not encrypted: it is not a binary age v1 file")

@@ -5,6 +5,8 @@ out or added, and any chunk can be read without the others. Only the last chunk 
 it is empty only if the whole file is.
 """
 
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Final, TypeAlias
 
 from cryptography.exceptions import InvalidTag
@@ -18,6 +20,7 @@ CHUNK_SIZE: Final = 64 << 10
 TAG_SIZE: Final = 16
 ENCRYPTED_CHUNK_SIZE: Final = CHUNK_SIZE + TAG_SIZE
 COUNTER_SIZE: Final = 11
+BATCH: Final = 16  # chunks at a time: 1 MiB, as most leaves and sources have
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -33,6 +36,13 @@ def payload_size(size: int) -> int:
     return NONCE_SIZE + size + chunks * TAG_SIZE
 
 
+def content_in(payload: int) -> int:
+    """Return how much content the first `payload` bytes of any payload have."""
+    body = max(0, payload - NONCE_SIZE)
+    chunks = -(-body // ENCRYPTED_CHUNK_SIZE)
+    return max(0, body - chunks * TAG_SIZE)
+
+
 def plain_size(payload: int) -> int:
     """Return the size of the content in a payload; raise `DecryptionError` if none has this size.
 
@@ -42,9 +52,8 @@ def plain_size(payload: int) -> int:
         >>> plain_size(32), plain_size(65_568), plain_size(65_585)
         (0, 65536, 65537)
     """
-    chunks = -(-(payload - NONCE_SIZE) // ENCRYPTED_CHUNK_SIZE)
-    size = payload - NONCE_SIZE - chunks * TAG_SIZE
-    if size < 0 or payload_size(size) != payload:
+    size = content_in(payload)
+    if payload_size(size) != payload:
         raise DecryptionError(f"age: no payload has {payload} bytes: it was cut off or changed")
     return size
 
@@ -62,7 +71,7 @@ class ChunkCipher:
 
     Example:
         >>> cipher = ChunkCipher(FileKey.generate(), bytes(NONCE_SIZE))
-        >>> cipher.decrypt_chunk(0, cipher.encrypt_chunk(0, b"hello", last=True), last=True)
+        >>> bytes(cipher.decrypt(0, cipher.encrypt(0, b"hello", last=True), last=True))
         b'hello'
     """
 
@@ -73,67 +82,75 @@ class ChunkCipher:
             raise ValueError(f"the nonce must have {NONCE_SIZE} bytes, not {len(nonce)}")
         self._aead = ChaCha20Poly1305(file_key.derive(nonce, b"payload"))
 
-    def encrypt_chunk(self, index: int, data: Buffer, *, last: bool) -> bytes:
-        """Return a chunk with its tag."""
-        if not _is_chunk(index, len(data), last=last):
-            raise ValueError(f"chunk {index} cannot have {len(data)} bytes")
-        return self._aead.encrypt(_chunk_nonce(index, last=last), data, None)
+    def encrypt(
+        self, first: int, data: Buffer, *, last: bool, buffer: bytearray | None = None
+    ) -> memoryview:
+        """Return the chunks of `data`, of which the first is number `first`, with their tags.
 
-    def decrypt_chunk(self, index: int, data: Buffer, *, last: bool) -> bytes:
-        """Return the content of a chunk; raise `DecryptionError` unless it is exactly this one."""
-        if _is_chunk(index, len(data) - TAG_SIZE, last=last):
-            try:
-                return self._aead.decrypt(_chunk_nonce(index, last=last), data, None)
-            except InvalidTag:
-                pass
-        raise DecryptionError(f"age: the content was changed or cut off in chunk {index}")
+        `last` says whether the payload ends with them. The result is in `buffer`, if there is one,
+        which must be large enough: to use it again is much faster than new memory for each MiB.
+        """
+        size, sizes = payload_size(len(data)) - NONCE_SIZE, (CHUNK_SIZE, ENCRYPTED_CHUNK_SIZE)
+        sealed = memoryview(buffer or bytearray(size))[:size]
+        for index, is_last, chunk, place in _chunks(first, data, sealed, sizes, last=last):
+            if not _is_chunk(index, len(chunk), last=is_last):
+                raise ValueError(f"chunk {index} cannot have {len(chunk)} bytes")
+            self._aead.encrypt_into(_chunk_nonce(index, last=is_last), chunk, None, place)
+        return sealed
+
+    def decrypt(
+        self, first: int, data: Buffer, *, last: bool, buffer: bytearray | None = None
+    ) -> memoryview:
+        """Return the content of chunks; raise `DecryptionError` unless they are exactly these."""
+        sizes = ENCRYPTED_CHUNK_SIZE, CHUNK_SIZE
+        size = max(0, len(data) - -(-len(data) // ENCRYPTED_CHUNK_SIZE) * TAG_SIZE)
+        content = memoryview(buffer or bytearray(size))[:size]
+        for index, is_last, chunk, place in _chunks(first, data, content, sizes, last=last):
+            with suppress(InvalidTag):
+                if _is_chunk(index, len(chunk) - TAG_SIZE, last=is_last):
+                    self._aead.decrypt_into(_chunk_nonce(index, last=is_last), chunk, None, place)
+                    continue
+            content[:] = bytes(size)  # some of it may not be authenticated
+            raise DecryptionError(f"age: the content was changed or cut off in chunk {index}")
+        return content
 
 
-class PayloadReader:
-    """Decrypts a payload that arrives in pieces of any size, from its nonce on.
+def decrypt_payload(
+    file_key: FileKey, begin: bytes, read: Callable[[int], bytes], chunks: int = BATCH
+) -> Iterator[bytes]:
+    """Yield the content of a payload, so many chunks at a time, when they are authenticated.
 
-    It returns only what is authenticated. That it is all of the content is known when `finish` has
-    returned: before that, the rest may have been cut off.
+    `begin` has the first bytes of the payload. `read` returns the next ones, as many as it is asked
+    for, fewer at the end. That the content is complete is known at its end: before that, the rest
+    may have been cut off.
 
     Example:
         >>> file_key, nonce = FileKey.generate(), bytes(NONCE_SIZE)
-        >>> chunk = ChunkCipher(file_key, nonce).encrypt_chunk(0, b"hello", last=True)
-        >>> reader = PayloadReader(file_key)
-        >>> reader.update(nonce + chunk), reader.finish()
-        (b'', b'hello')
+        >>> chunk = ChunkCipher(file_key, nonce).encrypt(0, b"hello", last=True)
+        >>> [*decrypt_payload(file_key, nonce + chunk, lambda _: b"")]
+        [b'hello']
     """
+    size = chunks * ENCRYPTED_CHUNK_SIZE
+    begin += read(max(0, NONCE_SIZE + size - len(begin)))
+    if len(begin) < NONCE_SIZE:
+        raise DecryptionError("age: the file ends before its encrypted content")
+    cipher = ChunkCipher(file_key, begin[:NONCE_SIZE])
+    batch, first, buffer = begin[NONCE_SIZE:], 0, bytearray(len(begin))
+    while batch or first == 0:  # an empty file has an empty chunk
+        ahead = read(size)
+        yield bytes(cipher.decrypt(first, batch, last=not ahead, buffer=buffer))
+        batch, first = ahead, first + chunks
 
-    def __init__(self, file_key: FileKey) -> None:
-        self._file_key = file_key
-        self._cipher: ChunkCipher | None = None
-        self._buffer = bytearray()
-        self._index = 0
 
-    def update(self, data: bytes) -> bytes:
-        """Take the next bytes, and return the content of the chunks that others follow.
-
-        After an error there are only errors: no chunk that follows has the expected number.
-        """
-        self._buffer += data
-        if self._cipher is None:
-            if len(self._buffer) < NONCE_SIZE:
-                return b""
-            self._cipher = ChunkCipher(self._file_key, bytes(self._buffer[:NONCE_SIZE]))
-            del self._buffer[:NONCE_SIZE]
-        parts = []
-        size = max(0, len(self._buffer) - 1) // ENCRYPTED_CHUNK_SIZE * ENCRYPTED_CHUNK_SIZE
-        for start in range(0, size, ENCRYPTED_CHUNK_SIZE):
-            chunk = self._buffer[start : start + ENCRYPTED_CHUNK_SIZE]
-            parts.append(self._cipher.decrypt_chunk(self._index, chunk, last=False))
-            self._index += 1
-        del self._buffer[:size]
-        return b"".join(parts)
-
-    def finish(self) -> bytes:
-        """Return the content of the last chunk; raise `DecryptionError` if it is not the last."""
-        if self._cipher is None:
-            raise DecryptionError("age: the file ends before its encrypted content")
-        return self._cipher.decrypt_chunk(self._index, self._buffer, last=True)
+def _chunks(
+    first: int, data: Buffer, result: memoryview, sizes: tuple[int, int], *, last: bool
+) -> Iterator[tuple[int, bool, memoryview, memoryview]]:
+    """Yield the number of each chunk, whether it is the last one, its bytes, and its result."""
+    view, (size, new_size) = memoryview(data), sizes
+    for number, start in enumerate(range(0, max(1, len(view)), size)):
+        place = result[number * new_size : (number + 1) * new_size]
+        is_last = last and start + size >= len(view)
+        yield first + number, is_last, view[start : start + size], place
 
 
 def _is_chunk(index: int, size: int, *, last: bool) -> bool:

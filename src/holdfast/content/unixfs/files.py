@@ -211,6 +211,10 @@ class FileImporter:
         """Add the next bytes, from any buffer."""
         self._cutter.update(piece)
 
+    def add(self, part: Part) -> None:
+        """Add the bytes of a DAG that is there. The leaf before it has ended."""
+        self._tree.add(part)
+
     def finish(self) -> Part:
         """Return the DAG of the file."""
         if self._root is None:

@@ -1,8 +1,9 @@
 """The CIDs of one stream under several layouts, computed in one pass, to find the right layout."""
 
+import re
 from collections.abc import Iterable
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 from holdfast.content.blocks import MAX_BLOCK
 from holdfast.content.cid import CID
@@ -79,24 +80,61 @@ def not_what_was_sent(cid: CID) -> VerificationError:
     )
 
 
-class LayoutProof(NoProof):
-    """For a gateway without blocks: imports the body again, which must result in the same CID."""
+# Not from `content.age`, which needs a library that not everybody has.
+AGE_HEADER: Final = re.compile(rb"age-encryption\.org/v1\n.*?\n--- [^\n]{43}\n", re.DOTALL)
+MAX_AGE_HEADER: Final = 64 << 10  # bytes
 
-    def __init__(self, root: CID) -> None:
+
+def header_ends(beginning: bytes | bytearray) -> tuple[int, ...]:
+    """Return where the header of an age file ends; nothing for another file."""
+    header = AGE_HEADER.match(beginning)
+    return (header.end(),) if header else ()
+
+
+class LayoutProof(NoProof):
+    """For a gateway without blocks: imports the body again, which must result in the same CID.
+
+    An age file is also imported with a leaf of its own for the header, as encrypted views do.
+    """
+
+    def __init__(self, root: CID, leaf_ends: tuple[int, ...] = ()) -> None:
         self._root = root
-        self._layouts = Layouts(candidates_for(root))
+        self._leaf_ends = leaf_ends
+        self._beginning = bytearray()
+        self._layouts: list[Layouts] = []  # none before a header was looked for
 
     def update(self, data: bytes) -> list[Any]:
         """Import the next bytes and return them."""
-        self._layouts.update(data)
+        view = memoryview(data).cast("B")
+        if not self._layouts:
+            room = MAX_AGE_HEADER - len(self._beginning)
+            self._beginning += view[:room]
+            if len(view) >= room:
+                self._begin()
+            view = view[room:]
+        for layouts in self._layouts:
+            layouts.update(view)
         return [data]
+
+    def roots(self) -> set[CID]:
+        """Return the root under each layout. Call it once, after all bytes."""
+        if not self._layouts:
+            self._begin()
+        return {root for layouts in self._layouts for root in layouts.roots().values()}
+
+    def _begin(self) -> None:
+        """Import the beginning, also with a leaf for the header if there is one."""
+        for leaf_ends in {(), self._leaf_ends, header_ends(self._beginning)}:
+            layouts = Layouts(candidates_for(self._root), leaf_ends)
+            layouts.update(self._beginning)
+            self._layouts.append(layouts)
 
     def finish(self) -> None:
         """Raise `UnprovenError` unless a known layout results in the CID.
 
         If none does, the bytes may still be right: the file may have been cut in another way.
         """
-        if self._root not in self._layouts.roots().values():
+        if self._root not in self.roots():
             raise no_layout_fits(self._root)
 
 

@@ -1,0 +1,201 @@
+# WARNING: this file is generated from src/holdfast/_async/providers/encrypted.py
+# by scripts/generate_sync.py. Change the original instead.
+"""The provider of an encrypted view: it stores age files, and reads nothing else.
+
+The CID of an age file names the ciphertext. So pins, copies, proofs and gateways need no key.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+
+from holdfast._sync.content_file import Ranges
+from holdfast._sync.providers.base import BaseProvider, Content, ignore
+from holdfast._sync.providers.wrapping import WrappingProvider
+from holdfast._sync.reads.blocks import Blocks
+from holdfast._sync.reads.reader import EntryPages, Reader, WrappingReader
+from holdfast._sync.runtime import compute
+from holdfast._sync.sharing import Sharing, read_header
+from holdfast.calls import Call
+from holdfast.content.age import stream
+from holdfast.content.age.header import MAX_HEADER, Header
+from holdfast.content.age.keyring import Keyring, Seal
+from holdfast.content.age.keys import Recipient
+from holdfast.content.reference import Reference
+from holdfast.errors import NoKeyError, NotEncryptedError, VerificationError
+from holdfast.records import Added, Entry, PinInfo
+from holdfast.sinks.sinks import Finish, MemorySink, Sink
+from holdfast.sources.encrypted_source import EncryptedSource, encrypt_at_once, random_name
+from holdfast.sources.folder_source import FolderSource, plain_progress
+from holdfast.sources.sources import Progress, Source
+
+
+def open_file(ciphertext: Ranges, keys: Keyring) -> tuple[Ranges, int]:
+    """Return the content of an age file, decrypted on demand, and the size of the header.
+
+    Raise unless one of the identities opens it, and its last chunk is authenticated.
+    """
+    header, rest = read_header(ciphertext)
+    begin = len(header.raw)
+    size = stream.plain_size(ciphertext.size - begin)
+    if len(rest) < stream.NONCE_SIZE:
+        rest = bytes(ciphertext.read(begin, begin + stream.NONCE_SIZE))
+    cipher = stream.ChunkCipher(keys.open(header), rest[: stream.NONCE_SIZE])
+
+    def read(start: int, stop: int) -> bytes:
+        first, end = start // stream.CHUNK_SIZE, max(1, -(-stop // stream.CHUNK_SIZE))
+        past = min(begin + stream.chunk_offset(end), ciphertext.size)
+        data = ciphertext.read(begin + stream.chunk_offset(first), past)
+        is_end = past == ciphertext.size
+        plain = compute(len(data), cipher.decrypt, first, data, last=is_end)
+        return bytes(plain[start - first * stream.CHUNK_SIZE : stop - first * stream.CHUNK_SIZE])
+
+    read(max(0, size - 1), size)
+    return Ranges(size, read), begin
+
+
+class DecryptedPages(EntryPages):
+    """The entries of a directory, with the sizes that the files have when they are decrypted."""
+
+    def __init__(self, reader: "DecryptingReader", pages: EntryPages, *, details: bool) -> None:
+        self._reader = reader
+        self._pages = pages
+        self._details = details
+        self._changes = []
+
+    def _next_page(self, call: Call) -> list[Entry] | None:
+        page = self._pages.next_page(call)
+        return page and [self._decrypted(entry, call) for entry in page]
+
+    def _decrypted(self, entry: Entry, call: Call) -> Entry:
+        size = None
+        if self._details and entry.kind == "file":
+            # A file that is not ours has no size, and must not hide the others.
+            with suppress(NoKeyError, NotEncryptedError, VerificationError):
+                size = (self._reader.open(Reference.parse(entry.cid), call)).size
+        return replace(entry, size=size)
+
+
+class DecryptingReader(WrappingReader):
+    """Reads age files that one of the identities of `keys` opens, and nothing else.
+
+    The inner reader verifies the ciphertext. No byte is given before its chunk is authenticated.
+    """
+
+    def __init__(self, inner: Reader, keys: Keyring) -> None:
+        super().__init__(inner)
+        self._keys = keys
+
+    @property
+    def finishes(self) -> tuple[Finish, ...]:
+        """Those of the inner reader, then one that decrypts."""
+        return (*self.inner.finishes, self._finish(MAX_HEADER))
+
+    def _finish(self, head: int) -> Finish:
+        """Return what decrypts a file after a header of `head` bytes, which tell its size."""
+        return Finish(
+            lambda file: self._keys.decrypt(file.read), lambda size: stream.content_in(size - head)
+        )
+
+    def read(
+        self,
+        reference: Reference,
+        sink: Sink,
+        call: Call,
+        *,
+        progress: Progress | None = None,
+        blocks: Blocks | None = None,
+        verify: bool | None = None,
+    ) -> str:
+        """Fill `sink` with an age file, which is decrypted when all of it is there."""
+        # A large file should not be fetched only to find that it cannot be decrypted. A document in
+        # memory is small, and one request for it is faster than two.
+        is_document = isinstance(sink, MemorySink)
+        head = MAX_HEADER if is_document else (self._open(reference, call))[1]
+        finish = self._finish(head)
+        sink.add_finish(finish)
+        report = finish.progress(progress)
+        self.inner.read(reference, sink, call, progress=report, blocks=blocks, verify=verify)
+        return ""  # the peer knows nothing of the content
+
+    def open(self, reference: Reference, call: Call) -> Ranges:
+        """Return a file whose parts are decrypted on demand."""
+        return (self._open(reference, call))[0]
+
+    def _open(self, reference: Reference, call: Call) -> tuple[Ranges, int]:
+        return open_file(self.inner.open(reference, call), self._keys)
+
+    def stat(self, reference: Reference, call: Call) -> Entry:
+        """Return the kind of content, and the size of a file when it is decrypted."""
+        entry = self.inner.stat(reference, call)
+        is_file = entry.kind == "file"
+        return replace(entry, size=(self.open(reference, call)).size) if is_file else entry
+
+    def pages(self, reference: Reference, *, details: bool = False) -> EntryPages:
+        """Return the entries of a directory, with the sizes of the decrypted files."""
+        pages = self.inner.pages(reference, details=details)
+        return DecryptedPages(self, pages, details=details)
+
+
+class EncryptedProvider(WrappingProvider):
+    """Encrypts everything that it stores at `inner`, and decrypts everything that it reads there.
+
+    Args:
+        inner: The provider that stores the age files.
+        keys: The recipients and identities.
+    """
+
+    takes = (Source, FolderSource)
+
+    def __init__(self, inner: BaseProvider, keys: Keyring) -> None:
+        super().__init__(inner)
+        self._keys = keys
+
+    @property
+    def reader(self) -> Reader:
+        """Reads and decrypts what the inner provider has."""
+        return DecryptingReader(self.inner.reader, self._keys)
+
+    def default_name(self, own: str) -> str:  # noqa: ARG002 - it may say much of the content
+        """Return a random name: only names that the user gives are sent."""
+        return random_name()
+
+    def add(self, content: Content, info: PinInfo, call: Call, progress: Progress, /) -> Added:
+        """Encrypt and store `content`."""
+        own_layout = self.inner.keeps_layout
+        seals: dict[bytes, Seal] = {}
+        encrypted = partial(EncryptedSource, keys=self._keys, seals=seals, own_layout=own_layout)
+        report = plain_progress(content, progress)
+        if isinstance(content, FolderSource):
+            head = len(self._keys.new_seal().header.raw)
+            content = content.map(encrypted, lambda size: head + stream.payload_size(size))
+        elif content.data is not None and len(content.data) <= stream.CHUNK_SIZE:
+            content = encrypt_at_once(content.data, self._keys, own_layout=own_layout)
+        else:
+            content = encrypted(content)
+        return super().add(content, info, call, report)
+
+    def supports(self, operation: str) -> bool:
+        """Return whether there is an operation: the view's own, or one of the inner provider."""
+        return operation in {"share", "readers"} or super().supports(operation)
+
+    def share(
+        self, cid: str, recipients: Sequence[str], info: PinInfo, progress: Progress | None
+    ) -> tuple[Added, int]:
+        """Store an age file or a folder of them for more readers; return also the plain size."""
+        readers = [*dict.fromkeys(map(Recipient.parse, recipients))]
+
+        def with_readers(header: Header) -> Header:
+            return header.with_recipients_added(self._keys.open(header), readers)
+
+        with self.call("share", cid, total=False) as call:
+            sharing = Sharing(self.inner, with_readers, call)
+            added = sharing.share(Reference.parse(cid), info, progress or ignore)
+            return added, sharing.size
+
+    def readers(self, cid: str) -> dict[str, int]:
+        """Return how many readers of each kind an age file has."""
+        with self.call("readers", cid) as call:
+            header, _ = read_header(self.inner.reader.open(Reference.parse(cid), call))
+            return header.readers()
