@@ -60,7 +60,7 @@ def encrypted(content, recipients):
     cipher = ChunkCipher(file_key, nonce)
     starts = range(0, max(1, len(content)), CHUNK_SIZE)
     chunks = (
-        cipher.encrypt_chunk(
+        cipher.encrypt(
             start // CHUNK_SIZE, content[start : start + CHUNK_SIZE], last=start == starts[-1]
         )
         for start in starts

@@ -119,6 +119,8 @@ class Page:
         self._variables = set(os.environ)
 
     def _set_up(self, folder):
+        own = [Path(sys.executable).parent, os.environ["PATH"]]
+        age = [Path(os.environ["HOLDFAST_AGE"]).parent] if "HOLDFAST_AGE" in os.environ else []
         variables = {
             "HOME": str(folder),
             "XDG_DATA_HOME": str(folder / "data"),
@@ -138,8 +140,8 @@ class Page:
             {
                 **{name: os.environ[name] for name in ("LANG",) if name in os.environ},
                 **variables,
-                # The engines are in the last folder, if a page needs them.
-                "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}:{folder / 'bin'}",
+                # The engines are in the last folders, if a page needs them.
+                "PATH": ":".join(map(str, (*own, folder / "bin", *age))),
                 "PYTHONPATH": str(self.folder),
                 "PYTHONWARNINGS": "error::ResourceWarning",
                 "COLUMNS": "100",
@@ -255,9 +257,10 @@ class Page:
     def _console_block(self, block):
         self._in_place(block.text)  # starts what the block needs
         for command, shown in self._console.commands_in(block.text):
-            if re.search(r"\bcurl\b", command) and shutil.which("curl") is None:
-                self.missing.add("curl")
-                return
+            for program in re.findall(r"\bcurl\b|(?<=\| )age\b", command):
+                if shutil.which(program, path=self._console.environment["PATH"]) is None:
+                    self.missing.add(program)
+                    return
             came = self._console.run(self._in_place(command))
             if shown:
                 check_shown(self._in_place(shown), came)

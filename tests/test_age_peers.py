@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+from itertools import product
 from pathlib import Path
 
 import pyrage
@@ -14,12 +15,14 @@ from holdfast.config.secret import Secret
 from holdfast.content.age import whole
 from holdfast.content.age.header import HeaderReader
 from holdfast.content.age.keys import Identity, Passphrase
+from holdfast.disk.key_files import read_keys, write_key
 from tests.age_vectors import encrypted
+from tests.commands import Commands
 from tests.engines import engine_path
 from tests.support import script_output
 
 SIZES = (0, 1, 65535, 65536, 65537, 10_000_000)
-CASES = [*((size, 1) for size in SIZES), (65537, 2), (65537, 20)]  # with the number of readers
+CASES = [*product(SIZES, (1, 2, 20))]  # with the number of readers
 CLASSIC = [True, False]
 
 slow = pytest.mark.slow
@@ -123,3 +126,26 @@ def test_a_passphrase_of_ours_opens_with_pyrage_and_theirs_with_ours():
     assert pyrage.passphrase.decrypt(file, "correct hörse") == b"keys"
     answer = pyrage.passphrase.encrypt(b"theirs", "correct hörse")
     assert whole.decrypt(answer, [passphrase]) == b"theirs"
+
+
+@slow
+@pytest.mark.parametrize("classic", CLASSIC)
+def test_key_files_that_are_locked_on_a_terminal(readers, tmp_path, classic):
+    """`age -p` locks a key file that we open, and opens one that we have locked."""
+    identity, content = readers[classic][0], b"low tide"
+    age = Commands(tmp_path, command=(engine_path(AGE),))
+    folder = age.folder
+    (folder / "key.txt").write_text(f"# a key\n{identity.text.reveal()}\n")
+    typed = {"Enter passphrase": "correct horse\n", "Confirm passphrase": "correct horse\n"}
+    code, shown = age.on_terminal("-p", "-o", "theirs.age", "key.txt", typed=typed)
+    assert code == 0, shown
+    (theirs,) = read_keys(Secret(str(folder / "theirs.age")), lambda _: Secret("correct horse"))
+    assert theirs.text == identity.text
+    write_key(folder / "ours.age", identity, lambda: Secret("correct horse"))
+    (folder / "content.age").write_bytes(encrypted(content, [identity.recipient]))
+    words = ("-d", "-i", "ours.age", "-o", "content", "content.age")
+    code, shown = age.on_terminal(*words, prompt="passphrase", typed="correct horse\n")
+    assert code == 0, shown
+    assert (folder / "content").read_bytes() == content
+    code, shown = age.on_terminal(*words, prompt="passphrase", typed="wrong horse\n")
+    assert (code, "incorrect passphrase" in shown) == (1, True), shown

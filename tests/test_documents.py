@@ -27,8 +27,17 @@ def run(page, text):
 
 
 SLOW_PAGES = {
-    *("browser-uploads", "cli", "connections", "copies", "copying", "examples", "files", "folders"),
-    *("from-javascript", "getting-a-key", "many-files", "messages", "node", "resuming"),
+    *("browser-uploads", "cli", "connections", "copies", "copying", "encryption", "examples"),
+    *(
+        "files",
+        "folders",
+        "from-javascript",
+        "getting-a-key",
+        "many-files",
+        "messages",
+        "node",
+        "resuming",
+    ),
     *("outgrowing-one-machine", "testing", "verification", "writing-a-provider"),
     *("archives", "data-tools", "json", "leaving-a-service", "public-content", "quick-start"),
     "README",

@@ -6,6 +6,9 @@ from examples.mirror_provider import AsyncMirror
 from examples.xor_provider import AsyncXORProvider
 
 from holdfast import AsyncLocalProvider, AsyncPinProvider, ClientConfig
+from holdfast._async.providers.encrypted import AsyncEncryptedProvider
+from holdfast.content.age.keyring import Keyring
+from holdfast.content.age.keys import Identity
 from holdfast.providers import AsyncClusterProvider, AsyncKuboProvider
 from holdfast.records import PinInfo
 from holdfast.sources.folder_source import FolderSource
@@ -15,6 +18,7 @@ from tests.contract import DIRECTORY_ARCHIVE, DIRECTORY_CID, SmallerFiles
 
 pytestmark = pytest.mark.slow  # the quick tests are in test_wrapped_providers.py, test_kubo.py, …
 KEY = b"a secret that is no secret"
+KEYS = Keyring(identities=[Identity.generate()])
 
 
 def local(folder):
@@ -53,6 +57,20 @@ class TestXORLocal(OverAnother, AsyncProviderTests):
 class TestXORPinning(OverAnother, AsyncProviderTests):
     def make(self, node):
         return AsyncXORProvider(AsyncPinProvider(node.config), KEY)
+
+
+class TestEncryptedLocal(OverAnother, AsyncProviderTests):
+    needs = "memory_folder"
+
+    def make(self, folder):
+        return AsyncEncryptedProvider(local(folder), KEYS)
+
+
+class TestEncryptedKubo(OverAnother, AsyncProviderTests):
+    needs = "kubo"
+
+    def make(self, kubo):
+        return AsyncEncryptedProvider(AsyncKuboProvider(kubo.provider_config()), KEYS)
 
 
 class TestMirror(OverAnother, AsyncProviderTests):

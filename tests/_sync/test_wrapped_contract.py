@@ -8,6 +8,9 @@ from examples.mirror_provider import Mirror
 from examples.xor_provider import XORProvider
 
 from holdfast import ClientConfig, LocalProvider, PinProvider
+from holdfast._sync.providers.encrypted import EncryptedProvider
+from holdfast.content.age.keyring import Keyring
+from holdfast.content.age.keys import Identity
 from holdfast.providers import ClusterProvider, KuboProvider
 from holdfast.records import PinInfo
 from holdfast.sources.folder_source import FolderSource
@@ -17,6 +20,7 @@ from tests.contract import DIRECTORY_ARCHIVE, DIRECTORY_CID, SmallerFiles
 
 pytestmark = pytest.mark.slow  # the quick tests are in test_wrapped_providers.py, test_kubo.py, …
 KEY = b"a secret that is no secret"
+KEYS = Keyring(identities=[Identity.generate()])
 
 
 def local(folder):
@@ -55,6 +59,20 @@ class TestXORLocal(OverAnother, ProviderTests):
 class TestXORPinning(OverAnother, ProviderTests):
     def make(self, node):
         return XORProvider(PinProvider(node.config), KEY)
+
+
+class TestEncryptedLocal(OverAnother, ProviderTests):
+    needs = "memory_folder"
+
+    def make(self, folder):
+        return EncryptedProvider(local(folder), KEYS)
+
+
+class TestEncryptedKubo(OverAnother, ProviderTests):
+    needs = "kubo"
+
+    def make(self, kubo):
+        return EncryptedProvider(KuboProvider(kubo.provider_config()), KEYS)
 
 
 class TestMirror(OverAnother, ProviderTests):
