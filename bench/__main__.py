@@ -10,6 +10,7 @@ from bench import (
     against,
     cids,
     copies,
+    encryption,
     health,
     kubo,
     many,
@@ -38,6 +39,7 @@ SECTIONS = {
     "kubo": kubo.run,
     "many": many.run,
     "copies": copies.run,
+    "encryption": encryption.run,
     "health": health.run,
     "pieces": pieces.run,
     "startup": startup.run,
@@ -45,7 +47,7 @@ SECTIONS = {
     "page": node_page.run,
 }
 NOT_QUICK = frozenset(
-    {"resuming", "kubo", "many", "copies", "health", "page"}
+    {"resuming", "kubo", "many", "copies", "encryption", "health", "page"}
 )  # unless they are asked for
 
 

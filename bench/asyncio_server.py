@@ -15,6 +15,16 @@ ADDED = '{"IpfsHash":"%s","PinSize":%d,"Timestamp":"2026-01-01T00:00:00.000Z"}'
 FILE = '{"id":"1","name":"a","cid":"%s","size":%d,"created_at":"2026-01-01T00:00:00.000Z"}'
 
 
+SMALL_FORM = 1 << 18  # bytes of a form whose file is one block
+
+
+def _file_in(headers: dict[str, str], form: bytes) -> bytes:
+    """Return the content of the file in a form."""
+    boundary = headers["content-type"].partition("boundary=")[2].encode()
+    parts = (part.partition(b"\r\n\r\n") for part in form.split(b"\r\n--" + boundary))
+    return next(content for head, _, content in parts if b"filename=" in head)
+
+
 class Content:
     """What the gateway has: documents and nodes in memory, files on disk."""
 
@@ -44,7 +54,7 @@ class Connection(asyncio.Protocol):
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        """Take the head, then the body, of which only that of a JSON document is kept."""
+        """Take the head, then the body, which is kept if it is a JSON document or small."""
         if self._head is None:
             self._data += data
             head, end, data = self._data.partition(b"\r\n\r\n")
@@ -57,7 +67,8 @@ class Connection(asyncio.Protocol):
             self._head = method, target, headers
             self._left = int(headers.get("content-length", 0))
         self._left -= len(data)
-        if self._head[1].endswith("pinJSONToIPFS"):
+        size = int(self._head[2].get("content-length", 0))
+        if self._head[1].endswith("pinJSONToIPFS") or size <= SMALL_FORM:
             self._body += data
         if self._left <= 0:
             (method, target, headers), self._head = self._head, None
@@ -74,6 +85,9 @@ class Connection(asyncio.Protocol):
                 json.loads(body)["pinataContent"], ensure_ascii=False, separators=(",", ":")
             ).encode()
             self._reply((ADDED % (CID.of_raw(value), len(value))).encode())
+        elif method == "POST" and size <= SMALL_FORM:
+            file = _file_in(headers, body)
+            self._reply((ADDED % (CID.of_raw(file), len(file))).encode())
         elif method == "POST":
             self._reply((ADDED % (content.root, size)).encode())
         else:

@@ -52,17 +52,22 @@ def write_large(folder: Path, mebibytes: int) -> Path:
         for _ in range(mebibytes // 8):
             file.write(pattern)
     mark_blocks(path, "original")
-    nodes, files = folder / "blocks", folder / "files"
-    nodes.mkdir()
+    (folder / "blocks").mkdir()
+    files = folder / "files"
     files.mkdir()
+    root = write_nodes(path, folder)
+    folder.joinpath("root").write_text(root, encoding="ascii")
+    return path.rename(files / root)
+
+
+def write_nodes(path: Path, folder: Path) -> str:
+    """Write the nodes of a file without the leaves into `blocks/`; return the CID of the file."""
 
     def keep(cid: CID, block: bytes) -> None:
         if cid.codec != RAW:
-            nodes.joinpath(str(cid)).write_bytes(block)
+            folder.joinpath("blocks", str(cid)).write_bytes(block)
 
-    root = import_content(path, UNIXFS_V1_2025, keep).cid
-    folder.joinpath("root").write_text(str(root), encoding="ascii")
-    return path.rename(files / str(root))
+    return str(import_content(path, UNIXFS_V1_2025, keep).cid)
 
 
 def mark_blocks(path: Path, text: str) -> None:

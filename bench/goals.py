@@ -12,6 +12,9 @@ ASYNC = "holdfast, async"
 ALL_UP = "holdfast, three places"
 ONE_DOWN = "holdfast, one place down"
 ALONE = "place"  # with a number
+PLAIN = "holdfast, not encrypted"
+ENCRYPTED = "holdfast, post-quantum"
+ENCRYPTED_CLASSIC = "holdfast, classic"
 SAFE_KUBO = "Kubo, synced and verified"  # with the guarantees of our node
 
 
@@ -189,6 +192,29 @@ GOALS = (
         1.0,
         at_most=True,
         ours="growth",
+    ),
+    *(
+        Goal(
+            f"encrypted {work} / the same without encryption",
+            f"encrypted-{work}",
+            ((f"encrypted-{work}", PLAIN),),
+            0.75,
+            ours=ENCRYPTED,
+        )
+        for work in ("upload", "download")
+    ),
+    *(
+        Goal(
+            f"encrypted store, 16 at once, {kind} / aiohttp without encryption",
+            "encrypted-store",
+            (("encrypted-store", "aiohttp"),),
+            goal,
+            ours=ours,
+        )
+        for kind, ours, goal in (
+            ("classic", ENCRYPTED_CLASSIC, 0.5),
+            ("post-quantum", ENCRYPTED, 0.3),
+        )
     ),
     *(_growth(work, size, smaller) for work in GROWTH for smaller, size in pairwise(SIZES)),
 )

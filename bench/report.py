@@ -43,6 +43,12 @@ connections and never answers. And one run of `health` at 2 % over 100,000 pins 
 two nodes have: the requests that the busier node got, its lists included, and how much memory the
 client needed for it."""
 
+ENCRYPTION = """## Encryption
+
+The same client with and without its encrypted view: a large file to the server and back, and
+`store` of 1 KB, 16 at once, to which aiohttp without encryption is compared. Everything is
+verified. A download is decrypted when all of it is there."""
+
 RESUMING = """## A very large upload
 
 `Client.upload` sends a file of four times the size to a new node: with the provider `pinata` in
@@ -220,6 +226,11 @@ def make_page(results: Results, plots: Collection[str]) -> str:
     parts["many"] = _section(MANY, results, ["upload_many-blocking", "upload_many-async-64"])
     parts["copies"] = _section(
         COPIES, results, ["copies-store", "health-requests", "health-memory"]
+    )
+    parts["encryption"] = _section(
+        ENCRYPTION,
+        results,
+        ["encrypted-upload", "encrypted-download", "encrypted-store", "encrypted-upload-memory"],
     )
     parts["resuming"] = _section(
         RESUMING,

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"mime/multipart"
 	"net"
 	"net/http"
 	"os"
@@ -27,6 +28,7 @@ import (
 )
 
 const rawType = "application/vnd.ipld.raw"
+const smallForm = 1 << 18 // bytes of a form whose file is one block
 
 var base32Lower = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
@@ -122,7 +124,24 @@ func (have *content) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// add answers an upload: the raw CID of a JSON document, and the CID of the large file for any other body.
+// smallFile returns the raw CID and the size of the file in a small form, and no size for a large one.
+func smallFile(r *http.Request) (string, int) {
+	if r.ContentLength < 0 || r.ContentLength > smallForm {
+		return "", 0
+	}
+	parts, err := r.MultipartReader()
+	for err == nil {
+		var part *multipart.Part
+		if part, err = parts.NextPart(); err == nil && part.FileName() != "" {
+			data, _ := io.ReadAll(part)
+			drain(r.Body)
+			return rawCID(data), len(data)
+		}
+	}
+	return "", 0
+}
+
+// add answers an upload: the raw CID of a JSON document or a small file, and the CID of the large file for a large one.
 func (have *content) add(w http.ResponseWriter, r *http.Request) {
 	const answer = `{"IpfsHash":"%s","PinSize":%d,"Timestamp":"2026-01-01T00:00:00.000Z"}`
 	switch r.URL.Path {
@@ -135,6 +154,10 @@ func (have *content) add(w http.ResponseWriter, r *http.Request) {
 		}
 		reply(w, "application/json", fmt.Appendf(nil, answer, rawCID(wanted.PinataContent), len(wanted.PinataContent)))
 	case "/pinning/pinFileToIPFS":
+		if cid, size := smallFile(r); size > 0 {
+			reply(w, "application/json", fmt.Appendf(nil, answer, cid, size))
+			return
+		}
 		size := drain(r.Body)
 		reply(w, "application/json", fmt.Appendf(nil, answer, have.root, size))
 	default:
