@@ -107,9 +107,10 @@ class Provider(BaseProvider):
         super().__init__(config, reader=BlockReader(None))
 
     def find_pins(self, wanted, *, limit=None):
-        yield Pin(id="1", cid="{HELLO_CID}", name="here", size=5)
-        yield Pin(id="2", cid="{HELLO_CID}", size=None, created=None, state="queued")
-        yield Pin(id="3", cid="{HELLO_CID}", name="both", peers={{"a": "pinned", "b": "pinned"}})
+        yield Pin(id="1", cid="{HELLO_CID}", name="here", size=5, created_ms=0)
+        yield Pin(id="2", cid="{HELLO_CID}", size=None, state="queued")
+        peers = {{"a": "pinned", "b": "pinned"}}
+        yield Pin(id="3", cid="{HELLO_CID}", name="both", created_ms=0, peers=peers)
 
     unpin = check_credentials = None
 """

@@ -342,7 +342,7 @@ def test_a_row_becomes_a_pin():
     seventh = row(7, mime_type="text/plain", number_of_files=2, user_id="user", regions=[])
     fields = {"name": "name 7", "keyvalues": {"n": 7}, "size": 7, "files": 2, "type": "text/plain"}
     assert read_list("pinning", lambda _: {"rows": [seventh]})[0] == [
-        Pin(id="id-7", cid=str(CID.of_raw(b"7")), **fields, created=MOMENT)
+        Pin(id="id-7", cid=str(CID.of_raw(b"7")), **fields, created_ms=MOMENT)
     ]
 
 
@@ -356,7 +356,7 @@ def test_pages_follow_the_token():
     assert ids(pins) == []
     pins, queries = read_list("pinata", in_turn(first, second))
     assert ids(pins) == ["id-1", "id-3"]
-    assert (pins[0].name, pins[0].size, pins[0].created) == ("hello.txt", 5, 1724770671486)
+    assert (pins[0].name, pins[0].size, pins[0].created_ms) == ("hello.txt", 5, 1724770671486)
     assert queries == [
         {"limit": "1000", "order": "DESC"},
         {"limit": "1000", "order": "DESC", "pageToken": "MTcy"},
@@ -452,7 +452,7 @@ def test_other_states_spellings_and_fields_of_services_are_read():
     odd["requestId"] = odd.pop("requestid")
     del odd["delegates"], odd["created"]
     pins, _ = read_list("psa", lambda _: psa.results(failed, queued, odd))
-    queued, pinning = [(pin.id, pin.state, pin.size, pin.created) for pin in pins]
+    queued, pinning = [(pin.id, pin.state, pin.size, pin.created_ms) for pin in pins]
     assert queued == ("q", "queued", None, psa.CREATED_MS)
     assert pinning == (psa.REQUEST_ID, "pinning", None, None)
 
@@ -481,7 +481,7 @@ JOB_LISTS = {
     "pinata": lambda jobs: {"data": {"jobs": jobs}},
 }
 STATES = {"prechecking": "queued", "backfilled": "queued", "searching": "pinning", None: "pinning"}
-NEW = Pin(id="job-7", cid=HELLO_CID, name="x", size=None, created=None, state="queued")
+NEW = Pin(id="job-7", cid=HELLO_CID, name="x", size=None, state="queued")
 FAILED = {
     "expired": "it did not find the content in time; check that a node or gateway serves it",
     "over_free_limit": "it is larger than the plan of the account allows",

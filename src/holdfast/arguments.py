@@ -10,13 +10,13 @@ from typing import Any, Final
 from holdfast.calls import CALLS_AT_ONCE
 from holdfast.content.reference import Reference
 from holdfast.content.sampling import Sample
-from holdfast.records import PinFilter, PinInfo, now_ms
+from holdfast.records import EPOCH, LATEST, Moment, PinFilter, PinInfo, now_ms
+from holdfast.single_line import short
 
 DEFAULT_FILE_NAME: Final = "client-file"
-EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+DAY: Final = len("2026-01-31")  # a text with a time is longer
 FOLDERS: Final = "directory"  # stands for folders in the media types of links for uploads
 MAX_SECONDS: Final = 10**9  # of a link, some 30 years
-LATEST: Final = 253_402_300_799_999  # milliseconds: the end of the year 9999
 DEFAULT_FOLDER_NAME: Final = "client-folder"  # of the root of a file system, which has no name
 
 
@@ -114,8 +114,8 @@ def pin_filter(
     name: str | None,
     cid: str | None,
     keyvalues: Mapping[str, Any] | None,
-    since: datetime | int | None,
-    until: datetime | int | None,
+    since: Moment | None,
+    until: Moment | None,
     limit: int | None,
 ) -> PinFilter:
     """Return which pins to find; check `limit`, too."""
@@ -124,25 +124,38 @@ def pin_filter(
         name=checked_name(name) or None,
         cid=None if cid is None else Reference.parse_cid(cid),
         keyvalues=checked_keyvalues(keyvalues) or None,
-        since=_milliseconds("since", since),
-        until=_milliseconds("until", until),
+        since=milliseconds("since", since),
+        until=milliseconds("until", until, is_end=True),
     )
 
 
-def _milliseconds(what: str, moment: datetime | int | None) -> int | None:
-    """Return a time in milliseconds, as pins have it."""
-    if isinstance(moment, datetime):
-        if moment.utcoffset() is None:
+def milliseconds(what: str, moment: Moment | None, *, is_end: bool = False) -> int | None:
+    """Return a time in milliseconds, as pins have it. Without a time zone, it is in UTC.
+
+    A text with a day alone is its first millisecond or, with `is_end`, its last.
+
+    Example:
+        >>> milliseconds("since", "1970-01-02"), milliseconds("until", "1970-01-01", is_end=True)
+        (86400000, 86399999)
+    """
+    if isinstance(moment, str):
+        text = moment.strip()
+        try:
+            moment = datetime.fromisoformat(text)
+        except ValueError:
             raise ValueError(
-                f"{what} has no time zone: write {what}.astimezone() if it is local time, "
-                f"or {what}.replace(tzinfo=UTC)"
-            )
+                f"{what} must be a time such as 2026-01-31 or 2026-01-31T12:00, not {short(text)!r}"
+            ) from None
+        if is_end and len(text) <= DAY:
+            moment += timedelta(days=1, milliseconds=-1)
+    if isinstance(moment, datetime):
+        moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
         moment = (moment - EPOCH) // timedelta(milliseconds=1)
     if moment is None:
         return None
     if isinstance(moment, bool) or not isinstance(moment, int):
         raise TypeError(
-            f"{what} must be a datetime or a whole number of milliseconds, "
+            f"{what} must be a datetime, a text or a whole number of milliseconds, "
             f"not {type(moment).__name__}"
         )
     if not 0 <= moment <= LATEST:

@@ -5,7 +5,8 @@ All are frozen. ``to_dict`` and ``from_dict`` use the spec's camelCase names.
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Generic, Literal, NamedTuple, Self, TypeAlias, TypeVar
 
 from holdfast.errors import SerializationError
@@ -22,9 +23,23 @@ JSON_TYPES: Final[Mapping[type, str]] = {
 }
 
 
+Moment: TypeAlias = datetime | str | int
+"""A time: a datetime, a text such as ``2026-01-31T12:00``, or milliseconds since 1970."""
+
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+LATEST: Final = 253_402_300_799_999  # milliseconds: the end of the year 9999
+
+
 def now_ms() -> int:
     """Return the milliseconds since 1970 by this machine's clock, as ``Date.now()`` does."""
     return time.time_ns() // 1_000_000
+
+
+def _datetime(milliseconds: int | None) -> datetime | None:
+    """Return a time in UTC; None if it is not known, or no calendar has it."""
+    if milliseconds is None or not 0 <= milliseconds <= LATEST:
+        return None
+    return EPOCH + timedelta(milliseconds=milliseconds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,15 +190,16 @@ class Pin:
         size: The bytes of all its blocks; None if the provider does not know them.
         files: The number of files in it.
         type: A media type, or ``directory``.
-        created: When it was pinned, in milliseconds; None if the provider does not know it.
-        removed: When it was unpinned, in milliseconds; None while it is pinned.
+        created_ms: When it was pinned, in milliseconds since 1970; None if that is not known.
+        removed_ms: When it was unpinned, in milliseconds since 1970; None while it is pinned.
         state: ``queued`` or ``pinning`` while the provider fetches the content, then ``pinned``.
         peers: The status at each node that is to keep it, by the node's name, such as ``pinned``;
             None for a provider that is not a cluster.
 
     Example:
-        >>> Pin(id="1", cid="bafkqaaa", name="empty.txt").removed is None
-        True
+        >>> pin = Pin(id="1", cid="bafkqaaa", name="empty.txt", created_ms=1700000000000)
+        >>> pin.created.isoformat(), pin.removed
+        ('2023-11-14T22:13:20+00:00', None)
     """
 
     id: str
@@ -193,10 +209,29 @@ class Pin:
     size: int | None = 0
     files: int = 1
     type: str = ""
-    created: int | None = 0
-    removed: int | None = None
+    created_ms: int | None = None
+    removed_ms: int | None = None
     state: PinState = "pinned"
     peers: Mapping[str, str] | None = None
+
+    @property
+    def created(self) -> datetime | None:
+        """When it was pinned, as a datetime in UTC; None if the provider does not know it."""
+        return _datetime(self.created_ms)
+
+    @property
+    def removed(self) -> datetime | None:
+        """When it was unpinned, as a datetime in UTC; None while it is pinned."""
+        return _datetime(self.removed_ms)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the pin as plain JSON data; ``created`` and ``removed`` are milliseconds.
+
+        Example:
+            >>> Pin(id="1", cid="bafkqaaa", created_ms=1700000000000).to_dict()["created"]
+            1700000000000
+        """
+        return {name.removesuffix("_ms"): value for name, value in asdict(self).items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -134,7 +134,7 @@ async def test_pins_are_found_by_name_and_cid(client, salt):
     assert len(await client.pins(name=salt, limit=2)) == 2
     cid = records[0].cid
     (pin,) = await client.pins(cid=cid)
-    assert pin == Pin(id=cid, cid=cid, name=f"{salt} 0", size=None, created=None)
+    assert pin == Pin(id=cid, cid=cid, name=f"{salt} 0", size=None)
     assert await client.pins(cid=NOBODY_HAS) == []
     assert await client.pins(cid=cid, name="another") == []
 

@@ -256,7 +256,7 @@ async def test_content_is_pinned_found_changed_read_and_revoked(uploader, psa):
         pin.id
     ]
     assert [listed.id for listed in await psa.pins(cid=cid, since=pin.created, until=pin.created)]
-    assert await psa.pins(since=pin.created + 1) == []
+    assert await psa.pins(since=pin.created_ms + 1) == []
     changed = await psa.update(cid, name="ebb", keyvalues={"sea": None, "n": 1})
     assert (changed.name, changed.keyvalues) == ("ebb", {"n": "1"})
     assert [listed.name for listed in await psa.pins()] == ["ebb"]

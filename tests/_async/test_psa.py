@@ -35,7 +35,7 @@ async def test_a_cid_is_looked_for_and_then_pinned(server, psa_client):
     server.reply(202, row(status="queued", name="hello", meta={"n": "1", "b": "true"}))
     pin = await psa_client.pin(HELLO_CID, name="hello", keyvalues={"n": 1, "b": True})
     assert (pin.id, pin.cid, pin.state, pin.name) == (REQUEST_ID, HELLO_CID, "queued", "hello")
-    assert (pin.keyvalues, pin.size, pin.created) == ({"n": "1", "b": "true"}, None, CREATED_MS)
+    assert (pin.keyvalues, pin.size, pin.created_ms) == ({"n": "1", "b": "true"}, None, CREATED_MS)
     look, post = server.requests
     assert urlsplit(look.target).path == "/pins"
     assert query_of(look) == {

@@ -195,7 +195,7 @@ def test_the_state_of_a_pin_is_that_of_its_peers(client, server, statuses, state
     reply(server, PIN, line(states(*statuses, name="old")))
     (pin,) = client.pins(cid=HELLO_CID)
     assert (pin.name, pin.keyvalues, pin.state) == ("hello", {"a": "1"}, state)
-    assert pin.created == 1_794_795_001_000  # whole seconds, as the cluster keeps them
+    assert pin.created_ms == 1_794_795_001_000  # whole seconds, as the cluster keeps them
     assert pin.size is None
 
 

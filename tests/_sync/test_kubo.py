@@ -136,7 +136,7 @@ def test_pins_are_found_by_name_and_cid(client, salt):
     assert len(client.pins(name=salt, limit=2)) == 2
     cid = records[0].cid
     (pin,) = client.pins(cid=cid)
-    assert pin == Pin(id=cid, cid=cid, name=f"{salt} 0", size=None, created=None)
+    assert pin == Pin(id=cid, cid=cid, name=f"{salt} 0", size=None)
     assert client.pins(cid=NOBODY_HAS) == []
     assert client.pins(cid=cid, name="another") == []
 

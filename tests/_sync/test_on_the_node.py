@@ -256,7 +256,7 @@ def test_content_is_pinned_found_changed_read_and_revoked(uploader, psa):
     assert (psa.pin(cid)).id == pin.id
     assert [listed.id for listed in psa.pins(name="TID", keyvalues={"sea": "north"})] == [pin.id]
     assert [listed.id for listed in psa.pins(cid=cid, since=pin.created, until=pin.created)]
-    assert psa.pins(since=pin.created + 1) == []
+    assert psa.pins(since=pin.created_ms + 1) == []
     changed = psa.update(cid, name="ebb", keyvalues={"sea": None, "n": 1})
     assert (changed.name, changed.keyvalues) == ("ebb", {"n": "1"})
     assert [listed.name for listed in psa.pins()] == ["ebb"]

@@ -5,7 +5,7 @@
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, TypeVar, Unpack
@@ -34,6 +34,7 @@ from holdfast.records import (
     Copied,
     Entry,
     Health,
+    Moment,
     Pin,
     PinFilter,
     PinInfo,
@@ -697,8 +698,8 @@ class Client(Closes):
         name: str | None = None,
         cid: str | None = None,
         keyvalues: Mapping[str, Any] | None = None,
-        since: datetime | int | None = None,
-        until: datetime | int | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
         limit: int | None = None,
     ) -> list[Pin]:
         """Return your pins at the provider, newest first, as a list.
@@ -728,8 +729,8 @@ class Client(Closes):
         name: str | None = None,
         cid: str | None = None,
         keyvalues: Mapping[str, Any] | None = None,
-        since: datetime | int | None = None,
-        until: datetime | int | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
         limit: int | None = None,
     ) -> Iterator[Pin]:
         """Yield your pins at the provider, newest first; pages are fetched as they are needed.
@@ -739,9 +740,11 @@ class Client(Closes):
                 depends on the provider: they do at `kubo` and `cluster`.
             cid: Only pins of this CID.
             keyvalues: Only pins that have all of these key-values. A number equals its text.
-            since: Only pins made at this time or later: a datetime with a time zone, or
-                milliseconds since 1970.
-            until: Only pins made at this time or earlier.
+            since: Only pins made at this time or later: a datetime, a text such as ``2026-01-31``
+                or ``2026-01-31T12:00``, or milliseconds since 1970. Without a time zone, it is in
+                UTC.
+            until: Only pins made at this time or earlier. A text with a day alone includes all of
+                that day.
             limit: The largest number of pins; None for all.
 
         Example:
@@ -983,8 +986,8 @@ class Client(Closes):
         name: str | None = None,
         cid: str | None = None,
         keyvalues: Mapping[str, Any] | None = None,
-        since: datetime | int | None = None,
-        until: datetime | int | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
         limit: int | None = None,
     ) -> Outcomes[Pin, Copied]:
         """Copy all pins of this provider, or those that you choose, as `copy_many` does.

@@ -166,7 +166,7 @@ class HealthRun:
         states = dict(row.states)
         for name, state in row.states.items():
             # A pin that was made after the list was read is not in it.
-            is_new = max(state.proven, row.pin.created or 0) >= self._started
+            is_new = max(state.proven, row.pin.created_ms or 0) >= self._started
             if state.state not in HAS or is_new:
                 continue
             if name not in self._answering:

@@ -37,7 +37,7 @@ from holdfast.records import Pin, PinFilter, now_ms
 
 BEGINNING: Final = b'{"kind":"holdfast backup 1",'
 LONGEST_LINE: Final = 2 << 20  # bytes of a pin in the list
-FIELDS: Final = ("cid", "name", "size", "files", "type", "created")
+FIELDS: Final = ("cid", "name", "size", "files", "type")
 LINKS: Final = 1000  # to the content of pins, in each directory
 PIECE: Final = 1 << 20
 
@@ -124,8 +124,8 @@ def _link_size(pin: Pin) -> int:
 
 
 def _line(pin: Pin) -> bytes:
-    values = {name: getattr(pin, name) for name in FIELDS}
-    line = json.dumps({**values, "keyvalues": dict(pin.keyvalues)}, separators=(",", ":")).encode()
+    row = {**{name: getattr(pin, name) for name in FIELDS}, "created": pin.created_ms}
+    line = json.dumps({**row, "keyvalues": dict(pin.keyvalues)}, separators=(",", ":")).encode()
     if len(line) + 2 > LONGEST_LINE:
         raise errors.UnsupportedError(
             "the list of pins is too long for a backup: shorten the longest names and key-values"
@@ -138,7 +138,7 @@ def _pin(line: bytes) -> Pin:
     row = json.loads(line.rstrip(b",\n"))
     values, keyvalues = {name: row[name] for name in FIELDS}, row["keyvalues"]
     texts = (values["cid"], values["name"], values["type"], *keyvalues)
-    numbers = (values["files"], values["size"] or 0, values["created"] or 0)
+    numbers = (values["files"], values["size"] or 0, row["created"] or 0)
     if not (
         all(isinstance(text, str) for text in texts)
         and all(isinstance(number, int) for number in numbers)
@@ -146,7 +146,7 @@ def _pin(line: bytes) -> Pin:
     ):
         raise TypeError("a value has the wrong type")
     CID.parse(values["cid"])
-    return Pin(id="", keyvalues=keyvalues, **values)
+    return Pin(id="", keyvalues=keyvalues, created_ms=row["created"], **values)
 
 
 class BackupProvider(BaseProvider):

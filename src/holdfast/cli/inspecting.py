@@ -96,7 +96,7 @@ def info(run: Run, cid: options.PATH_ARGUMENT) -> None:
         "size": entry.size,
         "blocks": layout.blocks,
         "layout": layout.profile,
-        "pins": None if pins is None else [{"at": at, **asdict(pin)} for at, pin in pins],
+        "pins": None if pins is None else [{"at": at, **pin.to_dict()} for at, pin in pins],
     }
     if run.as_json:
         output.say_json(value)
@@ -163,7 +163,7 @@ def _facts(value: dict[str, Any], pins: "list[tuple[str, Pin]] | None") -> list[
 
 
 def _pin_text(at: str, pin: "Pin") -> str:
-    facts = [f"at {at!r}", output.time_text(pin.created)]
+    facts = [f"at {at!r}", output.time_text(pin.created_ms)]
     facts += [] if pin.state == "pinned" else [pin.state]
     peers = (pin.peers or {}).items()
     facts += [", ".join(f"{node}: {state}" for node, state in peers)] if peers else []

@@ -3,12 +3,11 @@
 import sys
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict
-from datetime import date, datetime, time, timedelta
 from functools import partial
 from typing import Annotated, Any, Final
 
 import holdfast
+from holdfast.arguments import milliseconds
 from holdfast.cli import options, output
 from holdfast.cli.exit_codes import UsageError
 from holdfast.cli.output import Column, write_table
@@ -44,7 +43,7 @@ def pin(
     keyvalues = options.parse_keyvalues(keyvalue)
     with run.client() as client, run.progress_bar("pin") as progress:
         made = client.pin(cid, name=name, keyvalues=keyvalues, wait=wait, progress=progress)
-    run.emit(asdict(made), f"{made.state} {made.cid}")
+    run.emit(made.to_dict(), f"{made.state} {made.cid}")
 
 
 @command(commands, *options.CONNECTED)
@@ -63,7 +62,7 @@ def update(
         raise UsageError("there is nothing to change: give --name, --keyvalue or --remove")
     with run.client() as client:
         changed = client.update(cid, name=name, keyvalues=changes)
-    run.emit(asdict(changed), f"updated {changed.cid}")
+    run.emit(changed.to_dict(), f"updated {changed.cid}")
 
 
 @command(commands, *options.CONNECTED, name="list")
@@ -85,8 +84,8 @@ def list_pins(
         str | None,
         options.option(
             "DATE",
-            "Only pins made then or later: 2026-01-31 or 2026-01-31T12:00, in local time "
-            "unless it has a zone.",
+            "Only pins made then or later: 2026-01-31 or 2026-01-31T12:00, in UTC unless it "
+            "has a zone.",
         ),
     ] = None,
     until: Annotated[
@@ -121,7 +120,7 @@ def list_pins(
         provider: Any = client.provider
         pins = provider.foreign_pins() if foreign else client.iter_pins(**filters)
         if run.as_json:
-            output.say_json([asdict(pin) for pin in pins])
+            output.say_json([pin.to_dict() for pin in pins])
         elif not sys.stdout.isatty():
             for pin in pins:
                 output.say(_line(pin))
@@ -130,13 +129,13 @@ def list_pins(
 
 
 def _cells(pin: "holdfast.Pin") -> tuple[str, ...]:
-    size, created = output.size_text(pin.size), output.time_text(pin.created)
+    size, created = output.size_text(pin.size), output.time_text(pin.created_ms)
     return pin.name or "-", size, created, pin.cid, _state(pin)
 
 
 def _line(pin: "holdfast.Pin") -> str:
     """Return a line for a pipe: the CID comes first, and the name, which may be any text, last."""
-    size, created = output.size_text(pin.size), output.time_text(pin.created)
+    size, created = output.size_text(pin.size), output.time_text(pin.created_ms)
     state = f"  {_state(pin):<9}" if _state(pin) else ""
     return f"{output.cid_column(pin.cid)}  {size:>9}  {created}{state}  {pin.name}"
 
@@ -151,23 +150,12 @@ def _state(pin: "holdfast.Pin") -> str:
     return "" if pin.state == "pinned" else pin.state
 
 
-def _moment(text: str, *, is_end: bool) -> datetime:
+def _moment(text: str, *, is_end: bool) -> int | None:
     """Return the time in `text`; a day is its first moment or, with `is_end`, its last."""
     try:
-        day = date.fromisoformat(text)
-    except ValueError:
-        try:
-            return datetime.fromisoformat(text).astimezone()
-        except (ValueError, OverflowError):
-            raise UsageError(
-                f"{text!r} is not a date: write 2026-01-31 or 2026-01-31T12:00"
-            ) from None
-    try:
-        day += timedelta(days=is_end)
-        midnight = datetime.combine(day, time()).astimezone()
-        return midnight - timedelta(milliseconds=is_end)
-    except OverflowError:
-        raise UsageError(f"{text!r} is too late for a calendar") from None
+        return milliseconds("--until" if is_end else "--since", text, is_end=is_end)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
 
 
 @command(commands, *options.CONNECTED)

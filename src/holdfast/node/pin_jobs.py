@@ -165,7 +165,12 @@ class PinJobs:
         """Pin `cid`; return whether it is pinned and the job was not cancelled."""
         if not self._is_wanted(job):
             return False
-        fields = {"id": job.id, "name": job.name, "keyvalues": job.keyvalues, "created": job.queued}
+        fields = {
+            "id": job.id,
+            "name": job.name,
+            "keyvalues": job.keyvalues,
+            "created_ms": job.queued,
+        }
         try:
             self._repository.pin(cid, **fields)
         except ClientError:

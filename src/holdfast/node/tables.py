@@ -91,7 +91,7 @@ class PinRequest:
             cid=pin.cid,
             name=pin.name,
             meta=pin.keyvalues,
-            created=pin.created or 0,
+            created=pin.created_ms or 0,
             status="pinned",
             info={"dag_size": str(pin.size)},
         )

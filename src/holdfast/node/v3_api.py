@@ -100,7 +100,7 @@ def file_record(file: File) -> dict[str, Any]:
         "mime_type": pin.type,
         "group_id": details.group_id,
         "keyvalues": dict(pin.keyvalues),
-        "created_at": iso_time(pin.created or 0),
+        "created_at": iso_time(pin.created_ms or 0),
     }
     return record if details.expires is None else {**record, "expires_at": details.expires}
 

@@ -384,7 +384,7 @@ class ClusterAPI(DaemonAPI[ClusterPin]):
             name=text_at(value, "name"),
             keyvalues={str(key): str(text) for key, text in keyvalues.items()},
             size=None,  # which the cluster does not know
-            created=_milliseconds(text_at(value, "timestamp")),
+            created_ms=_milliseconds(text_at(value, "timestamp")),
         )
         expires = "" if expires == NO_TIME else expires
         return ClusterPin(pin, copies, most, expires, tuple(map(str, peers)))
@@ -436,8 +436,8 @@ def matches(pin: Pin, pin_filter: PinFilter) -> bool:
     return (
         (pin_filter.name or "") in pin.name
         and pin_filter.fits(pin.keyvalues)
-        and (pin_filter.since is None or pin_filter.since <= (pin.created or 0))
-        and (pin_filter.until is None or (pin.created or 0) <= pin_filter.until)
+        and (pin_filter.since is None or pin_filter.since <= (pin.created_ms or 0))
+        and (pin_filter.until is None or (pin.created_ms or 0) <= pin_filter.until)
     )
 
 

@@ -421,7 +421,7 @@ def _is_public(address: str) -> bool:
 
 def _make_pin(cid: str, name: str) -> Pin:
     """Return a pin. Kubo knows neither its size nor its time, and has no other id than the CID."""
-    return Pin(id=cid, cid=cid, name=name, size=None, created=None)
+    return Pin(id=cid, cid=cid, name=name, size=None)
 
 
 def check_info(info: PinInfo) -> None:

@@ -77,7 +77,7 @@ def read_file(row: dict[str, Any], cid: str, metadata: dict[str, Any], created: 
         size=int(row["size"]),
         files=int(row.get("number_of_files") or 1),
         type=str(row.get("mime_type") or ""),
-        created=read_time(created),
+        created_ms=read_time(created),
     )
 
 
@@ -231,8 +231,8 @@ class PagedList(ABC):
             (not self.compares_names or (pin_filter.name or "").casefold() in pin.name.casefold())
             and (pin_filter.cid is None or CID.parse(pin.cid) == CID.parse(pin_filter.cid))
             and (not pin_filter.keyvalues or pin_filter.fits(pin.keyvalues))
-            and (pin_filter.since is None or pin_filter.since <= (pin.created or 0))
-            and (pin_filter.until is None or (pin.created or 0) <= pin_filter.until)
+            and (pin_filter.since is None or pin_filter.since <= (pin.created_ms or 0))
+            and (pin_filter.until is None or (pin.created_ms or 0) <= pin_filter.until)
         )
 
     def cid_at(self, cursor: str | None) -> str | None:

@@ -137,7 +137,7 @@ class PinataList(PagedList):
         if not (pins or token or cursor) and pin_api.other_version(self.pin_filter.cid) is not None:
             return pins, OTHER
         since = self.pin_filter.since
-        is_older = since is not None and pins and (pins[-1].created or 0) < since
+        is_older = since is not None and pins and (pins[-1].created_ms or 0) < since
         if not token or is_older:
             return pins, None
         return pins, (OTHER if (cursor or "").startswith(OTHER) else "") + token

@@ -277,7 +277,6 @@ def read_job(
         name=info.name,
         keyvalues=info.keyvalues,
         size=None,
-        created=None,
         state=state_of(api, reply, status, cid),
     )
 

@@ -107,7 +107,7 @@ def _next_cursor(rows: list[PSARow]) -> str:
     That is the time of the last row, as the service wrote it. If another row has the same time,
     more of them may follow, so the next page begins with all of them.
     """
-    times = [row.pin.created or 0 for row in rows]
+    times = [row.pin.created_ms or 0 for row in rows]
     if not all(row.created for row in rows) or times != sorted(times, reverse=True):
         return UNORDERED
     if len(rows) > 1 and rows[-2].created == rows[-1].created:
@@ -135,7 +135,7 @@ def read_row(row: dict[str, Any]) -> PSARow:
         name=str(content.get("name") or ""),
         keyvalues=dict(content.get("meta") or {}),
         size=read_size(str(facts.get("dag_size"))),
-        created=pin_api.read_time(created) if created else None,
+        created_ms=pin_api.read_time(created) if created else None,
         state=STATES.get(status, "pinning"),
     )
     return PSARow(pin, status, created, str(facts.get("status_details") or ""))

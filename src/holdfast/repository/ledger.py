@@ -199,7 +199,7 @@ class Ledger(ForkAware):
     def is_buried(self, cid: CID) -> bool:
         """Return whether `cid` has a tombstone, and is not cared for again."""
         pins = self.rows(PinQuery(cid=str(cid), pinned=None))
-        return bool(pins) and all(row.pin.removed is not None for row in pins)
+        return bool(pins) and all(row.pin.removed_ms is not None for row in pins)
 
     def rows(self, query: PinQuery = ALL_PINS) -> list[LedgerRow]:
         """Return what `query` selects, in its order; without one, all that is cared for."""

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from holdfast.content.cid import CID
 from holdfast.errors import InvalidCIDError
-from holdfast.records import Pin, now_ms
+from holdfast.records import LATEST, Pin, now_ms
 from holdfast.repository.database import schema
 from holdfast.repository.rows import (
     BadRowError,
@@ -23,7 +23,6 @@ from holdfast.repository.rows import (
     text,
 )
 
-LATEST: Final = 253_402_300_799_999  # milliseconds: the end of the year 9999
 _ENCODER: Final = json.JSONEncoder(allow_nan=False)  # `json.dumps` would make a new one each time
 COLUMNS: Final = "uuid, cid, name, keyvalues, size, files, type, created, removed"
 
@@ -32,7 +31,7 @@ def add_pin(connection: sqlite3.Connection, cid: CID, **fields: Any) -> tuple[Pi
     """Pin `cid`; return the pin, and whether it existed. The caller has begun a transaction.
 
     `fields` are the other fields of the pin. Without an `id` it gets a random one, and without
-    `created` it is made now.
+    `created_ms` it is made now.
     """
     (added,) = add_pins(connection, [(cid, fields)])
     return added
@@ -52,10 +51,10 @@ def add_pins(
             # The CID as the caller gave it: both versions name the same content.
             added.append((replace(existing[key], cid=str(cid)), True))
             continue
-        pin = Pin(cid=str(cid), **{"id": str(uuid.uuid4()), "created": now_ms(), **fields})
+        pin = Pin(cid=str(cid), **{"id": str(uuid.uuid4()), "created_ms": now_ms(), **fields})
         existing[key] = pin
         keyvalues = _json(pin.keyvalues)
-        row = pin.id, pin.cid, pin.name, keyvalues, pin.size, pin.files, pin.type, pin.created
+        row = pin.id, pin.cid, pin.name, keyvalues, pin.size, pin.files, pin.type, pin.created_ms
         new.append((key, *row))
         added.append((pin, False))
     into = "pins (key, uuid, cid, name, keyvalues, size, files, type, created)"
@@ -116,8 +115,8 @@ def pin_of(row: tuple[Any, ...]) -> Pin:
         size=natural(size),
         files=natural(files),
         type=text(media_type),
-        created=parse_time(created),
-        removed=None if removed is None else parse_time(removed),
+        created_ms=parse_time(created),
+        removed_ms=None if removed is None else parse_time(removed),
     )
 
 
@@ -319,9 +318,9 @@ def pin_pages(find: Callable[[PinQuery], list[Pin]], query: PinQuery) -> Iterato
         if len(pins) < asked or not page:
             return
         left = None if left is None else left - len(page)
-        if page[-1].created != latest:
-            latest, yielded = page[-1].created, set()
-        yielded.update(pin.id for pin in page if pin.created == latest)
+        if page[-1].created_ms != latest:
+            latest, yielded = page[-1].created_ms, set()
+        yielded.update(pin.id for pin in page if pin.created_ms == latest)
 
 
 def count_pins(

@@ -97,7 +97,7 @@ class AsyncCarProvider(AsyncReadingProvider):
         cid = None if pin_filter.cid is None else CID.parse(pin_filter.cid)
         is_none = pin_filter.name or pin_filter.keyvalues or pin_filter.since or pin_filter.until
         for root in [root for root in roots if cid in (None, root) and not is_none][:limit]:
-            yield Pin(id="", cid=str(root), size=None, created=None)
+            yield Pin(id="", cid=str(root), size=None)
 
     async def check_credentials(self, _call: Call, /) -> None:
         """Return if the archive can be read; raise MalformedError if some of it cannot."""

@@ -519,7 +519,7 @@ class AsyncCopiesProvider(AsyncBaseProvider):
         await self.drop(row.pin)
         members = [member for member in self.members if member.name in row.states]
         answers = await self.at_each(members, partial(_unpin_at, cid=row.pin.cid))
-        is_old = now_ms() - (row.pin.removed or now_ms()) > LATE * 1000
+        is_old = now_ms() - (row.pin.removed_ms or now_ms()) > LATE * 1000
         sure = {name for name, state in row.states.items() if is_old or state.state != "sent"}
         gone = {name: None for name, was_there in answers.items() if was_there or name in sure}
         await run_blocking(self.ledger.note, CID.parse(row.pin.cid), gone)

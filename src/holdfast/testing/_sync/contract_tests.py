@@ -386,7 +386,7 @@ class ContractTests(cases.Contract):
         cases.require(as_provider(provider), "find_pins")
         salt = secrets.token_hex(8)
         cids = [provider.put_json(cases.unique_json(), name=f"{salt} {n}") for n in range(2)]
-        times = [pin.created or 0 for pin in find(provider, name=salt)]
+        times = [pin.created_ms or 0 for pin in find(provider, name=salt)]
         first, last = min(times), max(times)
         with cases.supported():
             cases.check_pins(find(provider, name=salt, since=first), cids, "since the first")
