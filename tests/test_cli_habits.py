@@ -32,7 +32,7 @@ OTHER_CID = compute_cid(b"other")
 @pytest.fixture
 def filled(commands):
     """Commands with a file, a JSON file and a folder, and the file in the store."""
-    for name in ("hello.txt", "my file"):
+    for name in ("hello.txt", "my file", "5"):
         (commands.folder / name).write_bytes(HELLO)
     (commands.folder / "value.json").write_text('{"a": 1}')
     (commands.folder / "folder").mkdir()
@@ -51,6 +51,7 @@ def run_here(home, capsys, monkeypatch):
     monkeypatch.setattr(logger, "level", logger.level)
     for name in ("hello.txt", "my file", "value.json"):
         Path(name).write_bytes(HELLO)
+    Path("notes").mkdir()
 
     def run_here(typed):
         code = execution.run(shlex.split(typed))
@@ -78,6 +79,14 @@ def run_here(home, capsys, monkeypatch):
         ("-V", f"holdfast {holdfast.__version__}"),
         (f"car export {HELLO_CID} -o hello.car", "hello.car"),
         ("store -n five 5", None),
+        ("store value.json", compute_cid(b'{"a":1}')),
+        ("store @value.json", compute_cid(b'{"a":1}')),
+        ("store 5", compute_cid(b"5")),  # there is a file of this name: valid JSON wins
+        ("upload -r hello.txt", HELLO_CID),
+        ("add -R --recursive hello.txt", HELLO_CID),
+        ("upload -n hello hello.txt", HELLO_CID),
+        (f"rm -f {HELLO_CID}", f"revoked {HELLO_CID}"),
+        (f"rm --force {OTHER_CID}", f"not pinned {OTHER_CID}"),
         (f"pin -n again {HELLO_CID}", f"pinned {HELLO_CID}"),
     ],
 )
@@ -128,12 +137,29 @@ def test_a_backup_names_its_file_in_two_ways(filled):
     assert [path.name for path in filled.folder.glob("*.car")] == ["all.car"]
 
 
-def test_the_number_of_pins_and_a_dry_run_are_n(filled):
-    filled.text("store", "5")
-    assert len(filled.text("list", "-n", "1").splitlines()) == 1
+def test_json_that_is_piped_in_is_stored(filled):
+    assert filled.text("store", stdin=b"[1]") == filled.text("store", "-", stdin=b"[1]")
+    code, shown = filled.on_terminal("store")
+    assert (code, "pipe it in" in shown) == (2, True)
+
+
+def test_n_is_the_name_everywhere(filled):
+    filled.text("store", "5", "-n", "five")
+    assert len(filled.text("list", "-n", "five").splitlines()) == 1
+    root = typer.main.get_command(app)
+    short = {name: root.get_command(None, name) for name in COMMANDS}
+    assert {
+        (name, parameter.name)
+        for name, command in short.items()
+        for parameter in command.params
+        if "-n" in parameter.opts
+    } == {(name, "name") for name in ("store", "upload", "pin", "update", "list", "copy")}
+
+
+def test_a_dry_run_copies_nothing(filled):
     other = filled.folder / "other"
     filled.write_user_file(f'[connections.other]\nprovider = "local"\npath = "{other}"\n')
-    result = filled.run("copy", "--from", "local", "--to", "other", "-n")
+    result = filled.run("copy", "--from", "local", "--to", "other", "--dry-run")
     assert (result.returncode, HELLO_CID in result.stdout.decode()) == (0, True)
     assert filled.text("ls") == filled.text("list")
     assert filled.text("list", "--use", "other") == ""
@@ -226,6 +252,14 @@ def test_topics(commands):
         ("--jsno list", "'--json'"),
         ("store 1 --provder local", "'--provider'"),
         ("store 1 --use locla", "'local'"),
+        ("upload --keyvalu a=b x", "'--keyvalue'"),
+        ("upload --keyvalues a=b x", "'--keyvalue'"),
+        ("upload --meta a=b x", "'--keyvalue'"),
+        ("upload --ignore x x", "'--exclude'"),
+        ("download --out x y", "'--output'"),
+        ("backup --outfile x", "'--output'"),
+        ("list --max 3", "'--limit'"),
+        ("list --gateways 3", "'--gateway-url'"),
     ],
 )
 def test_a_typing_error_is_answered_with_what_may_be_meant(run_here, typed, meant):
@@ -273,9 +307,18 @@ WITH_HINTS = {
     "hello.txt": ("", "`holdfast upload hello.txt` stores it"),
     "'my file'": ("", "`holdfast upload 'my file'` stores it"),
     "-v": ("", "`holdfast -V` shows the version"),
-    "add -n value.json folder": ("unknown option -n", OPTION_POINTERS["upload -n"]),
-    "store hello.txt": ("", "`holdfast store - < hello.txt` stores the JSON in a file"),
-    "store '@my file'": ("", "`holdfast store - < 'my file'` stores the JSON in a file"),
+    "store hello.txt": (
+        "hello.txt: the content is not JSON: Expecting value: line 1 column 1 (char 0)",
+        "`holdfast upload hello.txt` stores any file",
+    ),
+    "store '@my file'": ("", "`holdfast upload 'my file'` stores any file"),
+    "store notes": ("notes is a folder", "`holdfast upload notes` stores it"),
+    "list --zort name": ("unknown option --zort", "`holdfast list --help` shows the usage"),
+    "send '' hi": ("", "`holdfast send --help` shows the usage"),
+    "upload x --keyvalue a=1 --keyvalue a=2": (
+        "the key 'a' is set twice: give one --keyvalue for it",
+        "`holdfast upload --help` shows the usage",
+    ),
     "car hello.txt": ("", "`holdfast car --help` lists the commands"),
     "car": (
         "name a command: pack, ls, unpack, export or import",
@@ -289,7 +332,7 @@ WITH_HINTS = {
     **{
         f"{option} x list": (
             f"unknown option {option}",
-            f"write it after the command: `holdfast COMMAND {option} …`",
+            f"write it after the command, such as `holdfast list {option} …`",
         )
         for option in ("--provider", "--use", "--no-verify", "--token-file", "--path")
     },
@@ -300,7 +343,7 @@ WITH_HINTS = {
 def test_what_is_typed_gets_one_line_that_points_to_ours(run_here, typed):
     message, hint = WITH_HINTS[typed]
     code, lines = run_here(typed)
-    assert (code, len(lines)) == (5 if "the JSON in a file" in hint else 2, 2)
+    assert (code, len(lines)) == (5 if "stores any file" in hint else 2, 2)
     assert max(map(len, lines)) <= 110
     assert not message or lines[0] == f"error: {message}"
     assert lines[1].startswith(f"hint: {hint}")
@@ -316,6 +359,13 @@ def test_hints_of_the_store_on_disk(filled):
     }.items():
         code, lines = filled.failure(*arguments)
         assert (code, lines[1:]) == (10, [f"hint: {hint}"])
+
+
+@pytest.mark.parametrize("name", ["no.json", "@no", "./no", "a/b"])
+def test_a_file_of_json_that_is_missing_is_called_missing(run_here, name):
+    code, lines = run_here(f"store {name}")
+    path = name.removeprefix("@").removeprefix("./")
+    assert (code, lines[0]) == (1, f"error: No such file or directory: {path}")
 
 
 @pytest.mark.parametrize("value", ["{a: 1}", "[a]", "hello", "''"])

@@ -53,7 +53,10 @@ def did_you_mean(
     """
     from difflib import get_close_matches  # noqa: PLC0415 - only for errors
 
-    lower = word.lower()
+    lower = word.lower().lstrip("-")  # the dashes of options would make all of them similar
     bare = lower.replace("_", "").replace("-", "")
-    likely = (meant or {}).get(bare) or get_close_matches(lower, list(names), n=1, cutoff=0.6)
+    by_word = {name.lstrip("-"): name for name in names}
+    likely = (meant or {}).get(bare) or [
+        by_word[close] for close in get_close_matches(lower, by_word, n=1, cutoff=0.6)
+    ]
     return f"did you mean {' or '.join(map(repr, likely))}?" if likely else ""

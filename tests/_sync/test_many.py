@@ -185,3 +185,18 @@ def test_closing_the_client_waits_too_and_then_the_input_is_refused(local):
 def test_bad_arguments_are_refused_at_once(local, items, concurrency, error, words):
     with pytest.raises(error, match=words):
         local.upload_many(items, concurrency=concurrency)
+
+
+def test_what_is_not_pinned_may_be_missing(local):
+    record = local.store([1])
+    gone = document_cid(2)
+    outcomes = all_of(local.revoke_many([record.cid, gone], missing_ok=True))
+    assert {outcome.item: outcome.result() for outcome in outcomes} == {
+        record.cid: True,
+        gone: False,
+    }
+    assert local.revoke(gone, missing_ok=True) is False
+    with pytest.raises(NotFoundError):
+        local.revoke(gone)
+    with pytest.raises(InvalidCIDError):
+        local.revoke(gone[:-1], missing_ok=True)

@@ -25,7 +25,7 @@ from holdfast.config.checks import recipients as check_recipients
 from holdfast.config.fields import takes_secrets, wrap_secret, wrap_secrets
 from holdfast.config.secret import Secret
 from holdfast.content.reference import Reference
-from holdfast.errors import ClientClosedError
+from holdfast.errors import ClientClosedError, NotFoundError
 from holdfast.protocol import json_text
 from holdfast.records import (
     Added,
@@ -487,12 +487,15 @@ class Client(Closes):
         upload = partial(self._upload_item, selection=selection)
         return self._many(upload, files, "upload", concurrency)
 
-    def revoke_many(self, cids: Items[str], *, concurrency: int = 8) -> Outcomes[str, bool]:
+    def revoke_many(
+        self, cids: Items[str], *, concurrency: int = 8, missing_ok: bool = False
+    ) -> Outcomes[str, bool]:
         """Unpin many CIDs, and yield an `Outcome` for each as soon as it is unpinned.
 
         Args:
             cids: The CIDs. They are taken as they are needed.
             concurrency: How many are unpinned at the same time, from 1 to 100.
+            missing_ok: Whether the result for a CID that is not pinned is False, not an error.
 
         Example:
             >>> record = client.store([1, 2])
@@ -500,7 +503,8 @@ class Client(Closes):
             ...     print(outcome.error or "revoked")
             revoked
         """
-        return self._many(self.revoke, cids, "revoke", concurrency)
+        revoke = partial(self.revoke, missing_ok=missing_ok)
+        return self._many(revoke, cids, "revoke", concurrency)
 
     def _upload_item(self, item: Any, selection: FolderSelection) -> ClientRecord[None]:
         name, file = arguments.name_and_file(item)
@@ -669,7 +673,7 @@ class Client(Closes):
         provider = self._provider.require("update_pin")
         return provider.update_pin(Reference.parse_cid(cid), name=name, keyvalues=changed)
 
-    def revoke(self, cid: str, *, only_at: str | None = None) -> bool:
+    def revoke(self, cid: str, *, only_at: str | None = None, missing_ok: bool = False) -> bool:
         """Unpin `cid` and return True; raise NotFoundError if it is not pinned.
 
         Copies on other nodes and in caches may remain.
@@ -678,18 +682,26 @@ class Client(Closes):
             cid: The CID to unpin.
             only_at: With the provider `copies`, the name of a member: it is unpinned there alone.
                 Raise ConfigError if fewer than `need` other sites are proven to have it now.
+            missing_ok: Whether to return False, and raise no error, if it is not pinned.
 
         Example:
             >>> record = client.store({"hello": "world"})
             >>> client.revoke(record.cid)
             True
+            >>> client.revoke(record.cid, missing_ok=True)
+            False
         """
         self._check_open()
-        if only_at is None:
-            self._provider.delete(Reference.parse_cid(cid))
-        else:
-            provider = self._provider.require("delete_at")
-            provider.delete_at(Reference.parse_cid(cid), only_at)
+        try:
+            if only_at is None:
+                self._provider.delete(Reference.parse_cid(cid))
+            else:
+                provider = self._provider.require("delete_at")
+                provider.delete_at(Reference.parse_cid(cid), only_at)
+        except NotFoundError:
+            if not missing_ok:
+                raise
+            return False
         return True
 
     def pins(

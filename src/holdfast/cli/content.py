@@ -4,6 +4,7 @@ import errno
 import io
 import json
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -28,9 +29,13 @@ if TYPE_CHECKING:
     from holdfast.sources.sources import Progress
 
 commands: Final = group()
+FILE_NAME: Final = re.compile(r"\S*(/\S+|\.(json|geojson|jsonl|ndjson|txt))")  # as people mean it
 FOLDER_REMEDY: Final = "`holdfast download CID FOLDER` writes all of it to a new folder"
 
 TARGET = 'The new file or folder, a folder to put it in, or "-". Default: its name, or the CID.'
+RECURSIVE = Annotated[
+    bool, options.flag("Needless: a folder is stored whole.", "-r", "-R", "--recursive")
+]
 SYMLINKS = Annotated[bool, options.flag("Write the symbolic links of a folder.", "--symlinks")]
 PORTABLE = Annotated[
     bool, options.flag("Refuse names that other systems cannot have.", "--portable")
@@ -40,7 +45,10 @@ PORTABLE = Annotated[
 @command(commands, *options.CONNECTED)
 def store(
     run: Run,
-    value: Annotated[str, options.argument("JSON", 'The JSON text, or "-".')],
+    value: Annotated[
+        str | None,
+        options.argument("JSON", 'The JSON text, a file of it, or "-". Default: what is piped in.'),
+    ] = None,
     name: options.NAME = None,
     keyvalue: options.KEYVALUES = None,
     *,
@@ -48,14 +56,8 @@ def store(
     to: options.READERS = None,
 ) -> None:
     """Store a JSON value; write its CID."""
-    from holdfast.protocol import json_text
-
-    text = _piped(run) if value == "-" else value.encode("utf-8", "surrogateescape")
-    try:
-        data = json_text.from_text(text)
-    except SerializationError as error:
-        raise advise(error, _remedy_for(value)) from None
     keyvalues = options.parse_keyvalues(keyvalue)
+    data = _read_json(run, value)
     with run.view(encrypted=encrypt, readers=to) as client:
         record = client.store(data, name=name, keyvalues=keyvalues)
     run.emit(record.to_dict(), record.cid)
@@ -116,24 +118,59 @@ def receive(run: Run, cid: options.PATH_ARGUMENT, *, decrypt: options.DECRYPT = 
     output.say_content(message.payload)
 
 
+def _read_json(run: Run, text: str | None) -> Any:
+    """Return the JSON value that `text` is, that the file of this name holds, or that is piped."""
+    from holdfast.protocol import json_text
+
+    data = b"" if text is None else text.encode("utf-8", "surrogateescape")
+    is_piped = sys.stdin is not None and not sys.stdin.isatty()
+    if text == "-" or (text is None and is_piped):
+        data = _piped(run)
+    if text is None and not data:
+        raise UsageError("name the JSON to store, a file of it, or pipe it in")
+    try:
+        return json_text.from_text(data)
+    except SerializationError as error:
+        if text is None or text == "-":
+            raise advise(error, "`holdfast upload -` stores any other content") from None
+        file = Path(text.removeprefix("@"))
+        if not (_is_there(file) or text[:1] == "@" or FILE_NAME.fullmatch(text)):
+            raise advise(error, _remedy_for(text)) from None
+    quoted = shlex.quote(str(file))
+    if file.is_dir():
+        raise advise(UsageError(f"{file} is a folder"), f"`holdfast upload {quoted}` stores it")
+    try:
+        with file.open("rb") as opened:
+            return json_text.from_text(_limited(run, opened, str(file)))
+    except SerializationError as error:
+        wrong = SerializationError(f"{file}: {error}")
+        raise advise(wrong, f"`holdfast upload {quoted}` stores any file") from None
+
+
+def _is_there(file: Path) -> bool:
+    try:
+        return os.path.lexists(file)
+    except ValueError:  # a NUL
+        return False
+
+
 def _remedy_for(text: str) -> str:
     """Return what to type in place of `text`, which is not JSON."""
-    if text == "-":
-        return "`holdfast upload -` stores any other content"
-    file = text.removeprefix("@")
-    if file != text or os.path.lexists(file):
-        return f"`holdfast store - < {shlex.quote(file)}` stores the JSON in a file"
     if text.lstrip()[:1] in ("{", "["):
         return 'write it in single quotes, with double quotes in it: \'{"hello": "world"}\''
-    return "a text is JSON with its quotes: '\"hello\"'; `holdfast store - < FILE` reads a file"
+    return "a text is JSON with its quotes: '\"hello\"'; `holdfast store FILE` reads a file"
 
 
 def _piped(run: Run) -> bytes:
     """Return all of standard input; raise SerializationError above `max_json_bytes`."""
+    return _limited(run, run.standard_input(), "standard input")
+
+
+def _limited(run: Run, file: BinaryIO, name: str) -> bytes:
     most = run.config().max_json_bytes
-    data = run.standard_input().read(most + 1)
+    data = file.read(most + 1)
     if len(data) > most:
-        raise SerializationError(f"standard input has more than max_json_bytes, {most} bytes")
+        raise SerializationError(f"{name} has more than {most:,} bytes, the limit for JSON")
     return data
 
 
@@ -142,10 +179,12 @@ def upload(
     run: Run,
     files: Annotated[list[str], options.file_argument('The files and folders to store, or "-".')],
     name: Annotated[
-        str | None, options.option("NAME", "The name of the pin, for one FILE; else its own name.")
+        str | None,
+        options.option("NAME", "The name of the pin, for one FILE; else its own.", "-n", "--name"),
     ] = None,
     keyvalue: options.KEYVALUES = None,
     *,
+    recursive: RECURSIVE = False,  # noqa: ARG001 - so it is always
     include_hidden: options.INCLUDE_HIDDEN = False,
     exclude: options.EXCLUDE = None,
     no_ignore: options.NO_IGNORE = False,

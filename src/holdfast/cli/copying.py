@@ -82,7 +82,7 @@ def copy(
     name: options.NAME_FILTER = None,
     keyvalue: options.KEYVALUES = None,
     dry_run: Annotated[
-        bool, options.flag("Only show what is missing at the target.", "-n", "--dry-run")
+        bool, options.flag("Only show what is missing at the target.", "--dry-run")
     ] = False,
     pin_by_cid: Annotated[
         bool | None,

@@ -115,7 +115,7 @@ FAMILIES: Final = (
     Family(errors.NotEncryptedError, 16, "read it without decryption, if it need not be secret"),
     Family(errors.NoKeyError, 17, "`holdfast keys` lists your identities"),
     Family(OSError, FAILED, "check the path and try again"),
-    Family(UsageError, USAGE, "`holdfast COMMAND --help` shows the usage"),
+    Family(UsageError, USAGE, "`holdfast --help` lists the commands"),
     Family(KeyboardInterrupt, INTERRUPTED, "run it again"),
 )
 """The first family that matches an error is used, so specific errors come before general ones."""

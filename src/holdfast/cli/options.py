@@ -171,9 +171,12 @@ def parse_keyvalues(texts: list[str] | None) -> dict[str, str] | None:
     """Return the key-values of the options, as texts; None without any."""
     pairs = {}
     for text in texts or ():
-        key, equals, pairs[key] = text.partition("=")
+        key, equals, value = text.partition("=")
         if not key or not equals:
             raise UsageError(f"{text!r} is not a key-value: write --keyvalue KEY=VALUE")
+        if key in pairs:
+            raise UsageError(f"the key {key!r} is set twice: give one --keyvalue for it")
+        pairs[key] = value
     return pairs or None
 
 
@@ -194,7 +197,9 @@ KEYVALUES = Annotated[
 ]
 NAME_FILTER = Annotated[
     str | None,
-    option("TEXT", "Only pins with this text in the name.", "--name", autocompletion=pin_names),
+    option(
+        "TEXT", "Only pins with this text in the name.", "-n", "--name", autocompletion=pin_names
+    ),
 ]
 MAX_SIZE = Annotated[
     int | None,

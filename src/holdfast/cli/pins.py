@@ -93,7 +93,7 @@ def list_pins(
         options.option("DATE", "Only pins made then or earlier; a date includes that whole day."),
     ] = None,
     limit: Annotated[
-        int | None, options.option("NUMBER", "The most pins to list.", "-n", "--limit", min=1)
+        int | None, options.option("NUMBER", "The most pins to list.", "--limit", min=1)
     ] = None,
     foreign: Annotated[
         bool, options.flag("With provider copies, pins that only members have.", "--foreign")
@@ -162,9 +162,13 @@ def _moment(text: str, *, is_end: bool) -> int | None:
 def revoke(
     run: Run,
     cids: Annotated[list[str], options.cid_argument("CIDs, or links to them.")],
+    *,
     only_at: Annotated[
         str | None, options.option("MEMBER", "With provider copies, the only one to unpin at.")
     ] = None,
+    force: Annotated[
+        bool, options.flag("Let CIDs that are not pinned be no error.", "-f", "--force")
+    ] = False,
 ) -> None:
     """Unpin CIDs. Copies elsewhere may remain.
 
@@ -174,11 +178,12 @@ def revoke(
     """
     report = _Revocations(run, len(cids))
     with run.client() if only_at is None else run.copies() as client:
+        unpin = partial(client.revoke, only_at=only_at, missing_ok=force)
         if len(cids) == 1:
-            report.write_result(cids[0], client.revoke(cids[0], only_at=only_at))
+            report.write_result(cids[0], unpin(cids[0]))
             return
         with report.shown("revoke", hidden=True):
-            report.work(partial(client.revoke, only_at=only_at), cids)
+            report.work(unpin, cids)
 
 
 class _Revocations(BatchReport):
@@ -191,7 +196,8 @@ class _Revocations(BatchReport):
     def write_result(self, item: str, result: bool) -> None:  # noqa: FBT001 - of `revoke`
         """Write the CID."""
         cid = Reference.parse_cid(item)
-        self._run.emit({"cid": cid, "revoked": result}, f"revoked {cid}")
+        words = "revoked" if result else "not pinned"
+        self._run.emit({"cid": cid, "revoked": result}, f"{words} {cid}")
 
     def summary(self) -> str:
         """Return how many are unpinned, unless all are."""

@@ -17,7 +17,7 @@ from typer.core import TyperCommand
 import holdfast
 from holdfast import registry
 from holdfast.cli import output, tokens
-from holdfast.cli.exit_codes import UsageError
+from holdfast.cli.exit_codes import USAGE, UsageError, family_of
 from holdfast.cli.options import Options, connection_options, output_options, use_options
 from holdfast.cli.unknown_words import CommandGroup, Refused
 from holdfast.config.connections import USE, Setting, fields_of
@@ -160,6 +160,8 @@ class Run:
         if self._input_taken:
             raise UsageError('standard input can be read only once: give "-" once')
         self._input_taken = True
+        if sys.stdin.isatty():
+            self.note("waiting for input: type it, then press Ctrl-D on a line of its own")
         return sys.stdin.buffer
 
     def standard_output(self, what: str = "") -> BinaryIO:
@@ -363,8 +365,9 @@ def command(
             run = Run(flags, fields=fields, **how)
             try:
                 function(run, **{option.name: values[option.name] for option in own})
-            except UsageError as error:
-                advise(error, f"`{context.command_path} --help` shows the usage")
+            except Exception as error:
+                if family_of(error).code == USAGE:  # also a ValueError of the library
+                    advise(error, f"`{context.command_path} --help` shows the usage")
                 raise
 
         call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

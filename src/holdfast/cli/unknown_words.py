@@ -111,7 +111,6 @@ OPTION_POINTERS: Final = {
     **{f"ls {option}": f"`holdfast list` takes {option}" for option in _LIST_OPTIONS},
     **_by_word(
         {
-            "write --name NAME; `holdfast cid FILE` computes a CID and sends nothing": "upload -n",
             "`holdfast cid FILE` computes a CID and sends nothing": "upload --only-hash",
             "`holdfast upload FOLDER` keeps the names of the files in it": "upload -w",
             "leave it out: it lists one folder; `holdfast download CID FOLDER` gets all of it": (
@@ -121,12 +120,36 @@ OPTION_POINTERS: Final = {
             "leave it out: a folder is always taken whole": "-r, -R, --recursive",
             "leave it out: no command asks": "-f, --force, -y, --yes",
             "leave it out: only the result is written": "-q, --quiet",
-            "write `> FILE` after the command": "-o, --output",
-            "write --exclude PATTERN": "--ignore",
+            "write `> FILE` after the command": "-o, --output, --out",
         }
     ),
 }
 """What to type in place of an option of another tool, by the option, perhaps after a command."""
+
+OTHER_OPTIONS: Final = {
+    word: names.split()
+    for words, names in {
+        "out outfile outputfile outputdir dest destination target": "--output",
+        "meta metadata kv keyvalues keyvals tags": "--keyvalue",
+        "title label filename pinname": "--name",
+        "max count head maxcount number": "--limit",
+        "network visibility": "--private --option",
+        "jwt apikey key auth authtoken secret": "--token-file",
+        "gateway gateways": "--gateway-url",
+        "api apiurl url endpoint host": "--pin-api-url",
+        "connection remote account": "--use",
+        "store storage repo datadir dir": "--path",
+        "hidden all": "--include-hidden",
+        "ignore skip": "--exclude",
+        "recipient recipients reader readers": "--to",
+        "providerop provideroption provideroptions options opt": "--option",
+        "after from newer": "--since",
+        "before older": "--until",
+        "simulate preview whatif": "--dry-run",
+    }.items()
+    for word in words.split()
+}
+"""The options that other words for them mean, in lower case without hyphens."""
 
 EXTRA_ARGUMENT_POINTERS: Final = {
     "store": '`holdfast store \'{"hello": "world"}\'`: JSON in single quotes is one argument',
@@ -196,7 +219,9 @@ def usage_error(error: Any) -> UsageError:
     where = error.ctx.command_path if error.ctx else "holdfast"
     command = error.ctx.info_name if error.ctx else ""
     if hasattr(error, "possibilities"):  # NoSuchOption
-        wrong = _unknown_option(error.option_name, command, error.possibilities or ())
+        parameters = error.ctx.command.params if error.ctx else ()
+        names = [name for one in parameters for name in (*one.opts, *one.secondary_opts)]
+        wrong = _unknown_option(error.option_name, command, names)
     else:
         wrong = UsageError(error.format_message())
     is_extra = EXTRA_ARGUMENT in str(wrong)
@@ -215,11 +240,15 @@ def _is_of_commands(option: str) -> bool:
     return option.removeprefix("--no-").removeprefix("--").replace("-", "_") in shared
 
 
-def _unknown_option(option: str, command: str, similar: Iterable[str]) -> UsageError:
-    """Return the error for an option that the command does not have."""
-    pointer = OPTION_POINTERS.get(f"{command} {option}") or OPTION_POINTERS.get(option)
+def _unknown_option(option: str, command: str, names: Sequence[str]) -> UsageError:
+    """Return the error for an option that the command, which has those of `names`, does not."""
+    meant = {word: tuple({*others} & {*names}) for word, others in OTHER_OPTIONS.items()}
+    pointer = OPTION_POINTERS.get(f"{command} {option}")
+    if not pointer and not meant.get(option.lstrip("-").lower()):
+        pointer = OPTION_POINTERS.get(option)
     if command == "holdfast" and _is_of_commands(option):
-        pointer = f"write it after the command: `holdfast COMMAND {option} …`"
-    question = "" if pointer else did_you_mean(option, similar)
+        pointer = f"write it after the command, such as `holdfast list {option} …`"
+    long = [name for name in names if name.startswith("--")]
+    question = "" if pointer else did_you_mean(option, long, meant)
     wrong = _unknown("option", option, question)
     return advise(wrong, pointer) if pointer else wrong
