@@ -204,7 +204,7 @@ def test_references_are_read(text, path):
     ids=lambda text: repr(text)[:40],
 )
 def test_what_is_no_reference_is_an_invalid_cid(text):
-    with pytest.raises(InvalidCIDError, match=r"^Invalid CID$"):
+    with pytest.raises(InvalidCIDError, match=r"^Invalid CID\n"):
         Reference.parse(text)
 
 

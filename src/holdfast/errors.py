@@ -3,7 +3,7 @@
     ClientError(Exception)                          .name  .message
     ├── ConfigError(ValueError)                     a field of the configuration is wrong
     │   └── UnsupportedError(NotImplementedError)   the provider cannot do this
-    ├── InvalidCIDError(ValueError)                 "Invalid CID"; .reason
+    ├── InvalidCIDError(ValueError)                 "Invalid CID"; .reason  .details
     ├── SerializationError(ValueError)              not JSON, or not of the expected shape
     ├── NetworkError(ConnectionError)               connection failed or broke; .sent
     │   └── RequestTimeoutError(TimeoutError)       no answer or progress in time
@@ -30,7 +30,9 @@ Messages, details and request ids may be words of a peer. They never contain a c
 that an error in a log is one line: see `single_line`.
 """
 
-from holdfast.single_line import single_line, without_queries
+from typing import Any, ClassVar
+
+from holdfast.single_line import quoted, single_line, without_queries
 
 
 class ClientError(Exception):
@@ -75,11 +77,26 @@ class InvalidCIDError(ClientError, ValueError):
 
     Attributes:
         reason: Why it is not a CID. The message itself is fixed: "Invalid CID".
+        details: The argument, shortened and without its query, and the reason. A note has it too.
+
+    Example:
+        >>> from holdfast import verify
+        >>> from holdfast.errors import InvalidCIDError
+        >>> try:
+        ...     verify(b"hello", "bafkrei…lcgq")
+        ... except InvalidCIDError as error:
+        ...     print(error, "-", error.details)
+        Invalid CID - 'bafkrei…lcgq' is not a CID: its middle is missing: copy all of it
     """
 
-    def __init__(self, message: str = "Invalid CID", *, reason: str = "") -> None:
+    def __init__(
+        self, message: str = "Invalid CID", *, reason: str = "", value: str | None = None
+    ) -> None:
         super().__init__(message)
         self.reason = reason
+        self.details = reason if value is None else f"{quoted(value)} is not a CID: {reason}"
+        if self.details:
+            self.add_note(self.details)
 
 
 class SerializationError(ClientError, ValueError):
@@ -164,7 +181,16 @@ class ProviderError(ClientError):
 
 
 class AuthenticationError(ProviderError):
-    """HTTP 401: the token is invalid or has expired."""
+    """HTTP 401: the token is invalid or has expired. A note says what to do."""
+
+    remedy: ClassVar[str] = (
+        "check that the token is whole, has not expired and belongs to this service: "
+        "`provider_token`, or `gateway_token` for a gateway"
+    )
+
+    def __init__(self, message: str, **facts: Any) -> None:
+        super().__init__(message, **facts)
+        self.add_note(self.remedy)
 
 
 class PermissionDeniedError(ProviderError):

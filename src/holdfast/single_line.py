@@ -10,6 +10,7 @@ UNSAFE: Final = re.compile(
     "\ud800-\udfff]"  # halves of characters, which cannot be written to a file
 )
 QUERY: Final = re.compile(r"(\b\w+://[^\s?#]*|\b\w{46,}(?:/[^\s?#]*)?)[?#][^\s'\"`]*")  # of a link
+SECRET: Final = re.compile(r"eyJ[\w-]*\.|AGE-SECRET-KEY-", re.IGNORECASE)  # a JWT, an identity
 USER: Final = re.compile(r"(\b\w+://)[^\s/?#]*@")  # of a link, with its password
 LONGEST: Final = 80  # characters of a link or reference
 
@@ -36,6 +37,21 @@ def short(text: str) -> str:
     """
     line = single_line(text)
     return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
+
+
+def quoted(text: str) -> str:
+    """Return what a user gave as a CID or link, in quotes, for a message.
+
+    The query and the fragment are left out, and so is everything of a text that may be a secret.
+
+    Example:
+        >>> quoted("https://me:pw@example.com/ipfs/bafy…?token=x")
+        "'https://example.com/ipfs/bafy…'"
+        >>> quoted("eyJhbGciOi.J9")
+        'a text that looks like a secret'
+    """
+    bare = without_queries(re.split(r"[?#]", text.strip(), maxsplit=1)[0])
+    return "a text that looks like a secret" if SECRET.search(bare) else f"'{short(bare)}'"
 
 
 def without_queries(text: str) -> str:

@@ -6,9 +6,11 @@ from functools import partial
 
 import pytest
 
-from holdfast import AsyncClient, AsyncPinProvider
+from holdfast import AsyncClient, AsyncLocalProvider, AsyncPinProvider
 from holdfast._async.runtime import sleep
 from holdfast.errors import ClientClosedError, ConfigError
+from holdfast.provider import AsyncWrappingProvider
+from holdfast.providers import AsyncCopiesProvider
 from holdfast.testing import Scripted, ScriptedServer, forward_to
 from tests._async.parallel import assert_round_trips, in_parallel
 from tests.support import HELLO_CID, TOKEN, config_for, pinned
@@ -187,10 +189,25 @@ async def test_url_is_a_link_at_the_first_gateway_or_that_of_the_service(server,
         assert default.url(HELLO_CID) == f"https://gateway.pinata.cloud/ipfs/{HELLO_CID}"
 
 
-async def test_the_repr_is_short(client):
-    assert repr(client) == f"<{AsyncClient.__name__}: {AsyncPinProvider.__name__}>"
+async def test_the_repr_says_where_the_content_is(server, client, tmp_path):
+    name = AsyncClient.__name__
+    assert repr(client) == f"<{name}: {AsyncPinProvider.__name__} at {server.url}>"
     await client.aclose()
-    assert repr(client).endswith(", closed>")
+    assert repr(client).endswith(f"{server.url}, closed>")
+    async with await AsyncClient.init(path=tmp_path / "a\nb") as local:
+        where = f"at {tmp_path}/a\\nb>"
+        assert repr(local) == f"<{name}: {AsyncLocalProvider.__name__} {where}"
+        assert repr(local.with_options(verify=False)) == repr(local)
+        wrapped = AsyncClient(AsyncWrappingProvider(local.provider))
+        assert repr(wrapped) == f"<{name}: {AsyncWrappingProvider.__name__} {where}"
+        copies = AsyncCopiesProvider([local], want=1, path=tmp_path / "ledger")
+        async with AsyncClient(copies) as both:
+            assert repr(both) == f"<{name}: {AsyncCopiesProvider.__name__} at local>"
+        await copies.aclose()
+    async with await AsyncClient.init(
+        provider="gateway", gateway_url="https://g.example/KEY"
+    ) as at:
+        assert repr(at).endswith(" at https://g.example>")  # a path may hold a key
 
 
 def test_every_public_method_has_a_docstring_with_an_example():

@@ -46,3 +46,9 @@ async def test_a_name_that_is_no_text_is_kept_as_far_as_it_is(local):
     record = await local.upload(b"1", name="odd\udcff.bin")
     assert [pin.name for pin in await local.pins()] == ["odd?.bin"]
     assert [pin.cid for pin in await local.pins(name="d\udcff")] == [record.cid]
+
+
+async def test_the_target_of_a_download_may_be_the_second_argument(local, tmp_path):
+    record = await local.store([1, 2])
+    blob = await local.download(record.cid, tmp_path / "out.json")
+    assert (tmp_path / "out.json").read_bytes() == blob.read() == b"[1,2]"

@@ -19,6 +19,7 @@ from holdfast.content.codecs import links_of
 from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.content.unixfs.directories import build_directory
 from holdfast.content.unixfs.files import Part
+from holdfast.disk.key_files import key_path, write_key
 from holdfast.errors import (
     ClientError,
     ConfigError,
@@ -267,7 +268,7 @@ async def test_an_identity_by_mistake_is_an_error_that_does_not_show_it(local, f
 
 async def test_recipients_that_are_none_are_an_error(local):
     record = await mine(local).store("low tide")
-    for wrong in (None, [], "", [None], YOURS, [YOURS], ["age1wrong"]):
+    for wrong in (None, [], "", [None], YOURS, [YOURS], ["age1wrong" * 50]):
         with pytest.raises(ConfigError, match="recipient"):
             await mine(local).share(record.cid, wrong)
     shared = await mine(local).share(record.cid, YOURS.recipient.text)
@@ -541,3 +542,16 @@ async def test_copies_on_kubo_and_cluster_get_the_new_blocks_alone(kubo, cluster
         await provider.aclose()
         for member in members:
             await member.aclose()
+
+
+@pytest.mark.usefixtures("home")
+async def test_a_new_reader_may_be_the_name_of_a_key_or_a_key_file(tmp_path, local):
+    write_key(key_path("yours"), YOURS)
+    record = await mine(local).store([1])
+    file = tmp_path / "key.txt"
+    file.write_text(f"# {YOURS.recipient.text}\n{YOURS.recipient.text}\n")
+    for name in ("yours", str(file)):
+        shared = await mine(local).share(record.cid, name)
+        assert await yours(local).retrieve(shared.cid) == [1]
+    with pytest.raises(ConfigError, match=r"the key file .*/theirs\.txt: it cannot be read"):
+        await mine(local).share(record.cid, ["theirs"])

@@ -9,7 +9,13 @@ from pathlib import Path
 import pytest
 
 from holdfast import Client
-from holdfast.errors import ConfigError, InvalidCIDError, NetworkError, SerializationError
+from holdfast.errors import (
+    ConfigError,
+    InvalidCIDError,
+    NetworkError,
+    ProviderError,
+    SerializationError,
+)
 from holdfast.hints import Hint, advise, hint_of
 from holdfast.testing import running_node
 from tests.support import HELLO_CID, TOKEN, config_for
@@ -80,8 +86,59 @@ def test_a_record_in_place_of_its_cid(tmp_path):
             assert str(caught.value) == "Invalid CID"
             assert caught.value.reason == "a CID is a string, not ClientRecord"
             assert caught.value.__notes__ == [
-                "give the CID of the ClientRecord: its attribute `cid`"
+                "a CID is a string, not ClientRecord",
+                "give the CID of the ClientRecord: its attribute `cid`",
             ]
+
+
+NEITHER = "neither a CIDv0 nor a CIDv1 in base32, base36 or base58btc"
+PATH = "a path inside a CID cannot be used here, only a CID"
+
+
+@pytest.mark.parametrize(
+    ("value", "note"),
+    [
+        ("report.pdf", f"'report.pdf' is not a CID: {NEITHER}"),
+        ("x?token=t0p#s3cret", f"'x' is not a CID: {NEITHER}"),
+        (
+            "https://me:pw@h.example/ipfs/x?a=b",
+            f"'https://h.example/ipfs/x' is not a CID: {NEITHER}",
+        ),
+        ("a\nb\x1b[2J\u202e", f"'a\\nb\\x1b[2J\\u202e' is not a CID: {NEITHER}"),
+        ("x" * 81, f"'{'x' * 79}…' is not a CID: {NEITHER}"),
+        (f"eyJhbGciOi.{'x' * 20}.y", f"a text that looks like a secret is not a CID: {NEITHER}"),
+        ("age-secret-key-1xyz", f"a text that looks like a secret is not a CID: {NEITHER}"),
+        (f"{HELLO_CID}/a", f"'{HELLO_CID}/a' is not a CID: {PATH}"),
+        (5, "a CID is a string, not int"),
+    ],
+    ids=str,
+)
+def test_an_invalid_cid_has_a_note_with_the_value_and_the_reason(tmp_path, value, note):
+    with Client.init(path=tmp_path) as client:
+        with pytest.raises(InvalidCIDError) as caught:
+            client.revoke(value)
+    copy = pickle.loads(pickle.dumps(caught.value))  # noqa: S301 - our own
+    for error in (caught.value, copy):
+        assert (str(error), error.details, error.__notes__) == ("Invalid CID", note, [note])
+
+
+def test_wrong_calls_name_the_client(client):
+    name = Client.__name__
+    with pytest.raises(TypeError, match=rf"^{name}\(\) needs a provider: .* use {name}\.init\("):
+        Client()
+    with pytest.raises(TypeError, match=rf"^{name}\.download\(\) missing 1 required"):
+        client.download()
+    for method in ("store", "upload", "pins", "copy", "entries", "share"):
+        assert getattr(Client, method).__qualname__ == f"{name}.{method}"
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_token_that_is_refused_says_what_to_do(server, client, status):
+    server.reply(status)
+    with pytest.raises(ProviderError, match=f"^HTTP error {status}") as caught:
+        client.store([1])
+    notes = getattr(caught.value, "__notes__", [])
+    assert any("check that the token is whole" in note for note in notes) == (status == 401)
 
 
 @pytest.mark.parametrize(

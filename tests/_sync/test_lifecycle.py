@@ -8,9 +8,11 @@ from functools import partial
 
 import pytest
 
-from holdfast import Client, PinProvider
+from holdfast import Client, LocalProvider, PinProvider
 from holdfast._sync.runtime import sleep
 from holdfast.errors import ClientClosedError, ConfigError
+from holdfast.provider import WrappingProvider
+from holdfast.providers import CopiesProvider
 from holdfast.testing import Scripted, ScriptedServer, forward_to
 from tests._sync.parallel import assert_round_trips, in_parallel
 from tests.support import HELLO_CID, TOKEN, config_for, pinned
@@ -189,10 +191,23 @@ def test_url_is_a_link_at_the_first_gateway_or_that_of_the_service(server, clien
         assert default.url(HELLO_CID) == f"https://gateway.pinata.cloud/ipfs/{HELLO_CID}"
 
 
-def test_the_repr_is_short(client):
-    assert repr(client) == f"<{Client.__name__}: {PinProvider.__name__}>"
+def test_the_repr_says_where_the_content_is(server, client, tmp_path):
+    name = Client.__name__
+    assert repr(client) == f"<{name}: {PinProvider.__name__} at {server.url}>"
     client.close()
-    assert repr(client).endswith(", closed>")
+    assert repr(client).endswith(f"{server.url}, closed>")
+    with Client.init(path=tmp_path / "a\nb") as local:
+        where = f"at {tmp_path}/a\\nb>"
+        assert repr(local) == f"<{name}: {LocalProvider.__name__} {where}"
+        assert repr(local.with_options(verify=False)) == repr(local)
+        wrapped = Client(WrappingProvider(local.provider))
+        assert repr(wrapped) == f"<{name}: {WrappingProvider.__name__} {where}"
+        copies = CopiesProvider([local], want=1, path=tmp_path / "ledger")
+        with Client(copies) as both:
+            assert repr(both) == f"<{name}: {CopiesProvider.__name__} at local>"
+        copies.close()
+    with Client.init(provider="gateway", gateway_url="https://g.example/KEY") as at:
+        assert repr(at).endswith(" at https://g.example>")  # a path may hold a key
 
 
 def test_every_public_method_has_a_docstring_with_an_example():

@@ -323,6 +323,6 @@ def test_revoke_deletes_the_pin_and_returns_true(server, client, status):
 
 
 def test_revoke_of_a_path_inside_a_cid_is_invalid_cid(server, client):
-    with pytest.raises(InvalidCIDError, match=r"^Invalid CID$"):
+    with pytest.raises(InvalidCIDError, match=r"^Invalid CID\n"):
         client.revoke(f"/ipfs/{HELLO_CID}/a.json")
     assert server.requests == []

@@ -40,6 +40,7 @@ from holdfast.records import (
     now_ms,
 )
 from holdfast.registry import build_async_provider
+from holdfast.single_line import single_line
 from holdfast.sources.blob import Blob
 from holdfast.sources.folder_source import IGNORE_FILE, FolderSelection, FolderSource
 from holdfast.sources.sources import Progress, Source
@@ -74,8 +75,13 @@ class AsyncClient(AsyncCloses):
     """
 
     def __init__(
-        self, provider: AsyncStorageProvider, *, config: ClientConfig | None = None
+        self, provider: AsyncStorageProvider | None = None, *, config: ClientConfig | None = None
     ) -> None:
+        if provider is None:
+            raise TypeError(
+                f"{type(self).__name__}() needs a provider: to make a client from a configuration, "
+                f"or for the embedded store, use {type(self).__name__}.init(…)"
+            )
         self._passed = provider
         self._closed = False
         if not isinstance(provider, AsyncStorageProvider):
@@ -257,8 +263,10 @@ class AsyncClient(AsyncCloses):
         await self.aclose()
 
     def __repr__(self) -> str:
+        where = self._provider.where() if hasattr(self, "_provider") else ""
+        at = f" at {single_line(where)}" if where else ""
         state = ", closed" if self._closed else ""
-        return f"<{type(self).__name__}: {type(self._passed).__name__}{state}>"
+        return f"<{type(self).__name__}: {type(self._passed).__name__}{at}{state}>"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
@@ -379,8 +387,8 @@ class AsyncClient(AsyncCloses):
     async def download(
         self,
         cid: str,
-        *,
         to: str | os.PathLike[str] | None = None,
+        *,
         progress: Progress | None = None,
         max_bytes: int | None = None,
     ) -> Blob:
@@ -842,7 +850,7 @@ class AsyncClient(AsyncCloses):
 
         Args:
             cid: The file or folder. One of your identities must open it.
-            recipients: The new readers: a text such as ``age1pq1…``, or several.
+            recipients: The new readers: one or several, in the same forms as for `encrypted`.
             name: The name of the new pin, which others can read; by default a random one.
             keyvalues: Metadata of your own for the pin, which others can read.
             progress: Called with the number of files that are done, and of all files; first with 0,
@@ -863,8 +871,12 @@ class AsyncClient(AsyncCloses):
         arguments.check_progress(progress)
         provider = self._provider.require("share")
         info = arguments.file_info(name, provider.default_name(""), keyvalues)
+        from holdfast.disk.key_files import load_keys  # noqa: PLC0415
+
         new = check_recipients("recipients", readers) or ()
-        added, size = await provider.share(Reference.parse(cid), new, info, progress)
+        keys, _ = await run_blocking(load_keys, new, None)
+        texts = [key.text for key in keys]
+        added, size = await provider.share(Reference.parse(cid), texts, info, progress)
         return _record(added, size, None)
 
     async def readers(self, cid: str) -> dict[str, int]:

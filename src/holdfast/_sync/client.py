@@ -42,6 +42,7 @@ from holdfast.records import (
     now_ms,
 )
 from holdfast.registry import build_provider
+from holdfast.single_line import single_line
 from holdfast.sources.blob import Blob
 from holdfast.sources.folder_source import IGNORE_FILE, FolderSelection, FolderSource
 from holdfast.sources.sources import Progress, Source
@@ -75,7 +76,14 @@ class Client(Closes):
         {'hello': 'world'}
     """
 
-    def __init__(self, provider: StorageProvider, *, config: ClientConfig | None = None) -> None:
+    def __init__(
+        self, provider: StorageProvider | None = None, *, config: ClientConfig | None = None
+    ) -> None:
+        if provider is None:
+            raise TypeError(
+                f"{type(self).__name__}() needs a provider: to make a client from a configuration, "
+                f"or for the embedded store, use {type(self).__name__}.init(…)"
+            )
         self._passed = provider
         self._closed = False
         if not isinstance(provider, StorageProvider):
@@ -257,8 +265,10 @@ class Client(Closes):
         self.close()
 
     def __repr__(self) -> str:
+        where = self._provider.where() if hasattr(self, "_provider") else ""
+        at = f" at {single_line(where)}" if where else ""
         state = ", closed" if self._closed else ""
-        return f"<{type(self).__name__}: {type(self._passed).__name__}{state}>"
+        return f"<{type(self).__name__}: {type(self._passed).__name__}{at}{state}>"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
@@ -379,8 +389,8 @@ class Client(Closes):
     def download(
         self,
         cid: str,
-        *,
         to: str | os.PathLike[str] | None = None,
+        *,
         progress: Progress | None = None,
         max_bytes: int | None = None,
     ) -> Blob:
@@ -836,7 +846,7 @@ class Client(Closes):
 
         Args:
             cid: The file or folder. One of your identities must open it.
-            recipients: The new readers: a text such as ``age1pq1…``, or several.
+            recipients: The new readers: one or several, in the same forms as for `encrypted`.
             name: The name of the new pin, which others can read; by default a random one.
             keyvalues: Metadata of your own for the pin, which others can read.
             progress: Called with the number of files that are done, and of all files; first with 0,
@@ -857,8 +867,12 @@ class Client(Closes):
         arguments.check_progress(progress)
         provider = self._provider.require("share")
         info = arguments.file_info(name, provider.default_name(""), keyvalues)
+        from holdfast.disk.key_files import load_keys  # noqa: PLC0415
+
         new = check_recipients("recipients", readers) or ()
-        added, size = provider.share(Reference.parse(cid), new, info, progress)
+        keys, _ = run_blocking(load_keys, new, None)
+        texts = [key.text for key in keys]
+        added, size = provider.share(Reference.parse(cid), texts, info, progress)
         return _record(added, size, None)
 
     def readers(self, cid: str) -> dict[str, int]:

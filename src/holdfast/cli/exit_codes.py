@@ -163,8 +163,8 @@ def describe(error: BaseException) -> dict[str, Any]:
         message = f"{error.strerror}: {error.filename}" if error.filename else error.strerror
         if error.errno in FULL:
             remedy = "free some space on that disk and try again"
-    details = getattr(error, "reason", "") or getattr(error, "details", None)
-    said = (remedy, details, None if hint is None else hint.note)
+    details = getattr(error, "details", None)
+    said = (remedy, details, None if hint is None else hint.note, getattr(error, "remedy", None))
     notes = [note for note in getattr(error, "__notes__", ()) if note not in said]
     return {
         "name": family.kind.__name__ if isinstance(error, ImportError) else type(error).__name__,

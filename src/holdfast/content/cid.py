@@ -66,7 +66,8 @@ class CID:
         `text` is a CIDv0, or a CIDv1 in base32 (lower or upper case), base36 or base58btc.
         """
         if len(text) > MAX_TEXT:
-            raise InvalidCIDError(reason=f"a CID has at most {MAX_TEXT} characters")
+            reason = f"a CID has at most {MAX_TEXT} characters"
+            raise InvalidCIDError(reason=reason, value=text)
         version = 0 if len(text) == V0_TEXT and text.startswith("Qm") else 1
         try:
             data = _decode_v1_text(text) if version else multibase.base58_decode(text)
@@ -74,9 +75,10 @@ class CID:
         except ValueError as error:
             is_cut = "…" in text or "..." in text  # copied from a list on a terminal or a page
             reason = "its middle is missing: copy all of it" if is_cut else str(error)
-            raise InvalidCIDError(reason=reason) from None
+            raise InvalidCIDError(reason=reason, value=text) from None
         if cid.version != version or end != len(data):
-            raise InvalidCIDError(reason="the text is not exactly one CID of its version")
+            reason = "the text is not exactly one CID of its version"
+            raise InvalidCIDError(reason=reason, value=text)
         return cid
 
     @classmethod

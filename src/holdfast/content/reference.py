@@ -6,6 +6,7 @@ from urllib.parse import quote, unquote
 
 from holdfast.content.cid import CID
 from holdfast.errors import InvalidCIDError
+from holdfast.single_line import short
 
 _NATIVE = re.compile(r"^ipfs://(?P<rest>.*)$", re.IGNORECASE | re.DOTALL)
 _SUBDOMAIN = re.compile(
@@ -70,7 +71,8 @@ class Reference(str):
                 error.add_note(f"give the CID of the {kind}: its attribute `cid`")
             raise error
         if len(cid_or_url) > MAX_REFERENCE:
-            raise InvalidCIDError(reason=f"longer than {MAX_REFERENCE} characters")
+            reason = f"longer than {MAX_REFERENCE} characters"
+            raise InvalidCIDError(reason=reason, value=cid_or_url[:MAX_REFERENCE])
         if isinstance(cid_or_url, Reference):
             return cid_or_url
         if cid_or_url.isalnum():  # a CID and nothing else
@@ -78,14 +80,18 @@ class Reference(str):
         # Remove the query first: an ``/ipfs/`` inside it does not count.
         address = re.split(r"[?#]", cid_or_url.strip(), maxsplit=1)[0]
         text, *names = _after_ipfs(address).rstrip("/").split("/")
-        return cls(text, CID.parse(text), tuple(map(_name, names)))
+        try:
+            return cls(text, CID.parse(text), tuple(map(_name, names)))
+        except InvalidCIDError as error:
+            raise InvalidCIDError(reason=error.reason, value=cid_or_url) from None
 
     @classmethod
     def parse_cid(cls, cid_or_url: object) -> str:
         """Return the CID in `cid_or_url`; raise `InvalidCIDError` if a path follows it."""
         reference = cls.parse(cid_or_url)
         if reference.path:
-            raise InvalidCIDError(reason="a path inside a CID cannot be used here, only a CID")
+            reason = "a path inside a CID cannot be used here, only a CID"
+            raise InvalidCIDError(reason=reason, value=reference)
         return reference.text
 
 
@@ -109,5 +115,5 @@ def _name(quoted: str) -> str:
     except UnicodeError:
         raise InvalidCIDError(reason="the path is not UTF-8") from None
     if name in {"", ".", ".."} or "/" in name or any(c < " " or c == "\x7f" for c in name):
-        raise InvalidCIDError(reason=f"{name!r} is not a valid path segment")
+        raise InvalidCIDError(reason=f"{short(name)!r} is not a valid path segment")
     return name

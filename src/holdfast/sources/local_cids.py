@@ -94,7 +94,8 @@ def verify(
     """
     reference = Reference.parse(cid)
     if reference.path:
-        raise InvalidCIDError(reason="a path inside a CID cannot be verified, only a CID")
+        reason = "a path inside a CID cannot be verified, only a CID"
+        raise InvalidCIDError(reason=reason, value=reference)
     require_codec(reference.cid)
     report = _reported(source, progress)
     with closing(

@@ -359,6 +359,10 @@ class AsyncBaseProvider(AsyncStorageProvider, ABC):
 
     # Where the provider is
 
+    def where(self) -> str:
+        """Return the path or the address of the provider, for people; no secret is in it."""
+        return os.fspath(self.config.path or "")
+
     @property
     def title(self) -> str:
         """The name of the provider in errors and events."""

@@ -256,6 +256,10 @@ class CopiesProvider(BaseProvider):
         other._reader = other._make_reader(config)  # noqa: SLF001 - our own
         return other
 
+    def where(self) -> str:
+        """Return the names of the members."""
+        return ", ".join(member.name for member in self.members)
+
     def member(self, name: str) -> Member:
         """Return the member that is called `name`; raise ConfigError if there is none."""
         by_name = {member.name: member for member in self.members}

@@ -103,6 +103,11 @@ class HTTPProvider(BaseProvider):
                     if why is None or not self._session.wait(backoff, call, why):
                         raise
 
+    def where(self) -> str:
+        """Return the address of the API, or of the first gateway, without a path."""
+        parts = urlsplit(self.config.api_url or gateway_urls(self.config)[0])
+        return f"{parts.scheme}://{parts.netloc}"
+
     def place(self) -> Place:
         """Return the place of the account at the API."""
         return self.place_at(self.config.api_url)

@@ -212,6 +212,10 @@ class LocalProvider(BaseProvider):
                 raise NotFoundError(f"{cid} is not in this store")
             return run_blocking(self.repository.block, cid)
 
+    def where(self) -> str:
+        """Return the folder of the store."""
+        return str(self._repository.path)
+
     def place(self) -> Place:
         """Return the place of the store: its id, which it keeps when its folder is moved.
 
