@@ -3,7 +3,7 @@
 The key stays on the server, and the file does not go through it. Run it from the folder above this
 one, with `HOLDFAST_PROVIDER=pinata`, `HOLDFAST_PROVIDER_TOKEN` and `HOLDFAST_GATEWAY_URL` set::
 
-    pip install 'holdfast[async]' fastapi uvicorn
+    pip install '.[async]' fastapi uvicorn   # in a clone of Holdfast
     uvicorn --app-dir examples browser_upload:app
 
 Then open http://localhost:8000 and choose an image. A real service would ask who somebody is before

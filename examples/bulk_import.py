@@ -2,7 +2,7 @@
 
 Each file that is done gets a line in a manifest, `FOLDER.manifest.jsonl` unless you name another::
 
-    pip install 'holdfast[async]'
+    pip install '.[async]'   # in a clone of Holdfast
     python examples/bulk_import.py photos
     python examples/bulk_import.py photos --at-once 16 --manifest done.jsonl
 

@@ -4,7 +4,7 @@
 way. Here that is a folder which both sides can see: on one machine, on a network drive, or kept the
 same by a tool. An empty file in it stands for each message, named by its time and CID::
 
-    pip install holdfast
+    pip install .   # in a clone of Holdfast
     python examples/mailbox.py send alice "hi"
     python examples/mailbox.py read alice           # what is new
     python examples/mailbox.py read alice --all     # and what was read before

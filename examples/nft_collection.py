@@ -1,6 +1,6 @@
 """Make an NFT collection: a folder of images, and a folder with the metadata of each.
 
-    pip install holdfast
+    pip install .   # in a clone of Holdfast
     python examples/nft_collection.py images metadata
 
 The last line is the base URI for the contract: the metadata of token 1 is at ``BASE/1``.

@@ -3,7 +3,7 @@
 Run it from the folder above this one. Without settings it keeps everything on this machine's disk;
 with `HOLDFAST_PROVIDER=pinning` and `HOLDFAST_PROVIDER_TOKEN`, at the service::
 
-    pip install 'holdfast[async]' fastapi python-multipart uvicorn
+    pip install '.[async]' fastapi python-multipart uvicorn   # in a clone of Holdfast
     uvicorn --app-dir examples service:app
 
 Then, from another terminal::

@@ -134,8 +134,8 @@ class Console:
         words = shlex.split(command, comments=True)
         assert words[:2] == ["pip", "install"], command
         for word in words[2:]:
-            name, extras = re.fullmatch(r"([\w-]+)(?:\[([\w,]+)\])?", word).groups()
-            if name == "holdfast":
+            name, extras = re.fullmatch(r"([\w-]+|\.)(?:\[([\w,]+)\])?", word).groups()
+            if name == ".":  # the clone; what PyPI has under our name is another project
                 chosen = set(extras.split(",") if extras else ())
                 assert chosen <= set(PROJECT["optional-dependencies"]), word
             else:

@@ -81,6 +81,26 @@ def test_the_links_of_the_readme_lead_somewhere():
     assert [link for link in inner if not (ROOT / link.partition("#")[0]).exists()] == []
 
 
+def test_no_document_installs_the_other_project_that_pypi_has_under_our_name():
+    texts = {path: path.read_text() for path in (*DOCUMENTS, *(ROOT / "examples").glob("*.py"))}
+    commands = re.compile(r"pip install [^`\n]*(?<![\w./])holdfast\b")
+    assert {path.name: commands.findall(text) for path, text in texts.items()} == {
+        path.name: [] for path in texts
+    }
+    assert commands.search("pip install -U 'holdfast[all]'")
+
+
+def test_the_readme_gives_the_version_and_says_what_to_do_first():
+    readme = (ROOT / "README.md").read_text()
+    before_the_reasons, _, rest = readme.partition("## Why Holdfast")
+    assert f"Version {holdfast.__version__}," in before_the_reasons
+    for line in ("Apache-2.0", "$ make demo", "$ make test", "$ pip install '.[all]'"):
+        assert line in before_the_reasons
+    assert "## Quick start" in rest
+    assert "CONTRIBUTING.md#reporting-a-bug" in rest
+    assert "\n## Reporting a bug\n" in (ROOT / "CONTRIBUTING.md").read_text()
+
+
 @pytest.mark.parametrize(
     ("block", "trouble"),
     [
@@ -97,7 +117,7 @@ def test_the_links_of_the_readme_lead_somewhere():
         ("```console\n$ echo one\ntwo\n```", "came:\none"),
         ("```console\n$ echo one; echo two\none\n```", "came:\none\ntwo"),
         ("```console\none\n```", "output without a command"),
-        ("```console\n$ pip install 'holdfast[nothing]'\n```", "holdfast[nothing]"),
+        ("```console\n$ pip install '.[nothing]'\n```", ".[nothing]"),
         ("```console\n$ pip install no-such-package\n```", "no-such-package"),
         ("```console\n$ make nothing\n```", "nothing"),
         ("```console\n$ echo http://127.0.0.1:5080\n```", "no node was started"),

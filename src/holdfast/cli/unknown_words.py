@@ -97,7 +97,7 @@ POINTERS: Final = _by_word(
         "run the same command again: it continues; `holdfast uploads` lists uploads": "resume",
         "`holdfast send RECIPIENT MESSAGE` stores a message": "message, msg",
         "`holdfast receive CID` writes the message at a CID": "inbox, messages",
-        "`pip install --upgrade holdfast` installs the newest version": "upgrade, self-update",
+        "`pip install '.[all]'` in a newer clone installs that version": "upgrade, self-update",
         "`holdfast --install-completion` turns on completion with TAB": "completion, completions",
         "`holdfast --help` lists all commands": "man, docs, commands, usage",
     }
