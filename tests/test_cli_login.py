@@ -100,8 +100,11 @@ def test_a_token_that_is_not_accepted_is_not_saved(commands, status, token, code
         (["--provider", "local"], 2, "provider 'local' needs no token"),
         (["--provider", "pinatta"], 3, "unknown provider 'pinatta'"),
         (["--provider", TOKEN], 3, "provider must be"),
-        ([TOKEN], 2, "login takes no arguments"),
-        (["--provider", "pinata", TOKEN, "--json"], 2, "login takes no arguments"),
+        (["pinatta"], 2, "login takes the name of a provider"),
+        (["local"], 2, "provider 'local' needs no token"),
+        ([TOKEN], 2, "login takes the name of a provider"),
+        (["--provider", "pinata", TOKEN, "--json"], 2, "login takes the name of a provider"),
+        (["pinata", TOKEN], 2, "login takes the name of a provider"),
     ],
 )
 def test_wrong_providers(commands, arguments, code, words):
@@ -113,7 +116,23 @@ def test_wrong_providers(commands, arguments, code, words):
         assert (exit_code, TOKEN_PROMPT in shown) == (3, False)
 
 
-# config set, config unset
+def test_who_logs_out_has_no_token_left(commands, server):
+    server.reply(200, MESSAGE)
+    commands.text("login", "pinning", "--pin-api-url", server.url, stdin=TOKEN.encode())
+    for words, others in ((["pinata"], " for 'pinata'"), ([], "")):
+        if not words:
+            result = commands.run("logout", "pinning")
+            assert result.stdout.decode().startswith("logged out of 'pinning'")
+            assert "`holdfast config unset provider`" in result.stderr.decode()
+        code, lines = commands.failure("logout", *words)
+        assert (code, lines[0]) == (3, f"error: {commands.user_file} has no token{others}")
+        assert (TOKEN in commands.user_file.read_text()) is bool(words)
+    assert f'pin_api_url = "{server.url}"' in commands.user_file.read_text()
+    result = commands.run("test-connection", stdin=b"")
+    assert (result.returncode, "needs a token" in result.stderr.decode()) == (3, True)
+
+
+# config set, config unset, config get
 
 
 def test_settings_are_changed_and_removed(commands):
@@ -126,10 +145,19 @@ def test_settings_are_changed_and_removed(commands):
         "retries.attempts": "5",
         "retries.cap": "2.5",
         "timeouts.read": "9",
-        "gateway_url": "https://a.example,https://b.example",
-        "verify": "no",
+        "gateway-url": "https://a.example,https://b.example",
     }.items():
-        assert commands.text("config", "set", key, value) == f"{key}: saved in {commands.user_file}"
+        name = key.replace("-", "_")
+        saved = f"{name}: saved in {commands.user_file}"
+        assert commands.text("config", "set", key, value) == saved
+    result = commands.run("config", "set", "verify", "no")
+    assert "not checked against its CID" not in result.stdout.decode()
+    assert "no longer checked against its CID" in result.stderr.decode()
+    gateways = "https://a.example/ipfs, https://b.example/ipfs"
+    assert commands.text("config", "get", "gateway-url") == gateways
+    assert commands.text("config", "get", "retries.cap") == "2.5"
+    assert commands.json("config", "get", "retries")["value"]["attempts"] == 5
+    assert commands.json("config", "get", "verify", "--verify")["source"] == "--verify"
     assert commands.user_file.read_text() == (
         "# My settings, with care.\n"
         'cid_version = 1  # as "#" always\n'
@@ -138,7 +166,7 @@ def test_settings_are_changed_and_removed(commands):
         "[retries]  # few\nattempts = 5\ncap = 2.5\n\n"
         "[timeouts]\nread = 9\n"
     )
-    for key in ("gateway_url", "verify", "retries.cap", "cid_version"):
+    for key in ("gateway-url", "verify", "retries.cap", "cid_version"):
         assert "removed from" in commands.text("config", "unset", key)
     assert commands.user_file.read_text() == (
         "# My settings, with care.\n\n[retries]  # few\nattempts = 5\n\n[timeouts]\nread = 9\n"

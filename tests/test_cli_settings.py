@@ -109,6 +109,11 @@ def test_flags_win_over_the_environment_the_project_and_the_user_in_this_order(h
     assert gateways()[-1] == str(project)
 
 
+def pairs(text):
+    """The words of each row, with a source that is on a line of its own."""
+    return [line.split() for line in text.replace("\n  ", " ").splitlines()]
+
+
 def test_config_shows_each_value_and_where_it_is_from(archive, server):
     archive.write_user_file(
         f'rate_limit = 60\ngateway_url = "https://c.example"\ngateway_token = "{GATEWAY_TOKEN}"\n'
@@ -139,8 +144,10 @@ def test_config_shows_each_value_and_where_it_is_from(archive, server):
     assert {name: (shown[name]["value"], shown[name]["source"]) for name in expected} == expected
     assert next(iter(shown)) == "use"
     text = archive.text(*flags, **variables)
-    assert [line.split()[0] for line in text.splitlines()] == list(shown)
-    assert ["rate_limit", "60", user] in [line.split() for line in text.splitlines()]
+    assert text == archive.text("config", "list", *flags[1:], **variables)
+    named = [line.split()[0].partition(".")[0] for line in text.splitlines() if line[0] != " "]
+    assert list(dict.fromkeys(named)) == list(shown)
+    assert ["rate_limit", "60", user] in pairs(text)
     for secret in (TOKEN, "pass-word", "inner-secret"):
         assert secret not in text + json.dumps(shown)
     shown = archive.json("config", "--no-verify")
@@ -152,7 +159,7 @@ def test_config_shows_what_is_wrong_beside_all_the_rest(commands, project):
     project.write_text("rate_limit = 60\nprovder = 1\n")
     variables = {"HOLDFAST_GATEWAY_URL": "nonsense", "HOLDFAST_VERIFY": "perhaps"}
     result = commands.run("config", **variables)
-    rows = {line.split()[0]: line.split()[1:] for line in result.stdout.decode().splitlines()}
+    rows = {name: row for name, *row in pairs(result.stdout.decode())}
     assert rows["gateway_url"] == ["(wrong)", "HOLDFAST_GATEWAY_URL"]
     assert rows["verify"] == ["(wrong)", "HOLDFAST_VERIFY"]
     assert rows["provder"] == ["(wrong)", str(project)]
@@ -166,10 +173,53 @@ def test_config_shows_what_is_wrong_beside_all_the_rest(commands, project):
     assert shown["verify"]["error"] == "HOLDFAST_VERIFY must be true or false"
     project.write_text("nonsense")
     result = commands.run("config", HOLDFAST_PROVIDER_TOKEN=TOKEN)
-    lines = result.stdout.decode().splitlines()
-    assert (result.returncode, len(lines)) == (3, len(IN_FILES) + 1)
-    assert ["provider_token", "********"] in [line.split()[:2] for line in lines]
+    rows = pairs(result.stdout.decode())
+    names = {name.partition(".")[0] for name, *_ in rows}
+    assert (result.returncode, len(names)) == (3, len(IN_FILES) + 1)
+    assert ["provider_token", "********"] in [row[:2] for row in rows]
     assert TOKEN.encode() not in result.stdout + result.stderr
+
+
+def test_variables_that_nothing_reads_are_told(commands):
+    commands.write_user_file('[connections.a]\nprovider = "kubo"\ntoken_env = "HOLDFAST_MINE"\n')
+    result = commands.run(
+        *("list",), HOLDFAST_PROVIDERR="x", HOLDFAST_TOKEN=TOKEN, HOLDFAST_MINE="y",
+        HOLDFAST_ZZZZZZ="z", HOLDFAST_NODE_TOKEN="t", HOLDFAST_RATE_LIMIT="600",
+    )  # fmt: skip
+    assert (result.returncode, sorted(result.stderr.decode().splitlines())) == (
+        0,
+        [
+            "warning: unknown variable HOLDFAST_PROVIDERR: did you mean HOLDFAST_PROVIDER?",
+            "warning: unknown variable HOLDFAST_TOKEN: did you mean HOLDFAST_PROVIDER_TOKEN?",
+            "warning: unknown variable HOLDFAST_ZZZZZZ",
+        ],
+    )
+
+
+def test_verification_that_is_off_is_told_once(commands):
+    off = {"HOLDFAST_VERIFY": "no"}
+    result = commands.run("list", **off)
+    words = "what is read is not checked against its CID"
+    assert result.stderr.decode() == f"warning: HOLDFAST_VERIFY turns verification off: {words}\n"
+    shown = commands.text("status", **off)
+    assert "\nVerify      off: reads are not checked against their CID\n" in shown
+    assert commands.json("status", **off)["verify"] is False
+    assert (commands.json("status")["verify"], "Verify" in commands.text("status")) == (True, False)
+    assert commands.text("list", "--no-verify") == ""
+
+
+def test_config_fits_a_terminal_of_80_columns(commands):
+    commands.write_user_file('gateway_url = ["https://a.example/ipfs", "https://b.example/ipfs"]\n')
+    shown = commands.text("config", "--provider", "pinata").splitlines()
+    user = f"{'':23}  {commands.user_file}"
+    folder = str(commands.folder.parent)
+    assert max(len(line) for line in shown if folder not in line) <= 80
+    place = shown.index("gateway_url              https://a.example/ipfs")
+    assert shown[place + 1 : place + 4] == [
+        user,
+        "gateway_url              https://b.example/ipfs",
+        user,
+    ]
 
 
 def test_the_paths_in_the_file_of_the_user_begin_at_its_folder(commands):

@@ -170,7 +170,7 @@ def check_provider(name: str, group: str = SYNC_GROUP) -> None:
 
 def _unknown(name: str, group: str) -> ConfigError:
     names = known_providers(group)
-    error = ConfigError(f"unknown provider {name!r}: the field takes one of {', '.join(names)}")
+    error = ConfigError(f"unknown provider {name!r}: use one of {', '.join(names)}")
     question = did_you_mean(name, names, _MEANT)
     return advise(error, question) if question else error
 

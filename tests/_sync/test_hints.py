@@ -210,9 +210,7 @@ def test_an_unknown_provider_lists_real_names_and_suggests(name, question):
     with pytest.raises(ConfigError) as caught:
         Client.init(provider=name)
     listed = "car, cluster, copies, gateway, kubo, local, pinata, pinning, psa"
-    assert str(caught.value).startswith(
-        f"unknown provider {name!r}: the field takes one of {listed}"
-    )
+    assert str(caught.value).startswith(f"unknown provider {name!r}: use one of {listed}")
     assert "provider_b" not in str(caught.value)
     assert getattr(caught.value, "__notes__", []) == ([question] if question else [])
 

@@ -72,7 +72,7 @@ COMMANDS: Final = {
         ("copies", "health drill"),
         ("maintenance", "car gc check repair cache"),
         ("node", "node"),
-        ("settings", "login"),
+        ("settings", "login logout"),
         ("connections", "status"),
         ("settings", "config"),
         ("connections", "connections"),

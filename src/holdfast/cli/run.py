@@ -5,6 +5,7 @@ import inspect
 import logging
 import re
 import sys
+import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property
@@ -22,7 +23,7 @@ from holdfast.cli.options import Options, connection_options, output_options, us
 from holdfast.cli.unknown_words import CommandGroup, Refused
 from holdfast.config.connections import USE, Setting, fields_of
 from holdfast.config.locations import store_folder
-from holdfast.config.settings_files import gather
+from holdfast.config.settings_files import gather, warn_of_unknown_variables
 from holdfast.errors import ConfigError, UnsupportedError
 from holdfast.events import logger
 from holdfast.hints import advise
@@ -64,6 +65,7 @@ class Run:
     @cached_property
     def settings(self) -> dict[str, Setting]:
         """The settings from all sources; tokens are wrapped in `Secret`."""
+        warn_of_unknown_variables()
         return gather(self._flag_values(), self._fields)
 
     def config(self) -> "holdfast.ClientConfig":
@@ -259,6 +261,9 @@ def _client(settings: Mapping[str, Setting], remedy: str | None) -> "holdfast.Cl
     from holdfast.repository.database.identity import is_store
 
     config = config_of(settings)
+    if not config.verify and (source := settings["verify"].source)[:2] != "--":
+        words = f"{source} turns verification off: what is read is not checked against its CID"
+        warnings.warn(words, UserWarning, stacklevel=2)
     if remedy is not None and registry.row_of(config.provider).on_this_machine:
         path = store_folder(config.path)
         if not is_store(path):

@@ -28,6 +28,10 @@ commands: Final = group()
 config_commands: Final = group()
 commands.add_typer(config_commands, name="config")
 USUAL: Final = "pinata"
+LOGIN_REMEDY: Final = f"`holdfast login {USUAL}` asks for the token, or reads it from a pipe"
+UNVERIFIED: Final = (
+    "what you read is no longer checked against its CID: a gateway can send anything"
+)
 SECONDS: Final = 30.0  # for the test of the token
 DESTINATION: Final = ("pin_api_url", "allow_insecure", "provider_options")
 """The settings that decide, beside the provider, where a token is sent."""
@@ -41,9 +45,12 @@ def _services() -> list[str]:
 @command(commands)
 def login(
     run: Run,
+    service: Annotated[
+        str | None, argument("PROVIDER", "The provider.", autocompletion=_services)
+    ] = None,
     *,
     provider: Annotated[
-        str | None, option("NAME", "The provider.", autocompletion=_services)
+        str | None, option("NAME", "Another way to name it.", autocompletion=_services)
     ] = None,
     pin_api_url: Annotated[
         str | None, option("URL", "The address of its API, if not the usual.")
@@ -65,7 +72,9 @@ def login(
         wrong = ConfigError(f"{path} has {USE}, which chooses a connection in place of a login")
         remedy = f"put the token into its token_file, or run `holdfast config unset {USE}` first"
         raise advise(wrong, remedy)
-    name = provider or _ask_provider(saved.get("provider"))
+    if service is not None and service not in registry.known_providers():  # it may be a token
+        raise advise(UsageError("login takes the name of a provider"), LOGIN_REMEDY)
+    name = service or provider or _ask_provider(saved.get("provider"))
     _check_provider(name)
     flags = {"provider": name, "pin_api_url": pin_api_url, "gateway_url": gateway_url}
     changes: dict[str, Any] = {key: value for key, value in flags.items() if value is not None}
@@ -89,10 +98,32 @@ def login(
     _note_stronger(run, list(changes), path)
 
 
+@command(commands)
+def logout(
+    run: Run,
+    provider: Annotated[
+        str | None, argument("PROVIDER", "The provider.", autocompletion=_services)
+    ] = None,
+) -> None:
+    """Remove the token that `login` saved."""
+    from holdfast.cli.settings_editor import changing
+
+    with changing() as file:
+        name = file.values.get("provider")
+        if "provider_token" not in file.values or provider not in (None, name):
+            wrong = ConfigError(f"{file.path} has no token{f' for {provider!r}' * bool(provider)}")
+            raise advise(wrong, "`holdfast config` shows where a token came from")
+        file.change(("provider_token",), None)
+    words = f"logged out of {name!r}: its token is no longer in {file.path}"
+    run.emit({"provider": name, "settings": str(file.path)}, words)
+    _note_stronger(run, ["provider_token"], str(file.path), removed=True)
+    run.note(f"the provider is still {name!r}: `holdfast config unset provider` uses your disk")
+
+
 def _ask_provider(saved: str | None) -> str:
     """Ask for the name of the provider on the terminal."""
     if sys.stdin is None or not sys.stdin.isatty() or not sys.stderr.isatty():
-        raise UsageError("standard input is not a terminal: give --provider")
+        raise UsageError("standard input is not a terminal: name the provider")
     names = _services()
     usual = saved if saved in names else USUAL
     sys.stderr.write(f"Provider ({', '.join(names)}) [{usual}]: ")
@@ -148,9 +179,9 @@ def _read_token(run: Run, config: "holdfast.ClientConfig") -> Secret:
         typed = tokens.ask(config.provider, config.api_url, "write it to standard input")
     else:
         typed = tokens.read(run.standard_input(), "standard input")
-    checked = checks.token("the token", typed)
+    checked = checks.token("the token", typed) if typed.reveal().strip() else None
     if checked is None:
-        raise ConfigError("no token was given")
+        raise advise(ConfigError("no token was given"), LOGIN_REMEDY)
     return checked
 
 
@@ -219,11 +250,10 @@ def unset(run: Run, key: Annotated[str, _key(_saved_names)]) -> None:
     from holdfast.cli.settings_editor import changing, refuse_moves
 
     with changing() as file:
-        keys = tuple(key.split("."))  # any key of the file, also one that is wrong there
-        table: Any = file.values
-        for part in keys:
-            table = table.get(part) if isinstance(table, dict) else None
-        if table is None:
+        # Any key of the file, also one that is wrong there; else as `set` reads it.
+        spellings = [tuple(name.split(".")) for name in (key, key.replace("-", "_"))]
+        keys = next((keys for keys in spellings if _has(file.values, keys)), ())
+        if not keys:
             _keys(key)
             wrong = ConfigError(f"{file.path} has no {key}")
             raise advise(wrong, "`holdfast config` shows where each setting came from")
@@ -232,12 +262,20 @@ def unset(run: Run, key: Annotated[str, _key(_saved_names)]) -> None:
     _tell(run, file, keys, None)
 
 
+def _has(table: Any, keys: "Keys") -> bool:
+    for key in keys:
+        table = table.get(key) if isinstance(table, dict) else None
+    return table is not None
+
+
 def _tell(run: Run, file: "SettingsFile", keys: "Keys", value: Any) -> None:
     name = ".".join(keys)
     verb = "removed from" if value is None else "saved in"
     words = f"{name}: {verb} {file.path}"
     run.emit({"key": name, "value": value, "settings": str(file.path)}, words)
     _note_stronger(run, [keys[0]], str(file.path), removed=value is None)
+    if keys == ("verify",) and value is False:
+        run.note(UNVERIFIED)
     try:
         config_of(gather({}))
     except ConfigError as error:
@@ -246,7 +284,9 @@ def _tell(run: Run, file: "SettingsFile", keys: "Keys", value: Any) -> None:
 
 def _keys(key: str) -> "Keys":
     """Return the tables and the name in `key`; raise ConfigError if there is no such setting."""
-    first, *rest = key.partition("=")[0].split(".")  # a value after "=" may be a secret
+    first, *rest = (
+        key.partition("=")[0].replace("-", "_").split(".")
+    )  # a value after "=" may be a secret
     if first == USE and not rest:
         return (USE,)
     if first not in FIELDS:
@@ -264,6 +304,7 @@ def _keys(key: str) -> "Keys":
 def _checked(file: "SettingsFile", key: str, text: str) -> "tuple[Keys, Any]":
     """Return the keys, and the value that `text` stands for, as it is written to the file."""
     keys = _keys(key)
+    key = ".".join(keys)
     if keys == (USE,):
         return keys, _connection(file, text)
     field = FIELDS[keys[0]]
@@ -310,12 +351,42 @@ def _refuse_two_choices(file: "SettingsFile", other: str) -> None:
         raise advise(wrong, f"first run `holdfast config unset {other}`")
 
 
-WRONG = "(wrong)"
+WRONG: Final = "(wrong)"
+FIRST, SECOND, MAX_LINE = 23, 33, 80  # the columns of a name and of a value, and of a whole line
 
 
 @command(config_commands, *CONNECTED, is_group=True)
 def config(run: Run) -> None:
     """Show each setting and where it came from; change yours."""
+    rows = _rows(run)
+    lines = [line for row in rows.items() for line in _lines(*row)]
+    run.emit(rows, *lines)
+    try:
+        run.config()  # the errors are written below the table
+    except ConfigError as error:
+        raise advise(error, "change it in the place that the table names") from None
+
+
+command(config_commands, *CONNECTED, name="list")(config)
+
+
+@command(config_commands, *CONNECTED)
+def get(run: Run, key: Annotated[str, _key(_names)]) -> None:
+    """Show the value of one setting."""
+    name, *parts = _keys(key)
+    row = _rows(run).get(name, {"value": None, "source": "default"})
+    if "error" in row:
+        raise ConfigError(row["error"])
+    value = row["value"]
+    for part in parts:
+        if part not in value:
+            raise ConfigError(f"{name} has no {part}: it has {', '.join(value)}")
+        value = value[part]
+    run.emit({"key": ".".join((name, *parts)), **row, "value": value}, _text(value))
+
+
+def _rows(run: Run) -> dict[str, dict[str, Any]]:
+    """Return the value and the source of each setting, masked if it is secret; errors too."""
     from holdfast.config import ClientConfig
     from holdfast.config.locations import cache_folder, data_folder
 
@@ -332,19 +403,25 @@ def config(run: Run) -> None:
         name: run.settings[name] if name in run.settings else Setting(default[name], "default")
         for name in names
     }
-    rows = {name: _plain(name, setting.value) for name, setting in shown.items()}
-    texts = {name: WRONG if shown[name].error else _text(value) for name, value in rows.items()}
-    first, second = max(map(len, texts)), max(map(len, texts.values()))
-    value, lines = {}, []
-    for name, (_, source, wrong) in shown.items():
-        error = {"error": wrong} if wrong else {}
-        value[name] = {"value": rows[name], "source": source, **error}
-        lines.append(f"{name:<{first}}  {texts[name]:<{second}}  {source}")
-    run.emit(value, *lines)
-    try:
-        run.config()  # the errors are written below the table
-    except ConfigError as error:
-        raise advise(error, "change it in the place that the table names") from None
+    return {
+        name: {"value": _plain(name, value), "source": source} | ({"error": wrong} if wrong else {})
+        for name, (value, source, wrong) in shown.items()
+    }
+
+
+def _lines(name: str, row: dict[str, Any]) -> list[str]:
+    """Return the lines of a setting: one for each part of it, and one more for a long source."""
+    value, source = WRONG if "error" in row else row["value"], row["source"]
+    if isinstance(value, dict) and value:
+        parts = ((f"{name}.{key}", part) for key, part in value.items())
+    else:
+        parts = ((name, part) for part in (value if isinstance(value, list) and value else [value]))
+    lines = []
+    for part, text in parts:
+        line = f"{part:<{FIRST}}  {_text(text):<{SECOND}}"
+        long = len(line) + 2 + len(source) > MAX_LINE
+        lines += [line.rstrip(), f"{'':<{FIRST}}  {source}"] if long else [f"{line}  {source}"]
+    return lines
 
 
 def _plain(name: str, value: Any) -> Any:
@@ -362,7 +439,7 @@ def _text(value: Any) -> str:
     if isinstance(value, dict):
         return " ".join(f"{key}={_text(part)}" for key, part in value.items()) or "-"
     if isinstance(value, list):
-        return ", ".join(value)
+        return ", ".join(map(str, value))
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):

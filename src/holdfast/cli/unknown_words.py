@@ -66,9 +66,8 @@ POINTERS: Final = _by_word(
         "`holdfast status` shows the provider; `holdfast login` saves its token": (
             "whoami, account, auth, key, token, id"
         ),
-        "`holdfast config unset provider_token` removes the token that `login` saved": "logout",
         "`holdfast config` shows all settings, `holdfast config set KEY VALUE` changes one": (
-            "configure, settings, env, config show, config list, config get"
+            "configure, settings, env, config show"
         ),
         "`holdfast status` tests the connection": "ping, test, doctor",
         "`holdfast info CID` shows its kind, size, blocks, and where it is pinned": (
@@ -104,7 +103,7 @@ POINTERS: Final = _by_word(
 )
 """What to type in place of a command of another tool, by its first word or its first two."""
 
-_LOGIN: Final = "the token is asked for; in a pipe: holdfast login --provider NAME < FILE"
+_LOGIN: Final = "the token is asked for; in a pipe: holdfast login pinata < FILE"
 _LIST_OPTIONS: Final = ("--name", "--cid", "--keyvalue", "--since", "--until", "--limit", "-n")
 
 OPTION_POINTERS: Final = {
@@ -226,7 +225,7 @@ def usage_error(error: Any) -> UsageError:
         wrong = UsageError(error.format_message())
     is_extra = EXTRA_ARGUMENT in str(wrong)
     if is_extra and command == "login":  # it may be a token
-        wrong = UsageError("login takes no arguments")
+        wrong = UsageError("login takes the name of a provider")
     if is_extra and command in EXTRA_ARGUMENT_POINTERS:
         advise(wrong, EXTRA_ARGUMENT_POINTERS[command])
     return advise(wrong, f"`{where} --help` shows the usage")

@@ -11,6 +11,7 @@ which type checkers read. A test compares the three.
 import inspect
 import json
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import wraps
@@ -309,6 +310,13 @@ def unknown_field(name: str, others: Iterable[str] = ()) -> str:
     names = (*FIELDS, *others)
     hint = did_you_mean(name, names, _MEANT) or f"the fields are {', '.join(names)}"
     return f"unknown field {name!r}: {hint}"
+
+
+def unknown_variable(variable: str) -> str:
+    """Return the message for a variable that begins as ours do, and that nothing reads."""
+    question = did_you_mean(variable.removeprefix("HOLDFAST_").lower(), FIELDS, _MEANT)
+    names = re.sub(r"'(\w+)'", lambda field: FIELDS[field[1]].variable, question)
+    return f"unknown variable {variable}" + (f": {names}" if names else "")
 
 
 # Tracebacks and error trackers show the local variables of every frame. So a value that may be a

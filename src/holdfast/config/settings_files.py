@@ -17,6 +17,7 @@ from holdfast.config.fields import (
     FIELDS,
     read_environment,
     unknown_field,
+    unknown_variable,
     wrap_secret,
     wrap_secrets,
 )
@@ -26,6 +27,7 @@ from holdfast.errors import ConfigError
 from holdfast.registry import row_of
 
 FILE_NAME: Final = "holdfast.toml"
+OTHER_VARIABLES: Final = ("HOLDFAST_NODE_TOKEN", "HOLDFAST_TRACEBACK")
 MAX_FILE: Final = 1 << 20
 MAX_TOKEN: Final = 64 << 10
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -160,6 +162,18 @@ def _environment_layer() -> rules.Layer:
     if use.reveal().strip():
         layer[rules.USE] = rules.checked(rules.USE, use, rules.USE_VARIABLE)
     return layer
+
+
+def warn_of_unknown_variables() -> None:
+    """Warn of each ``HOLDFAST_*`` variable that nothing reads."""
+    ours = {*(field.variable for field in FIELDS.values()), rules.USE_VARIABLE, *OTHER_VARIABLES}
+    unknown = [name for name in os.environ if name.startswith("HOLDFAST_") and name not in ours]
+    tables = rules.connection_tables(user_layer()).values() if unknown else ()
+    places = [table for table in tables if isinstance(table, Mapping)]
+    tokens = [table[key].reveal() for table in places for key in table if key.endswith("_env")]
+    for name in unknown:
+        if name not in tokens:
+            warnings.warn(unknown_variable(name), UserWarning, stacklevel=2)
 
 
 def read_text(file: Path) -> Secret:
