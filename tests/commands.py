@@ -83,6 +83,11 @@ class Commands:
         assert len(text.splitlines()) == 1
         return json.loads(text)
 
+    def rows(self, *arguments, **options):
+        """The values that a command writes with ``--json``: a line for each."""
+        text = self.text(*arguments, "--json", **options)
+        return [json.loads(line) for line in text.splitlines()]
+
     def failure(self, *arguments, **options):
         """The exit code of a command that fails, and the lines that it wrote on the side."""
         result = self.run(*arguments, **options)

@@ -83,7 +83,7 @@ def test_roots_that_are_no_directory_or_several_are_listed(commands):
 def test_other_commands_read_an_archive(commands, root):
     over = ("--provider", "car", "--path", "x.car")
     assert commands.text("download", f"{root}/a b%3F.txt", "-", *over) == "hello"
-    assert json.loads(commands.run("list", "--json", *over).stdout)[0]["cid"] == root
+    assert json.loads(commands.run("list", "--json", *over).stdout)["cid"] == root
     status = json.loads(commands.run("status", "--json", *over).stdout)
     assert (status["address"], status["connected"]) == ("x.car", True)
     assert status["store"]["path"].endswith("data/holdfast")

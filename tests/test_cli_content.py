@@ -35,7 +35,7 @@ def test_store_writes_the_cid_and_retrieve_the_value(everywhere):
     record = everywhere.json(*words, stdin=b' { "a" : [1, 2] } \n')
     facts = {"timestamp": record["timestamp"], "data": {"a": [1, 2]}, "size": 11}
     assert record == {"cid": compute_cid(b'{"a":[1,2]}'), **facts}
-    (pin,) = everywhere.json("list", "--keyvalue", "port=Brest")
+    (pin,) = everywhere.rows("list", "--keyvalue", "port=Brest")
     assert (pin["cid"], pin["name"]) == (record["cid"], "tide")
     assert pin["keyvalues"] == {"port": "Brest"}
 
@@ -145,7 +145,7 @@ def test_revoke_and_list(everywhere):
     assert everywhere.text("revoke", second) == f"revoked {second}"
     assert everywhere.json("revoke", first) == {"cid": first, "revoked": True}
     assert everywhere.text("list") == ""
-    assert everywhere.json("list") == []
+    assert everywhere.rows("list") == []
     code, lines = everywhere.failure("revoke", first)
     assert code == 10
     assert lines[0] == f"error: The current user has not pinned the cid: {first}"
@@ -285,7 +285,7 @@ def test_a_pin_is_changed(everywhere):
     assert (pin["cid"], pin["name"], pin["keyvalues"]) == (cid, "second", {"a": "1", "b": "=x="})
     pin = everywhere.json("update", cid, "--remove", "a", "--keyvalue", "c=")
     assert pin["keyvalues"] == {"b": "=x=", "c": ""}
-    assert everywhere.json("list") == [pin]
+    assert everywhere.rows("list") == [pin]
     code, lines = everywhere.failure("update", HELLO_CID, "--name", "x")
     assert code == 10
     assert lines[0] == f"error: The current user has not pinned the cid: {HELLO_CID}"
@@ -325,11 +325,11 @@ def test_columns_of_a_list_are_in_line_for_cids_of_both_versions(commands):
 def test_a_date_without_a_zone_is_in_utc(commands):
     """The local day is another one than the day in UTC for some hours."""
     commands.text("upload", "-", stdin=b"1")
-    made = datetime.fromtimestamp(commands.json("list")[0]["created"] / 1000, UTC)
+    made = datetime.fromtimestamp(commands.rows("list")[0]["created"] / 1000, UTC)
     earlier, later = (made.replace(tzinfo=None) + timedelta(minutes=n) for n in (-1, 1))
 
     def count(option, moment):
-        return len(commands.json("list", option, moment.isoformat(), TZ="XXX-5"))
+        return len(commands.rows("list", option, moment.isoformat(), TZ="XXX-5"))
 
     assert (count("--since", earlier), count("--since", later)) == (1, 0)
     assert (count("--until", earlier), count("--until", later)) == (0, 1)

@@ -135,7 +135,7 @@ def test_pins_that_only_a_member_has_are_foreign_until_they_are_adopted(commands
     assert foreign not in commands.text("list", *SAFE)
     (line,) = commands.text("list", "--foreign", *SAFE).splitlines()
     assert (line.split()[0], line.split()[-3:]) == (foreign, ["at", "two", "theirs"])
-    (pin,) = commands.json("list", "--foreign", *SAFE)
+    (pin,) = commands.rows("list", "--foreign", *SAFE)
     assert (pin["cid"], pin["peers"]) == (foreign, {"two": "foreign"})
     assert run(commands, "health", "--fix")[2][-1] == "2 pins; all copies: 2"
     with Client.init(path=tmp_path / "one") as client:
@@ -287,7 +287,7 @@ def test_a_sample_that_means_nothing_is_wrong_usage(commands, cids, words):
 
 
 def test_the_members_are_shown_where_others_have_an_address(commands, cids, tmp_path):
-    (row,) = commands.json("connections", "safe")
+    (row,) = commands.rows("connections", "safe")
     assert (row["address"], row["connected"]) == ("one, two", True)
     status = commands.json("status", *SAFE)
     assert (status["address"], status["connected"]) == ("one, two", True)
@@ -296,7 +296,7 @@ def test_the_members_are_shown_where_others_have_an_address(commands, cids, tmp_
         '[connections.safe]\nprovider = "copies"\nprovider_options = { connections = 5 }'
     )
     result = commands.run("connections", "--json")
-    (row,) = json.loads(result.stdout)
+    row = json.loads(result.stdout)
     assert (row["address"], row["error"]["exitCode"]) == ("-", 3)
 
 

@@ -255,7 +255,7 @@ def test_several_files_and_folders_have_a_line_each(commands):
     rows = [json.loads(line) for line in lines(result.stdout)]
     expected = {"a": (cids[0], 1), "b": (cids[1], 1)}
     assert {row["path"]: (row["cid"], row["size"]) for row in rows} == expected
-    assert {pin["name"] for pin in commands.json("list", "--keyvalue", "kind=test")} == {"a", "b"}
+    assert {pin["name"] for pin in commands.rows("list", "--keyvalue", "kind=test")} == {"a", "b"}
 
 
 @pytest.mark.parametrize("others", [(), ("a",)], ids=["alone", "with another"])

@@ -65,7 +65,7 @@ def test_values_and_messages(everywhere):
     message = everywhere.text("send", "alice", PLAIN, "--encrypt")
     lines = everywhere.text("receive", message, "--decrypt").splitlines()
     assert (lines[0], lines[-1]) == ("To:   alice", PLAIN)
-    names = [pin["name"] for pin in everywhere.json("list")]
+    names = [pin["name"] for pin in everywhere.rows("list")]
     assert all(name.endswith(".age") and len(name) == 20 for name in names)
     for command in ("retrieve", "receive"):
         code, lines = everywhere.failure(command, cid)
@@ -132,7 +132,7 @@ def test_without_keys_nothing_is_stored_and_nothing_read(alone):
         assert (code, "`holdfast keygen`" in lines[0]) == (3, True)
     code, lines = alone.failure("share", HELLO_CID, Identity.generate().recipient.text)
     assert (code, "`holdfast keygen`" in lines[0]) == (3, True)
-    assert alone.json("list") == []
+    assert alone.rows("list") == []
 
 
 def test_to_names_more_readers(own):
@@ -156,7 +156,7 @@ def test_to_names_more_readers(own):
     classic = own.key("old", "--classic")
     code, lines = own.failure("upload", "a", "--encrypt", "--to", classic)
     assert (code, "error: " in lines[0]) == (3, True)
-    assert len(own.json("list")) == 1
+    assert len(own.rows("list")) == 1
 
 
 def test_to_works_without_a_key_of_ones_own(alone):
@@ -182,7 +182,7 @@ def test_a_locked_key_needs_a_terminal(own):
     for words in (["store", "1", "--encrypt"], ["retrieve", cid, "--decrypt"]):
         code, lines = own.failure(*words)
         assert (code, "asked for on a terminal" in lines[0]) == (3, True)
-    assert len(own.json("list")) == 1
+    assert len(own.rows("list")) == 1
     typed = {"Passphrase of ": "correct horse\n"}
     code, shown = own.on_terminal("retrieve", cid, "--decrypt", typed=typed)
     assert (code, PLAIN in shown, "correct horse" in shown) == (0, True, False)

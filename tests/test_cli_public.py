@@ -1,6 +1,5 @@
 """Commands that read public content: with the provider `gateway`, and with `local`."""
 
-import json
 import signal
 
 import pytest
@@ -46,13 +45,13 @@ def assert_reads(commands, folder, *flags):
 def test_a_gateway_is_enough_to_read(commands, node, folder):
     flags = ("--gateway-url", node.gateway_url)
     assert_reads(commands, folder, *flags)
-    assert commands.json("list") == []
+    assert commands.rows("list") == []
     code, lines = commands.failure("cat", f"{folder}/sub/a.json")
     assert (code, "--gateway-url URL" in lines[1]) == (10, True)
     code, lines = commands.failure("pin", folder)
     assert (code, "--gateway-url URL" in lines[1]) == (10, True)
     assert commands.text("pin", folder, "--name", "notes", *flags) == f"pinned {folder}"
-    assert [row["name"] for row in commands.json("list")] == ["notes"]
+    assert [row["name"] for row in commands.rows("list")] == ["notes"]
     assert commands.text("cat", f"{folder}/sub/a.json") == TEXT.decode()  # from the disk
     code, lines = commands.failure("pin", NOBODY_HAS, *flags)
     assert code == 10
@@ -100,9 +99,9 @@ def test_where_it_is_read_and_who_pins_it_are_two_things(commands, node, folder)
     flags = ("--gateway-url", node.gateway_url)
     state = commands.text("pin", folder, *flags, HOLDFAST_USE="archive")
     assert state.endswith(folder)
-    assert commands.json("list", "--use", "local") == []
+    assert commands.rows("list", "--use", "local") == []
     assert commands.text("pin", folder, *flags, "--use", "local") == f"pinned {folder}"
-    assert len(commands.json("list", "--use", "local")) == 1
+    assert len(commands.rows("list", "--use", "local")) == 1
 
 
 def test_status_and_connections_show_the_gateways(commands, node):
@@ -118,7 +117,7 @@ def test_status_and_connections_show_the_gateways(commands, node):
     assert facts["readsThrough"] == []
     assert commands.json("status", "--use", "b")["readsThrough"] == [node.gateway_url]
     commands.text("store", "1", "--use", "b")
-    assert [row["connected"] for row in commands.json("connections")] == [True, True]
+    assert [row["connected"] for row in commands.rows("connections")] == [True, True]
     assert "gateway" in FIELDS["provider"].help
 
 
@@ -142,7 +141,7 @@ def test_a_pin_that_is_killed_again_and_again_is_completed(commands, node):
             process.send_signal(signal.SIGKILL if number % 2 == 0 else signal.SIGINT)
             process.communicate()
             assert process.returncode != 0
-            assert commands.json("list") == []
+            assert commands.rows("list") == []
         assert commands.text(*flags) == f"pinned {cid}"
     assert len(sent) < 2 * len(set(sent))
     store = commands.folder.parent / "data/holdfast"
@@ -151,4 +150,4 @@ def test_a_pin_that_is_killed_again_and_again_is_completed(commands, node):
         assert repository.collect_garbage().blocks == 0
     with Client.init(path=store) as client:
         assert client.download(cid).size == 60_000_000
-    assert json.loads(commands.text("list", "--json"))[0]["cid"] == cid
+    assert commands.json("list")["cid"] == cid

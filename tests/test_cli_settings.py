@@ -418,7 +418,7 @@ def test_local_does_without_the_token_by_choice_and_not_by_default(commands, pro
     assert commands.run("store", "1", "--provider", "local", "--token", TOKEN).returncode == 3
     commands.write_user_file(f'provider = "pinning"\nprovider_token = "{TOKEN}"\n')
     cid = commands.text("store", "1", "--provider", "local")
-    assert [pin["cid"] for pin in commands.json("list", HOLDFAST_PROVIDER="local")] == [cid]
+    assert [pin["cid"] for pin in commands.rows("list", HOLDFAST_PROVIDER="local")] == [cid]
     project.write_text('provider = "local"\n')
     result = commands.run("store", "1", HOLDFAST_PROVIDER_TOKEN=TOKEN)
     assert (result.returncode, result.stdout.decode()) == (0, f"{cid}\n")
@@ -721,7 +721,8 @@ def test_connections_are_listed_and_tested(archive, server, other_server):
     assert f"cluster  {other_server.url}, http://127.0.0.1:9  " in shown["nodes"]
     assert TOKEN not in result.stdout.decode()
     server.reply(401, {"error": f"{TOKEN} is bad"})
-    rows = json.loads(archive.run("connections", "disk", "archive", "--json").stdout)
+    result = archive.run("connections", "disk", "archive", "--json")
+    rows = [json.loads(line) for line in result.stdout.splitlines()]
     assert rows[0] == {"name": "disk", "provider": "local", "address": disk, "connected": True}
     assert (rows[1]["connected"], rows[1]["error"]["exitCode"]) == (False, 8)
     assert TOKEN not in json.dumps(rows)
@@ -731,7 +732,7 @@ def test_without_connections_there_is_nothing_to_test(commands):
     result = commands.run("connections")
     assert (result.returncode, result.stdout) == (0, b"")
     assert result.stderr.startswith(b"there are no connections: add [connections.NAME] to ")
-    assert json.loads(commands.run("connections", "--json").stdout) == []
+    assert commands.run("connections", "--json").stdout == b""
     for text in ("nonsense", "connections = 1\n"):
         commands.write_user_file(text)
         assert commands.failure("connections")[0] == 3

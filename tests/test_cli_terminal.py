@@ -212,7 +212,7 @@ def test_closed_streams(commands):
     commands.command = shell("<&- >&- 2>&-")
     commands.text("store", "2")
     commands.command = (HOLDFAST,)
-    assert len(commands.json("list")) == 3
+    assert len(commands.rows("list")) == 3
     assert commands.text("check").startswith("sound: 3 pins")
 
 

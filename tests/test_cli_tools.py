@@ -68,7 +68,7 @@ def test_archives_go_out_and_in(commands):
     assert facts == {"cid": root, "path": "copy.car", "size": len(archive)}
     assert (commands.folder / "copy.car").read_bytes() == archive
     assert commands.text("car", "import", "copy.car", "--path", "other") == root
-    assert [pin["cid"] for pin in commands.json("list", "--path", "other")] == [root]
+    assert [pin["cid"] for pin in commands.rows("list", "--path", "other")] == [root]
 
 
 def test_a_broken_archive_is_not_taken_in_and_a_missing_block_not_written(commands):
@@ -76,7 +76,7 @@ def test_a_broken_archive_is_not_taken_in_and_a_missing_block_not_written(comman
     assert list(commands.folder.iterdir()) == []
     archive = (DATA / "subdir-with-mixed-block-files.car").read_bytes()
     assert commands.failure("car", "import", "-", stdin=archive[:-10])[0] == 14
-    assert commands.json("list") == []
+    assert commands.rows("list") == []
     assert commands.failure("car", "export", HELLO_CID, "out.car")[0] == 13
     assert not (commands.folder / "out.car").exists()
 

@@ -203,7 +203,7 @@ def test_keygen_and_keys(commands):
 
     commands.text("config", "set", "recipients", "default,work")
     variables = {"HOLDFAST_IDENTITIES": f"default,./here.txt,{SECRETS[0]}"}
-    rows = commands.json("keys", **variables)
+    rows = commands.rows("keys", **variables)
     assert [(row["use"], row["key"], row["kind"], row["check"]) for row in rows] == [
         ("recipient", "default", "mlkem768x25519", "works"),
         ("recipient", "work", "X25519", "works, but none of your identities opens it"),
@@ -223,7 +223,7 @@ def test_keys_that_do_not_work(commands):
     assert b"`holdfast keygen` makes one" in commands.run("keys").stderr
     result = commands.run("keys", "--json", HOLDFAST_IDENTITIES=BROKEN)
     assert result.returncode == 3
-    rows = json.loads(result.stdout)
+    rows = [json.loads(line) for line in result.stdout.splitlines()]
     assert [row["key"] for row in rows] == ["absent", "(text)", "(text)"]
     assert all(row["check"].startswith("error: ") for row in rows)
     assert SECRETS[0][:-1].encode() not in result.stdout + result.stderr

@@ -245,7 +245,7 @@ def test_the_command_continues_and_says_from_where(commands, proxy, number):
         text=True,
     )
     assert proxy.is_holding.wait(60)
-    (row,) = commands.json("uploads")
+    (row,) = commands.rows("uploads")
     assert (row["path"], row["size"], row["sent"]) == (str(path), SIZE, PIECE)
     assert row["underWay"]
     assert commands.text("uploads", "--clear").startswith("under way  48.0 MiB of 101 MiB")

@@ -254,7 +254,7 @@ def connections(
         }
         for name, (settings, probe) in zip(names, tests, strict=True)
     ]
-    run.emit(rows, *_lines(rows))
+    run.emit_rows(rows, *_lines(rows))
     if not rows:
         run.note(f"there are no connections: add [connections.NAME] to {user_file()}")
     if failed := [row["error"]["exitCode"] for row in rows if "error" in row]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final
 
 from holdfast.cli import options, output
 from holdfast.cli.exit_codes import UsageError
+from holdfast.cli.references import find
 from holdfast.cli.reports import BatchReport, note_excluded, source_reader, telling_resumes
 from holdfast.cli.run import Run, command, group
 from holdfast.content.cid import CID
@@ -72,12 +73,12 @@ def retrieve(run: Run, cid: options.PATH_ARGUMENT, *, decrypt: options.DECRYPT =
     from holdfast.content.dag_json import as_json
 
     with run.view(encrypted=decrypt, reads=True) as client:
-        value = client.retrieve(cid)
+        value = client.retrieve(find(client, cid))
     try:
         if run.as_json:
             output.say_json(value, as_json)
         else:
-            output.say_content(json.dumps(value, default=as_json, ensure_ascii=False, indent=2))
+            output.say_json_text(json.dumps(value, default=as_json, ensure_ascii=False, indent=2))
     except RecursionError:
         words = "the value is nested too deeply to be shown: `holdfast download` gets its bytes"
         raise SerializationError(words) from None
@@ -108,7 +109,7 @@ def receive(run: Run, cid: options.PATH_ARGUMENT, *, decrypt: options.DECRYPT = 
     """Write the message at a CID."""
     with run.view(encrypted=decrypt, reads=True) as client:
         try:
-            message = client.receive(cid)
+            message = client.receive(find(client, cid))
         except SerializationError as error:
             raise advise(error, "`holdfast retrieve` writes JSON of any shape") from None
     if run.as_json:
@@ -323,7 +324,7 @@ def uploads(
     for key, state in unfinished.listed():
         is_free = unfinished.forget(key) if clear else not unfinished.is_busy(key)
         rows.append(_row(state, is_busy=not is_free, is_removed=clear and is_free))
-    run.emit(rows, *map(_line, rows))
+    run.emit_rows(rows, *map(_line, rows))
     if not rows and not run.as_json and sys.stdout.isatty():
         run.note("there are no unfinished uploads")
 
@@ -368,7 +369,7 @@ def download(
     _check_is_no_cid(to)
     to = options.one_target(to, output_file)
     with run.view(encrypted=decrypt, reads=True) as client:
-        save(run, client, Reference.parse(cid), to, max_size, symlinks=symlinks, portable=portable)
+        save(run, client, find(client, cid), to, max_size, symlinks=symlinks, portable=portable)
 
 
 def save(

@@ -15,6 +15,7 @@ import holdfast
 from holdfast.cli import exit_codes, options, output
 from holdfast.cli.cid_list import read_list
 from holdfast.cli.exit_codes import UsageError
+from holdfast.cli.references import References
 from holdfast.cli.reports import AT_ONCE, BatchReport
 from holdfast.cli.run import Run, command, group
 from holdfast.content.reference import Reference
@@ -127,7 +128,7 @@ def copy(
         provider = as_provider(client.provider)
         if provider.place().is_same(as_provider(target.provider).place()):
             raise _same_place(source, to)
-        items: Iterable[Any] | None = [*dict.fromkeys(cids)] if cids else None
+        items: Iterable[Any] | None = References(client, cids).cids() if cids else None
         if cid_file is not None:
             items = read_list(file or run.standard_input(), cid_file, report.fail)
         if not provider.supports("list_pins"):

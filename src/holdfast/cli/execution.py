@@ -31,6 +31,9 @@ def run(arguments: list[str]) -> int:
     """Run the command in `arguments`, and return the exit code."""
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments
     as_json = "--json" in options
+    for stream in (sys.stdout, sys.stderr) if as_json else ():
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(encoding="utf-8")  # as JSON is, whatever the locale has
     warnings.showwarning = lambda message, *_, **__: output.write_aside(
         "warning", str(message), as_json=as_json
     )

@@ -75,8 +75,8 @@ FAMILIES: Final = (
     Family(
         errors.InvalidCIDError,
         4,
-        "copy it again: a CID such as bafkrei…, a path under it, or a link with /ipfs/ in it; "
-        "`holdfast list --name TEXT | cat` finds a pin by its name, and shows its whole CID",
+        "write a CID such as bafkrei…, a path under it, or a link with /ipfs/ in it; for what "
+        "`holdfast list` shows, also its first 12 characters or more, or name:NAME",
     ),
     Family(
         errors.SerializationError,

@@ -11,7 +11,8 @@ import holdfast
 from holdfast import registry
 from holdfast.cli import options, output
 from holdfast.cli.output import Column, write_table
-from holdfast.cli.pins import list_pins
+from holdfast.cli.pins import keyvalues_text, list_pins
+from holdfast.cli.references import References, find
 from holdfast.cli.reports import note_excluded, source_reader
 from holdfast.cli.run import Run, command, group
 from holdfast.config.locations import store_folder
@@ -51,9 +52,10 @@ def list_directory(
     if cid is None:
         list_pins(run)
         return
-    with run.client() as client:
+    with run.client(reads=True) as client:
+        reference = find(client, cid)
         try:
-            write_entries(run, client.iter_entries(cid, details=long), long=long)
+            write_entries(run, client.iter_entries(reference, details=long), long=long)
         except NotFoundError as error:
             raise advise(error, LS_REMEDY) from None
 
@@ -80,16 +82,27 @@ def _line(entry: "Entry") -> str:
 
 
 @command(commands, *options.CONNECTED)
-def info(run: Run, cid: options.PATH_ARGUMENT) -> None:
-    """Show what a CID names, and where it is pinned.
+def info(
+    run: Run,
+    cids: Annotated[list[str], options.cid_argument("CIDs, paths under them, or name:NAME.")],
+) -> None:
+    """Show what CIDs name, and where they are pinned.
 
     That is its kind and size, and for a file the number of its blocks and their layout. Only the
     first blocks are read. The number of blocks follows from the layout, where that can be told.
     """
-    with run.client() as client:
-        entry = client.stat(cid)
-        layout = _layout(client, entry)
-        pins = _pins(client, entry.cid)
+    with run.client(reads=True) as client:
+        references = References(client, cids)
+        for number, cid in enumerate(cids):
+            if number and not run.as_json:
+                output.say("")
+            _show(run, client, references[cid][0])
+
+
+def _show(run: Run, client: "Client", reference: Reference) -> None:
+    entry = client.stat(reference)
+    layout = _layout(client, entry)
+    pins = _pins(client, entry.cid)
     value = {
         "cid": entry.cid,
         "kind": entry.kind,
@@ -169,6 +182,7 @@ def _pin_text(at: str, pin: "Pin") -> str:
     facts += [", ".join(f"{node}: {state}" for node, state in peers)] if peers else []
     facts += [f"stored: {output.size_text(pin.size)}"] if pin.size is not None else []
     facts += [f"name: {pin.name}"] if pin.name else []
+    facts += [f"key-values: {keyvalues_text(pin)}"] if pin.keyvalues else []
     return "  ".join(facts)
 
 
@@ -178,19 +192,27 @@ Source = Annotated[str, options.file_argument('A file, a directory, or "-".')]
 @command(commands, options.layout_options)
 def cid(
     run: Run,
-    file: Source,
+    files: Annotated[list[str], options.file_argument('Files and directories, or "-".')],
     *,
     include_hidden: options.INCLUDE_HIDDEN = False,
     exclude: options.EXCLUDE = None,
     no_ignore: options.NO_IGNORE = False,
 ) -> None:
-    """Compute the CID of a file or directory, offline."""
+    """Compute the CIDs of files and directories, offline.
+
+    With several FILEs, there is a line for each, with its CID and its path.
+    """
     profile = run.profile()
     read = source_reader(exclude, include_hidden=include_hidden, no_ignore=no_ignore)
-    with open_source(run, file, read) as (source, progress):
-        computed = holdfast.compute_cid(source, profile=profile, progress=progress)
-    run.emit({"cid": computed, "profile": profile}, computed)
-    note_excluded(run, getattr(source, "excluded", 0))
+    excluded = 0
+    for file in files:
+        with open_source(run, file, read) as (source, progress):
+            computed = holdfast.compute_cid(source, profile=profile, progress=progress)
+        value = {"cid": computed, "profile": profile}
+        value |= {} if file == "-" else {"path": file}
+        run.emit(value, computed if len(files) == 1 else f"{computed} {file}")
+        excluded += getattr(source, "excluded", 0)
+    note_excluded(run, excluded)
 
 
 @command(commands)

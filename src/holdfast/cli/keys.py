@@ -58,9 +58,8 @@ def keys(run: Run) -> None:
     It encrypts random bytes to each key and opens them with your identities, in memory.
     """
     rows = list(_rows(run))
-    if run.as_json:
-        output.say_json(rows)
-    else:
+    run.emit_rows(rows)
+    if not run.as_json:
         short = [{**row, "recipient": row["recipient"][:SHORT_RECIPIENT]} for row in rows]
         output.write_table(COLUMNS, ([*row.values()] for row in short))
     if not rows:

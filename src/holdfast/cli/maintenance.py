@@ -13,6 +13,7 @@ from holdfast.cli import options, output
 from holdfast.cli.content import PORTABLE, SYMLINKS, TARGET, save
 from holdfast.cli.exit_codes import UsageError
 from holdfast.cli.inspecting import LONG, open_source, write_entries
+from holdfast.cli.references import find
 from holdfast.cli.reports import note_excluded, source_reader
 from holdfast.cli.run import Run, command, group
 from holdfast.config.locations import cache_folder
@@ -134,8 +135,9 @@ def export_car(
 
     to = options.required_target(to, output_file)
     out = run.standard_output("an archive") if to == "-" else None
-    text = Reference.parse_cid(cid)
     with run.repository() as repository:
+        provider = holdfast.LocalProvider(holdfast.ClientConfig(), repository=repository)
+        text = Reference.parse_cid(find(holdfast.Client(provider), cid))
         pieces = repository.export_car(CID.parse(text))
         if out is not None:
             out.writelines(pieces)

@@ -185,8 +185,9 @@ def cid_argument(text: str) -> Any:
     return argument("CID", text, autocompletion=pinned_cids)
 
 
-PATH_ARGUMENT = Annotated[str, cid_argument("A CID, a path under one, or a link.")]
+PATH_ARGUMENT = Annotated[str, cid_argument("A CID, a path under one, a link, or name:NAME.")]
 CID_ARGUMENT = Annotated[str, cid_argument("A CID, or a link to one.")]
+PIN_ARGUMENT = Annotated[str, cid_argument("A CID, a link to one, or name:NAME.")]
 NAME = Annotated[str | None, option("NAME", "The name of the pin.", "-n", "--name")]
 OUTPUT = Annotated[
     str | None,

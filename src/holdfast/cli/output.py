@@ -74,6 +74,26 @@ def say_json(value: Any, default: Callable[[Any], Any] | None = None) -> None:
     sys.stdout.write(f"{json.dumps(value, default=default)}\n")
 
 
+def say_json_text(text: str) -> None:
+    """Write JSON for people. What cannot be written, or seen on a terminal, is escaped as in JSON.
+
+    The escapes that other text gets would not be JSON.
+    """
+    for letter in sorted({*text} - {"\n"}):
+        if not _is_writable(letter):
+            escaped = json.dumps(letter)[1:-1]
+            text = text.replace(letter, f"\\u{ord(letter):04x}" if escaped == letter else escaped)
+    sys.stdout.write(f"{text}\n")
+
+
+def _is_writable(letter: str) -> bool:
+    try:
+        letter.encode(sys.stdout.encoding)
+    except UnicodeEncodeError:
+        return False
+    return letter.isprintable() or not sys.stdout.isatty()
+
+
 def write_error(*lines: str) -> None:
     """Write lines to standard error; ignore that it cannot be written."""
     with contextlib.suppress(OSError):
@@ -203,7 +223,8 @@ def _widths(columns: Sequence[Column], rows: Sequence[Sequence[str]], room: int)
         too_many -= CID_WIDTH - SHORT_CID
         widths[place] = SHORT_CID
     for place in names if too_many > 0 else ():
-        widths[place] = max(widths[place] - too_many, min(widths[place], SHORTEST_NAME))
+        width = max(widths[place] - too_many, min(widths[place], SHORTEST_NAME))
+        too_many, widths[place] = too_many - (widths[place] - width), width
     return widths
 
 

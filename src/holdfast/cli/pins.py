@@ -1,8 +1,9 @@
 """Commands for pins: pin by CID, change, list, revoke."""
 
+import re
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Annotated, Any, Final
 
@@ -11,9 +12,11 @@ from holdfast.arguments import milliseconds
 from holdfast.cli import options, output
 from holdfast.cli.exit_codes import UsageError
 from holdfast.cli.output import Column, write_table
+from holdfast.cli.references import References, find
 from holdfast.cli.reports import BatchReport
 from holdfast.cli.run import Run, command, group
-from holdfast.content.reference import Reference
+from holdfast.hints import advise
+from holdfast.records import now_ms, value_text
 
 commands: Final = group()
 COLUMNS: Final = (
@@ -22,7 +25,18 @@ COLUMNS: Final = (
     Column("CREATED"),
     Column("CID", "cid"),
     Column("STATE"),
+    Column("KEY-VALUES", "name"),
 )
+FULL_COLUMNS: Final = [
+    column._replace(kind="text") if column.kind == "cid" else column for column in COLUMNS
+]
+ORDERS: Final[Mapping[str, Callable[[holdfast.Pin], Any]]] = {
+    "created": lambda pin: -(pin.created_ms or 0),
+    "name": lambda pin: (pin.name.casefold(), pin.name),
+    "size": lambda pin: -(pin.size or 0),
+}
+AGO: Final = re.compile(r"(\d{1,5})([hdw])")
+HOURS: Final = {"h": 1, "d": 24, "w": 7 * 24}
 
 
 @command(commands, *options.CONNECTED)
@@ -49,7 +63,7 @@ def pin(
 @command(commands, *options.CONNECTED)
 def update(
     run: Run,
-    cid: options.CID_ARGUMENT,
+    cid: options.PIN_ARGUMENT,
     name: options.NAME = None,
     keyvalue: options.KEYVALUES = None,
     remove: Annotated[
@@ -61,7 +75,7 @@ def update(
     if name is None and not changes:
         raise UsageError("there is nothing to change: give --name, --keyvalue or --remove")
     with run.client() as client:
-        changed = client.update(cid, name=name, keyvalues=changes)
+        changed = client.update(find(client, cid), name=name, keyvalues=changes)
     run.emit(changed.to_dict(), f"updated {changed.cid}")
 
 
@@ -85,7 +99,7 @@ def list_pins(
         options.option(
             "DATE",
             "Only pins made then or later: 2026-01-31 or 2026-01-31T12:00, in UTC unless it "
-            "has a zone.",
+            "has a zone; or 7d, 12h or 2w ago.",
         ),
     ] = None,
     until: Annotated[
@@ -95,16 +109,23 @@ def list_pins(
     limit: Annotated[
         int | None, options.option("NUMBER", "The most pins to list.", "--limit", min=1)
     ] = None,
+    sort: Annotated[
+        str | None,
+        options.option("ORDER", "By name, by size, the largest first, or created.", "--sort"),
+    ] = None,
+    quiet: Annotated[bool, options.flag("Write only the CIDs.", "-q", "--quiet")] = False,
+    full: Annotated[bool, options.flag("On a terminal, show whole CIDs.", "--full")] = False,
     foreign: Annotated[
         bool, options.flag("With provider copies, pins that only members have.", "--foreign")
     ] = False,
 ) -> None:
     """List the pins, newest first.
 
-    On a terminal, CIDs are shortened to fit; in a pipe they are whole. The size is that of all
-    blocks. For folders, large files and CIDs of version 0 it is a little more than that of the
-    files, which `ls -l` shows. A line says so if the content is not pinned yet. For a cluster, it
-    says how many nodes have the pin; --json names them.
+    On a terminal, CIDs are shortened to fit, unless --full is given; in a pipe they are whole.
+    Commands take a shortened CID too. The size is that of all blocks. For folders, large files and
+    CIDs of version 0 it is a little more than that of the files, which `ls -l` shows. A line says
+    so if the content is not pinned yet. For a cluster, it says how many nodes have the pin; --json
+    names them. With --json there is a line for each pin.
     """
     filters: Mapping[str, Any] = {
         "name": name,
@@ -112,32 +133,41 @@ def list_pins(
         "keyvalues": options.parse_keyvalues(keyvalue),
         "since": None if since is None else _moment(since, is_end=False),
         "until": None if until is None else _moment(until, is_end=True),
-        "limit": limit,
+        "limit": limit if sort is None else None,
     }
+    if sort not in {None, *ORDERS}:
+        raise UsageError(f"--sort takes {', '.join(ORDERS)}, not {sort!r}")
     if foreign and any(filters.values()):
         raise UsageError("--foreign lists all such pins: leave the other options out")
-    with run.copies() if foreign else run.client() as client:
+    with run.copies() if foreign else run.client(reads=True) as client:
         provider: Any = client.provider
+        if cid is not None:
+            filters = {**filters, "cid": find(client, cid)}
         pins = provider.foreign_pins() if foreign else client.iter_pins(**filters)
-        if run.as_json:
-            output.say_json([pin.to_dict() for pin in pins])
-        elif not sys.stdout.isatty():
+        if sort is not None:
+            pins = iter(sorted(pins, key=ORDERS[sort])[:limit])
+        if quiet or run.as_json or not sys.stdout.isatty():
             for pin in pins:
-                output.say(_line(pin))
-        elif not write_table(COLUMNS, map(_cells, pins)):
+                run.emit(pin.cid if quiet else pin.to_dict(), pin.cid if quiet else _line(pin))
+        elif not write_table(FULL_COLUMNS if full else COLUMNS, map(_cells, pins)):
             run.note("there are no such pins" if any(filters.values()) else "there are no pins")
 
 
 def _cells(pin: "holdfast.Pin") -> tuple[str, ...]:
     size, created = output.size_text(pin.size), output.time_text(pin.created_ms)
-    return pin.name or "-", size, created, pin.cid, _state(pin)
+    return pin.name or "-", size, created, pin.cid, _state(pin), keyvalues_text(pin)
+
+
+def keyvalues_text(pin: "holdfast.Pin") -> str:
+    """Return the key-values of a pin for people."""
+    return " ".join(f"{key}={value_text(value)}" for key, value in pin.keyvalues.items())
 
 
 def _line(pin: "holdfast.Pin") -> str:
     """Return a line for a pipe: the CID comes first, and the name, which may be any text, last."""
-    size, created = output.size_text(pin.size), output.time_text(pin.created_ms)
-    state = f"  {_state(pin):<9}" if _state(pin) else ""
-    return f"{output.cid_column(pin.cid)}  {size:>9}  {created}{state}  {pin.name}"
+    _, size, created, cid, state, keyvalues = _cells(pin)
+    more = "".join(f"  {text:<9}" for text in (state, keyvalues) if text)
+    return f"{output.cid_column(cid)}  {size:>9}  {created}{more}  {pin.name}"
 
 
 def _state(pin: "holdfast.Pin") -> str:
@@ -152,16 +182,19 @@ def _state(pin: "holdfast.Pin") -> str:
 
 def _moment(text: str, *, is_end: bool) -> int | None:
     """Return the time in `text`; a day is its first moment or, with `is_end`, its last."""
+    if ago := AGO.fullmatch(text):
+        return now_ms() - int(ago[1]) * HOURS[ago[2]] * 3_600_000
     try:
         return milliseconds("--until" if is_end else "--since", text, is_end=is_end)
     except ValueError as error:
-        raise UsageError(str(error)) from None
+        wrong = UsageError(str(error))
+        raise advise(wrong, "write such a time, or how long ago it was: 7d, 12h or 2w") from None
 
 
 @command(commands, *options.CONNECTED)
 def revoke(
     run: Run,
-    cids: Annotated[list[str], options.cid_argument("CIDs, or links to them.")],
+    cids: Annotated[list[str], options.cid_argument("CIDs, links to them, or name:NAME.")],
     *,
     only_at: Annotated[
         str | None, options.option("MEMBER", "With provider copies, the only one to unpin at.")
@@ -176,28 +209,31 @@ def revoke(
     The exit code is that of the first that failed. --only-at is refused if fewer than `need` other
     sites are proven to have the content now.
     """
-    report = _Revocations(run, len(cids))
     with run.client() if only_at is None else run.copies() as client:
+        report = _Revocations(run, References(client, cids), len(cids))
         unpin = partial(client.revoke, only_at=only_at, missing_ok=force)
         if len(cids) == 1:
-            report.write_result(cids[0], unpin(cids[0]))
+            report.write_result(cids[0], unpin(report.references[cids[0]][0]))
             return
         with report.shown("revoke", hidden=True):
-            report.work(unpin, cids)
+            report.work(lambda cid: unpin(report.references[cid][0]), cids)
 
 
 class _Revocations(BatchReport):
     """The CIDs that are unpinned."""
 
-    def __init__(self, run: Run, count: int) -> None:
+    def __init__(self, run: Run, references: References, count: int) -> None:
         super().__init__(run)
+        self.references = references
         self._count = count
 
     def write_result(self, item: str, result: bool) -> None:  # noqa: FBT001 - of `revoke`
-        """Write the CID."""
-        cid = Reference.parse_cid(item)
+        """Write the CID, and the name if the pin was looked for."""
+        reference, pin = self.references[item]
+        name = {} if pin is None else {"name": pin.name}
         words = "revoked" if result else "not pinned"
-        self._run.emit({"cid": cid, "revoked": result}, f"{words} {cid}")
+        line = "  ".join([f"{words} {reference}", *name.values()]).rstrip()
+        self._run.emit({"cid": str(reference), "revoked": result, **name}, line)
 
     def summary(self) -> str:
         """Return how many are unpinned, unless all are."""

@@ -45,6 +45,7 @@ class BatchReport:
         self._bar: output.ProgressBar | None = None
         self._bytes = 0
         self._unreported: list[tuple[Any, Any]] = []  # ended on threads; some, at an interrupt
+        self._early: dict[int, Any] = {}  # outcomes by their index
         self._waiting: list[Callable[[], None]] = []
         self.counts: Counter[str] = Counter()
         self.is_over: bool = False
@@ -85,6 +86,8 @@ class BatchReport:
                 yield self._bar
         finally:
             self._bar = None
+            while self._early:
+                self._report_next()
             for item, result in [*self._unreported]:
                 self.succeed(item, result)
             for write in self._waiting:
@@ -110,20 +113,32 @@ class BatchReport:
             self._unreported.append((item, result))
             return result
 
-        self.take_all(Outcomes(WorkGroup(call, items, AT_ONCE)))
+        self.take_all(Outcomes(WorkGroup(call, items, AT_ONCE)), in_order=True)
 
-    def take_all(self, outcomes: Any) -> None:
-        """Report all outcomes, until one says that all others would fail too."""
+    def take_all(self, outcomes: Any, *, in_order: bool = False) -> None:
+        """Report all outcomes, until one says that all others would fail too.
+
+        With `in_order`, one that has ended early waits for those before it.
+        """
+        last = -1
         with outcomes:
             for outcome in outcomes:
-                if outcome.error is None:
-                    self.succeed(outcome.item, outcome.result())
-                else:
-                    self.fail(outcome.item, outcome.error)
+                self._early[outcome.index] = outcome
+                while self._early and (not in_order or min(self._early) == last + 1):
+                    last = min(self._early)
+                    self._report_next()
                 if isinstance(outcome.error, self.fatal):
                     return
                 self.progress(self._bytes, None)
         self.is_over = True
+
+    def _report_next(self) -> None:
+        """Report the first outcome of those that wait."""
+        outcome = self._early.pop(min(self._early))
+        if outcome.error is None:
+            self.succeed(outcome.item, outcome.result())
+        else:
+            self.fail(outcome.item, outcome.error)
 
     def fail(self, item: Any, error: Exception) -> None:
         """Report an item that failed."""

@@ -5,8 +5,12 @@ import inspect
 import logging
 import re
 import sys
+<<<<<<< HEAD
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+=======
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+>>>>>>> d05d3f2e (What list shows can be typed as a reference; list -q, --full, --sort, --since 7d; info and cid take several; one rule for --json)
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property
 from pathlib import Path
@@ -79,12 +83,14 @@ class Run:
         config = self.config()
         return profile_for(config.profile, config.cid_version).name
 
-    def client(self, *, is_source: bool = False) -> "holdfast.Client":
+    def client(self, *, is_source: bool = False, reads: bool = False) -> "holdfast.Client":
         """Return a client for the configured provider; prompt for a missing token.
 
-        With `is_source`, all its content is wanted: a store that is missing is a ConfigError.
+        With `is_source`, all its content is wanted: a store that is missing is a ConfigError. If
+        the command only `reads`, that is so where --path names the store.
         """
-        return _client(self.settings, "name its folder with --path" if is_source else None)
+        needs_store = is_source or (reads and self._flags.keys() & {"path"})
+        return _client(self.settings, "name its folder with --path" if needs_store else None)
 
     @contextmanager
     def view(
@@ -96,7 +102,7 @@ class Run:
         """
         if readers and not encrypted:
             raise UsageError("--to names readers of encrypted content: add --encrypt")
-        with self.client() as client:
+        with self.client(reads=reads) as client:
             if not encrypted:
                 yield client
                 return
@@ -189,6 +195,14 @@ class Run:
         """Write the result: `value` with --json, else `lines`."""
         if self.as_json:
             output.say_json(value)
+        else:
+            output.say(*lines)
+
+    def emit_rows(self, values: Iterable[Any], *lines: str) -> None:
+        """Write several results: a line of JSON for each with --json, else `lines`."""
+        if self.as_json:
+            for value in values:
+                output.say_json(value)
         else:
             output.say(*lines)
 

@@ -4,10 +4,10 @@ import warnings
 from typing import Annotated, Final
 
 from holdfast.cli.options import CONNECTED, PATH_ARGUMENT, argument, flag, option
+from holdfast.cli.references import find
 from holdfast.cli.run import Run, command, group
 from holdfast.cli.tokens import ask_passphrase
 from holdfast.config.settings_files import is_from_project
-from holdfast.content.reference import Reference
 from holdfast.errors import ConfigError, UnsupportedError
 from holdfast.hints import advise
 
@@ -28,11 +28,12 @@ def test_connection(run: Run) -> None:
 
 @command(commands, *CONNECTED)
 def url(run: Run, cid: PATH_ARGUMENT) -> None:
-    """Write the link to a CID at the gateway. No request is sent."""
+    """Write the link to a CID at the gateway. For a CID, no request is sent."""
     with run.client() as client:
-        address = client.url(cid)
+        reference = find(client, cid)
+        address = client.url(reference)
     _warn_of_gateway(run)
-    run.emit({"cid": str(Reference.parse(cid)), "url": address}, address)
+    run.emit({"cid": str(reference), "url": address}, address)
     if not address.startswith("http"):
         run.note(f"browsers cannot open this link: {REMEDY}")
 
@@ -47,7 +48,8 @@ def open_link(
     import webbrowser
 
     with run.client() as client:
-        link = client.url(cid)
+        reference = find(client, cid)
+        link = client.url(reference)
         provider = client.config.provider
     if not show and not link.startswith("http"):
         wrong = ConfigError(f"provider {provider!r} has no URL for browsers")
@@ -56,7 +58,7 @@ def open_link(
     opened = not show and webbrowser.open(link)
     if not show and not opened:
         warnings.warn("no browser was found; open the link yourself", UserWarning, stacklevel=1)
-    run.emit({"cid": str(Reference.parse(cid)), "url": link, "opened": opened}, link)
+    run.emit({"cid": str(reference), "url": link, "opened": opened}, link)
 
 
 def _warn_of_gateway(run: Run) -> None:
@@ -86,7 +88,7 @@ def share(
 
     with run.view(reads=True) as client:
         readers = [key.text for key in load_keys(recipients, None, ask_passphrase)[0]]
-        record = client.share(cid, readers, progress=tell)
+        record = client.share(find(client, cid), readers, progress=tell)
     run.emit(record.to_dict(), record.cid)
 
 
@@ -97,11 +99,12 @@ def link(run: Run, cid: PATH_ARGUMENT, expires: EXPIRES = 3600) -> None:
     It works for a while, for anybody who has it.
     """
     with run.client() as client:
+        reference = find(client, cid)
         try:
-            signed = client.signed_url(cid, expires=expires)
+            signed = client.signed_url(reference, expires=expires)
         except UnsupportedError as error:
             raise advise(error, PUBLIC) from None
-    run.emit({"cid": str(Reference.parse(cid)), "url": signed, "expires": expires}, signed)
+    run.emit({"cid": str(reference), "url": signed, "expires": expires}, signed)
 
 
 @command(commands, *CONNECTED, name="upload-link")

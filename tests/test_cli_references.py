@@ -1,0 +1,220 @@
+"""What `list` shows can be typed: a part of a CID, its shortened form, the name of a pin."""
+
+import json
+import re
+
+import pytest
+
+from holdfast import BaseProvider, Client, ClientConfig, Pin, compute_cid
+from holdfast.cli.exit_codes import UsageError
+from holdfast.cli.references import MOST, References
+from holdfast.provider import BlockReader
+from tests.commands import Commands, node_variables
+
+TEXT = b"one of the texts"
+CID = compute_cid(TEXT)
+SHORT = f"{CID[:8]}…{CID[-6:]}"
+
+
+@pytest.fixture(params=["local", "pinning"])
+def stored(request, tmp_path):
+    """A pin with a name and a key-value, on the embedded store and at a service."""
+    variables = {}
+    if request.param == "pinning":
+        variables = node_variables(request.getfixturevalue("empty_node"))
+    commands = Commands(tmp_path, **variables)
+    words = ("--name", "one.txt", "--keyvalue", "port=Brest")
+    assert commands.text("upload", "-", *words, stdin=TEXT) == CID
+    commands.text("store", '{"other": 1}', "--name", "other")
+    return commands
+
+
+@pytest.mark.parametrize(
+    "text", [CID[:12], CID[:-1], SHORT, SHORT.replace("…", "..."), "name:one.txt"]
+)
+def test_what_the_list_shows_is_a_reference(stored, text):
+    assert stored.text("cat", text) == TEXT.decode()
+    result = stored.text("rm", text)
+    assert result == f"revoked {CID}  one.txt"
+    assert [pin["name"] for pin in stored.rows("list")] == ["other"]
+
+
+def test_every_command_for_pinned_content_takes_one(commands, tmp_path):
+    (commands.folder / "site").mkdir()
+    (commands.folder / "site" / "a.json").write_text("[1]")
+    root = commands.text("upload", "site")
+    part, named = root[:15], "name:site"
+    assert commands.text("retrieve", f"{part}/a.json") == "[\n  1\n]"
+    assert commands.text("ls", part) == commands.text("ls", named) == "a.json"
+    assert root in commands.text("info", part)
+    assert commands.run("url", named).stdout.decode() == f"ipfs://{root}\n"
+    assert commands.json("open", "--show", part)["cid"] == root
+    assert commands.text("update", part, "--name", "new") == f"updated {root}"
+    assert commands.json("car", "export", "name:new", "x.car")["cid"] == root
+    assert commands.rows("list", "--cid", part)[0]["name"] == "new"
+    commands.write_user_file(f'[connections.disk]\nprovider = "local"\npath = "{tmp_path}/disk"\n')
+    result = commands.run("copy", "name:new", "--from", "local", "--to", "disk")
+    assert root.encode() in result.stdout
+    message = commands.text("send", "alice", "hi")
+    assert commands.text("receive", message[:20]).endswith("hi")
+    assert commands.json("rm", named.replace("site", "new")) == {
+        "cid": root,
+        "revoked": True,
+        "name": "new",
+    }
+
+
+def test_what_is_ambiguous_or_unknown_has_candidates(commands):
+    contents = [b"%d" % number for number in range(7)]
+    for content in contents:
+        commands.text("upload", "-", "--name", "same", stdin=content)
+    code, lines = commands.failure("rm", "name:same")
+    assert (code, lines[0]) == (2, "error: 'name:same' stands for 7 pins")
+    candidates = [line.split()[1] for line in lines[1:6]]
+    assert set(candidates) < {compute_cid(content) for content in contents}
+    assert lines[6] == "note: … and 2 more"
+    assert "`holdfast list --full` shows it" in lines[7]
+    assert len(commands.rows("list")) == 7
+
+    code, lines = commands.failure("cat", "name:sam")
+    assert (code, lines[0]) == (10, "error: no pin has the name 'sam'")
+    assert lines[1].endswith("  same")
+    code, lines = commands.failure("cat", "bafkreiaaaaaaaaaa")
+    assert (code, lines[0].startswith("error: Invalid CID")) == (4, True)
+    assert lines[1] == "note: no CID of a pin begins with it, or is shortened to it"
+    assert "first 12 characters or more, or name:NAME" in lines[2]
+    code, lines = commands.failure("cat", compute_cid(b"0")[:11])
+    assert (code, len(lines)) == (4, 2)
+
+
+def test_one_that_is_unknown_does_not_stop_the_others(stored):
+    result = stored.run("rm", "name:nothing", CID[:14], "--json")
+    assert result.returncode == 10
+    assert json.loads(result.stdout) == {"cid": CID, "revoked": True, "name": "one.txt"}
+    assert (
+        "no pin has the name 'nothing'"
+        in json.loads(result.stderr.splitlines()[0])["error"]["message"]
+    )
+
+
+def test_a_provider_without_a_list_says_what_is_wrong(commands):
+    code, lines = commands.failure("cat", "bafkreiaaaaaaaaaa", "--provider", "gateway")
+    assert (code, lines[0].startswith("error: Invalid CID")) == (4, True)
+    assert commands.failure("cat", "name:x", "--provider", "gateway")[0] == 3
+
+
+class Many(BaseProvider):
+    """A service with many pins, which counts how many were asked for."""
+
+    def __init__(self, count):
+        super().__init__(ClientConfig(provider="kubo"), reader=BlockReader(self.block))
+        self.count = count
+        self.limits = []
+
+    def block(self, cid):
+        raise NotImplementedError
+
+    def find_pins(self, filters, *, limit=None):
+        self.limits.append(limit)
+        for number in range(min(self.count, limit)):
+            yield Pin(id=str(number), cid=compute_cid(b"%d" % number), name=filters.name or "")
+
+    def unpin(self, cid, call, /):
+        raise NotImplementedError
+
+    def check_credentials(self, call, /):
+        pass
+
+
+def test_a_service_is_asked_for_so_many_pins_and_no_more():
+    cid = compute_cid(b"9999")
+    full = Many(MOST)
+    assert References(Client(full), [cid[:20], SHORT])[cid[:20]][0] == cid
+    assert full.limits == [MOST + 1]
+    with pytest.raises(UsageError, match="more than 10,000 pins"):
+        References(Client(Many(MOST + 1)), [cid[:20]])
+
+
+def test_a_list_of_cids_only(stored):
+    shown = stored.text("list", "-q").splitlines()
+    assert (len(shown), CID in shown) == (2, True)
+    assert stored.rows("list", "--quiet") == shown
+    code, on_terminal = stored.on_terminal("list", "-q", COLUMNS="40")
+    assert (code, on_terminal.splitlines()) == (0, shown)
+
+
+def test_a_list_with_whole_cids_and_key_values(stored):
+    code, shown = stored.on_terminal("list", "--full", COLUMNS="60", NO_COLOR="1")
+    assert (code, CID in shown, "…" in re.sub(r"\S*…  ", "", shown)) == (0, True, False)
+    code, shown = stored.on_terminal("list", COLUMNS="100", NO_COLOR="1")
+    assert shown.splitlines()[0].endswith("KEY-VALUES")
+    assert "port=Brest" in shown
+    (line,) = stored.text("list", "--name", "one.txt").splitlines()
+    assert line.endswith("  port=Brest  one.txt")
+    code, shown = stored.on_terminal("list", "--name", "other", COLUMNS="100", NO_COLOR="1")
+    assert (code, "KEY-VALUES" in shown) == (0, False)
+    assert "name: one.txt  key-values: port=Brest" in stored.text("info", CID)
+
+
+def test_a_list_in_another_order(commands):
+    for name, size in (("b", 3), ("C", 1), ("a", 2)):
+        commands.text("upload", "-", "--name", name, stdin=b"x" * size)
+
+    def names(*options):
+        return [pin["name"] for pin in commands.rows("list", *options)]
+
+    assert names() == names("--sort", "created") == ["a", "C", "b"]
+    assert names("--sort", "name") == ["a", "b", "C"]
+    assert names("--sort", "size") == ["b", "a", "C"]
+    assert names("--sort", "size", "--limit", "1") == ["b"]
+    code, lines = commands.failure("list", "--sort", "colour")
+    assert (code, lines[0]) == (2, "error: --sort takes created, name, size, not 'colour'")
+
+
+def test_a_list_since_some_time_ago(commands):
+    commands.text("store", "1", "--name", "new")
+    assert [len(commands.rows("list", "--since", ago)) for ago in ("1h", "7d", "2w")] == [1, 1, 1]
+    assert commands.rows("list", "--until", "1h") == []
+    code, lines = commands.failure("list", "--since", "yesterday")
+    assert (code, lines[0].startswith("error: --since must be a time such as 2026-01-31")) == (
+        2,
+        True,
+    )
+    assert lines[1].endswith("how long ago it was: 7d, 12h or 2w")
+
+
+def test_several_at_a_time(stored):
+    shown = stored.text("info", CID, "name:other")
+    assert [block.split()[1] for block in shown.split("\n\n")] == [
+        CID,
+        compute_cid(b'{"other":1}'),
+    ]
+    assert [row["size"] for row in stored.rows("info", CID, "name:other")] == [len(TEXT), 11]
+    (stored.folder / "a").write_bytes(b"1")
+    (stored.folder / "b").write_bytes(b"2")
+    pairs = [f"{compute_cid(b'1')} a", f"{compute_cid(b'2')} b"]
+    assert stored.text("cid", "a", "b").splitlines() == pairs
+    assert [row["path"] for row in stored.rows("cid", "a", "b")] == ["a", "b"]
+
+
+def test_a_missing_folder_of_a_store_is_an_error_where_nothing_is_written(commands):
+    for words in (["list"], ["ls"], ["cat", CID], ["info", CID], ["retrieve", CID]):
+        code, lines = commands.failure(*words, "--path", "missing")
+        assert (code, lines[0]) == (3, "error: there is no store in missing")
+        assert lines[1] == "hint: name its folder with --path"
+    assert not (commands.folder / "missing").exists()
+    assert commands.text("list") == ""
+
+
+def test_what_is_not_ascii_stays_json(commands):
+    value = '{"Zoë":"🌊 \x7f\u200b"}'
+    cid = commands.text("store", value, "--name", "Zoë")
+    for variables in ({"PYTHONIOENCODING": "ascii"}, {"PYTHONIOENCODING": "utf-16"}, {}):
+        assert commands.json("retrieve", cid, **variables) == json.loads(value)
+        assert commands.rows("list", **variables)[0]["name"] == "Zoë"
+    for encoding in ("ascii", "latin-1", "utf-8", "utf-16"):
+        shown = commands.run("retrieve", cid, PYTHONIOENCODING=encoding).stdout
+        assert json.loads(shown.decode(encoding)) == json.loads(value)
+    code, shown = commands.on_terminal("retrieve", cid)
+    assert (code, json.loads(shown)) == (0, json.loads(value))
+    assert ("Zoë" in shown, "\\u007f\\u200b" in shown) == (True, True)
