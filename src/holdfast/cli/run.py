@@ -5,12 +5,8 @@ import inspect
 import logging
 import re
 import sys
-<<<<<<< HEAD
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-=======
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
->>>>>>> d05d3f2e (What list shows can be typed as a reference; list -q, --full, --sort, --since 7d; info and cid take several; one rule for --json)
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property
 from pathlib import Path
