@@ -2,6 +2,7 @@
 
 import json
 import re
+import threading
 
 import pytest
 
@@ -9,7 +10,8 @@ from holdfast import BaseProvider, Client, ClientConfig, Pin, compute_cid
 from holdfast.cli.exit_codes import UsageError
 from holdfast.cli.references import MOST, References
 from holdfast.provider import BlockReader
-from tests.commands import Commands, node_variables
+from holdfast.testing import Scripted, ScriptedServer
+from tests.commands import Commands, node_variables, server_variables
 
 TEXT = b"one of the texts"
 CID = compute_cid(TEXT)
@@ -195,6 +197,31 @@ def test_several_at_a_time(stored):
     pairs = [f"{compute_cid(b'1')} a", f"{compute_cid(b'2')} b"]
     assert stored.text("cid", "a", "b").splitlines() == pairs
     assert [row["path"] for row in stored.rows("cid", "a", "b")] == ["a", "b"]
+
+
+def test_uploads_are_written_in_the_order_of_the_arguments(tmp_path):
+    """The first of them ends last, and the second fails."""
+    names, answered = ["a", "b", "c", "d"], threading.Semaphore(0)
+
+    def answer(request):
+        name = re.search(rb'filename="(\w)"', request.body)[1].decode()
+        if name == "a":
+            for _ in names[1:]:
+                assert answered.acquire(timeout=60)
+        else:
+            answered.release()
+        body = {"IpfsHash": compute_cid(name.encode())} if name != "b" else {"error": "no"}
+        return Scripted(status=200 if name != "b" else 400, body=body)
+
+    with ScriptedServer(answer) as server:
+        commands = Commands(tmp_path, **server_variables(server))
+        for name in names:
+            (commands.folder / name).write_text(name)
+        result = commands.run("upload", *names)
+    assert result.returncode == 12
+    lines = [f"{compute_cid(name.encode())} {name}" for name in names if name != "b"]
+    assert result.stdout.decode().splitlines() == lines
+    assert result.stderr.startswith(b"error: b: no\n")
 
 
 def test_a_missing_folder_of_a_store_is_an_error_where_nothing_is_written(commands):

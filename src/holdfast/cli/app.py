@@ -45,9 +45,9 @@ may also be in a variable, in a file that --token-file or a connection names,
 or typed at a prompt."""
 
 JSON: Final = """\
-With --json before or after the command, the result is one line of JSON on
-standard output. `ls CID`, `copy`, `restore`, `health` and `drill`, and `upload`
-and `revoke` of several, write a line for each.
+With --json before or after the command, the result is JSON on standard output:
+one line for one thing, and a line for each of several, such as the pins of
+`list` or the files of `upload a b`. It is ASCII, whatever your locale is.
 
 On standard error, each line is one of
   {"error": {"name": …, "message": …, "remedy": …, "exitCode": …}}
