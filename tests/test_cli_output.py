@@ -48,7 +48,7 @@ def test_a_shortened_cid_can_be_used(pinned):
     short = re.search(r"baf\w+…\w+", shown)[0]
     assert pinned.text("cat", short) == "3" * 2000
     code, lines = pinned.failure("cat", f"https://ipfs.io/ipfs/{short}/a")
-    assert (code, lines[0]) == (4, "error: Invalid CID (its middle is missing: copy all of it)")
+    assert (code, "its middle is missing: copy all of it" in lines[0]) == (4, True)
 
 
 @pytest.fixture
