@@ -120,6 +120,7 @@ class Call:
 
     Attributes:
         attempt: The number of requests that it has sent so far.
+        url: The address of the last of them.
         clock: Its time, which it may share with other calls.
     """
 
@@ -136,6 +137,7 @@ class Call:
         self.operation = operation
         self.cid = cid
         self.attempt = 0
+        self.url = ""
         self.started: float = time.monotonic()
         self.clock: Clock = Clock(total) if clock is None else clock
         self._hook = hook

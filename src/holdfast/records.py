@@ -3,13 +3,15 @@
 All are frozen. ``to_dict`` and ``from_dict`` use the spec's camelCase names.
 """
 
+import reprlib
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, Generic, Literal, NamedTuple, Self, TypeAlias, TypeVar
+from typing import Any, ClassVar, Final, Generic, Literal, NamedTuple, Self, TypeAlias, TypeVar
 
 from holdfast.errors import SerializationError
+from holdfast.notebook import size_text, table, time_text
 
 T = TypeVar("T")
 
@@ -67,6 +69,14 @@ class ClientRecord(Generic[T]):
     data: T | None = None
     duplicate: bool | None = field(default=None, compare=False)
     excluded: int = field(default=0, compare=False)
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows."""
+        made = time_text(_datetime(self.timestamp))
+        facts = {"CID": self.cid, "Size": f"{self.size:,}", "Time": made}
+        if self.data is not None:
+            facts["Data"] = reprlib.repr(self.data)
+        return table(facts.items())
 
     def to_dict(self) -> dict[str, Any]:
         """Return the record as plain JSON data, without ``data`` if that is None."""
@@ -224,6 +234,10 @@ class Pin:
         """When it was unpinned, as a datetime in UTC; None while it is pinned."""
         return _datetime(self.removed_ms)
 
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows."""
+        return Pins([self])._repr_html_()
+
     def to_dict(self) -> dict[str, Any]:
         """Return the pin as plain JSON data; ``created`` and ``removed`` are milliseconds.
 
@@ -232,6 +246,27 @@ class Pin:
             1700000000000
         """
         return {name.removesuffix("_ms"): value for name, value in asdict(self).items()}
+
+
+class Pins(list[Pin]):
+    """A list of pins, which notebooks show as a table."""
+
+    COLUMNS: ClassVar = ("Name", "Size", "Created", "CID", "State", "Key-values")
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows."""
+        rows = (
+            (
+                pin.name,
+                size_text(pin.size),
+                time_text(pin.created),
+                pin.cid,
+                pin.state,
+                ", ".join(f"{key}={value_text(value)}" for key, value in pin.keyvalues.items()),
+            )
+            for pin in self
+        )
+        return table(rows, self.COLUMNS, len(self))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

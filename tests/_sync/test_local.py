@@ -54,3 +54,19 @@ def test_the_target_of_a_download_may_be_the_second_argument(local, tmp_path):
     record = local.store([1, 2])
     blob = local.download(record.cid, tmp_path / "out.json")
     assert (tmp_path / "out.json").read_bytes() == blob.read() == b"[1,2]"
+
+
+def test_the_type_of_a_file_in_a_folder_is_that_of_its_name(local, tmp_path):
+    folder = tmp_path / "folder" / "inner"
+    folder.mkdir(parents=True)
+    for name in ("a.json", "b.html", "c"):
+        (folder / name).write_bytes(b"[1]")
+    record = local.upload(folder.parent)
+    for name, media_type in {
+        "a.json": "application/json",
+        "b.html": "text/html; charset=utf-8",
+        "c": "",
+    }.items():
+        assert (local.download(f"{record.cid}/inner/{name}")).type == media_type
+        with local.open(f"{record.cid}/inner/{name}") as file:
+            assert file.type == media_type

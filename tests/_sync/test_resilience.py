@@ -321,6 +321,20 @@ def test_a_hook_that_raises_stops_nothing(server, caplog):
     assert "on_event raised" in caplog.text
 
 
+def test_the_log_says_what_is_tried_again_and_where(server, caplog):
+    server.reply(503)
+    server.reply(503)
+    server.reply(200, pinned(HELLO_CID))
+    retries = {"attempts": 4, "base": 0.001}
+    with Client.init(config_for(server, retries=retries)) as client:
+        with caplog.at_level(logging.INFO, "holdfast"):
+            client.upload(b"hello")
+    peer = server.url.removeprefix("http://")
+    words = "upload failed at {} with HTTP error 503 on attempt {}; the next one is in 0.00 s"
+    assert caplog.messages == [words.format(peer, number) for number in (1, 2)]
+    assert [record.peer for record in caplog.records] == [peer, peer]
+
+
 def test_log_records_carry_their_facts(server, client, caplog):
     server.reply(200, pinned())
     with caplog.at_level(logging.DEBUG, "holdfast"):

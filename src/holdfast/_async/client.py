@@ -36,6 +36,7 @@ from holdfast.records import (
     Pin,
     PinFilter,
     PinInfo,
+    Pins,
     StoreOptions,
     now_ms,
 )
@@ -743,11 +744,11 @@ class AsyncClient(AsyncCloses):
         )
         if _is_by_name(pin_filter):
             provider = self._provider.require("list_pins")
-            return await provider.list_pins(name=pin_filter.name, limit=limit)
+            return Pins(await provider.list_pins(name=pin_filter.name, limit=limit))
         pins = _find(self._provider, pin_filter, limit)
         if isinstance(pins, AsyncPinStream):
-            return await pins.read_all()
-        return [pin async for pin in pins]
+            return Pins(await pins.read_all())
+        return Pins([pin async for pin in pins])
 
     def iter_pins(
         self,

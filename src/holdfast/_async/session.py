@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, AsyncContextManager, Final, TypeAlias, TypeVar  # noqa: UP035
+from urllib.parse import urlsplit
 
 from holdfast._async.runtime import AsyncLock, AsyncSemaphore, now, sleep
 from holdfast.calls import CALLS_AT_ONCE, Call, Clock, Deadline
@@ -218,12 +219,17 @@ class AsyncSession:
         delay = backoff.next_delay(why.asked, call.deadline.left(), call.clock.asked_wait)
         if delay is None:
             return False
+        peer = urlsplit(call.url).netloc
         call.tell(
             "retry",
-            "%s is tried again in %.2f s",
+            "%s failed at %s with %s on attempt %d; the next one is in %.2f s",
             call.operation,
+            peer,
+            f"HTTP error {why.status}" if why.status else why.error,
+            backoff.failures,
             delay,
             level=logging.INFO,
+            peer=peer,
             delay=delay,
             error=why.error,
             status=why.status,
@@ -283,6 +289,7 @@ class AsyncSession:
         if self._limiter is not None:
             await self._wait_for_turn(self._limiter, call)
         call.attempt += 1
+        call.url = request.url
         deadline = deadline or call.deadline
         if call.is_heard():
             return await self._send_and_tell(request, call, deadline)

@@ -38,6 +38,7 @@ from holdfast.records import (
     Pin,
     PinFilter,
     PinInfo,
+    Pins,
     StoreOptions,
     now_ms,
 )
@@ -739,11 +740,11 @@ class Client(Closes):
         )
         if _is_by_name(pin_filter):
             provider = self._provider.require("list_pins")
-            return provider.list_pins(name=pin_filter.name, limit=limit)
+            return Pins(provider.list_pins(name=pin_filter.name, limit=limit))
         pins = _find(self._provider, pin_filter, limit)
         if isinstance(pins, PinStream):
-            return pins.read_all()
-        return [pin for pin in pins]
+            return Pins(pins.read_all())
+        return Pins([pin for pin in pins])
 
     def iter_pins(
         self,

@@ -97,7 +97,7 @@ class Backoff:
     retries: Retries
     budget: RetryBudget
     uniform: Callable[[float, float], float]
-    _failures: int = 0
+    failures: int = 0
 
     def next_delay(
         self, asked: float | None = None, left: float | None = None, waited: float = 0.0
@@ -109,8 +109,8 @@ class Backoff:
             left: The time that the call still has. A wait that the peer asks for does not count.
             waited: How long the call has waited so far because peers asked for it.
         """
-        self._failures += 1
-        if self._failures >= self.retries.attempts:
+        self.failures += 1
+        if self.failures >= self.retries.attempts:
             return None
         if asked is None:
             delay = used = self._jitter()
@@ -124,12 +124,12 @@ class Backoff:
 
     def _jitter(self) -> float:
         """Return a random wait, so that clients that failed together do not retry together."""
-        most = min(self.retries.cap, self.retries.base * 2.0 ** min(self._failures - 1, 60))
+        most = min(self.retries.cap, self.retries.base * 2.0 ** min(self.failures - 1, 60))
         return self.uniform(0.0, most)
 
     def restart(self) -> None:
         """Count the attempts from the start again, after progress."""
-        self._failures = 0
+        self.failures = 0
 
 
 class RateLimiter:

@@ -3,11 +3,16 @@
 import io
 import os
 import weakref
+from base64 import b64encode
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, Self, cast
+from typing import Any, BinaryIO, Final, Self, cast
 
 from holdfast.disk.atomic import PendingFile
+from holdfast.notebook import size_text, table
+
+IMAGES: Final = frozenset({"image/gif", "image/jpeg", "image/png", "image/webp"})
+MAX_SHOWN: Final = 1 << 20  # bytes of an image in a notebook
 
 
 class Blob:
@@ -102,6 +107,14 @@ class Blob:
     def __repr__(self) -> str:
         name = f", name={self.name!r}" if self.name is not None else ""
         return f"<Blob: {self.size} bytes, type={self.type!r}{name}>"
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the facts, and an image that is not too large."""
+        facts = {"Name": self.name or "-", "Type": self.type or "-", "Size": size_text(self.size)}
+        if self.type not in IMAGES or self.size > MAX_SHOWN:
+            return table(facts.items())
+        data = b64encode(self.read()).decode()
+        return f'{table(facts.items())}<img src="data:{self.type};base64,{data}">'
 
     def __reduce__(self) -> tuple[Any, ...]:
         return partial(Blob, self.read(), type=self.type, name=self.name), ()

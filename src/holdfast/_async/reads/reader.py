@@ -35,6 +35,7 @@ from holdfast.content.blocks import BlockCache
 from holdfast.content.budgets import MAX_CACHED
 from holdfast.content.cid import CID
 from holdfast.content.codecs import is_one_block
+from holdfast.content.media_types import named_type
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.body import BodyProof
 from holdfast.content.unixfs.directory_nodes import DirectoryEntry
@@ -219,7 +220,7 @@ class AsyncReader(ABC):
             if output.written:
                 output.report(walk.size)
         output.report(walk.size)
-        return await peer_blocks.media_type(cid)
+        return await peer_blocks.media_type(cid) or _type_by_name(reference)
 
     async def open(self, reference: Reference, call: Call) -> AsyncRanges:
         """Return a file whose parts are read on demand, each within a time limit of its own."""
@@ -230,7 +231,8 @@ class AsyncReader(ABC):
         await blocks.advance(walk, cache, ignore_items)
         check_time(call.deadline, reference)
         read_part = partial(self._read_range, blocks, cid, cache)
-        return AsyncRanges(walk.size or 0, read_part, type=await blocks.media_type(cid))
+        media_type = await blocks.media_type(cid) or _type_by_name(reference)
+        return AsyncRanges(walk.size or 0, read_part, type=media_type)
 
     def pages(self, reference: Reference, *, details: bool = False) -> AsyncEntryPages:
         """Return the entries of a directory, page by page, each within a call of its own.
@@ -365,3 +367,8 @@ class AsyncWrappingReader(AsyncReader):
         open = forwarded(AsyncReader.open)
         stat = forwarded(AsyncReader.stat)
         pages = forwarded(AsyncReader.pages)
+
+
+def _type_by_name(reference: Reference) -> str:
+    """Return the media type for the name of a file in a folder, "" if it is unknown."""
+    return (named_type(reference.path[-1]) or "") if reference.path else ""

@@ -37,6 +37,7 @@ from holdfast.content.blocks import BlockCache
 from holdfast.content.budgets import MAX_CACHED
 from holdfast.content.cid import CID
 from holdfast.content.codecs import is_one_block
+from holdfast.content.media_types import named_type
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.body import BodyProof
 from holdfast.content.unixfs.directory_nodes import DirectoryEntry
@@ -221,7 +222,7 @@ class Reader(ABC):
             if output.written:
                 output.report(walk.size)
         output.report(walk.size)
-        return peer_blocks.media_type(cid)
+        return peer_blocks.media_type(cid) or _type_by_name(reference)
 
     def open(self, reference: Reference, call: Call) -> Ranges:
         """Return a file whose parts are read on demand, each within a time limit of its own."""
@@ -232,7 +233,8 @@ class Reader(ABC):
         blocks.advance(walk, cache, ignore_items)
         check_time(call.deadline, reference)
         read_part = partial(self._read_range, blocks, cid, cache)
-        return Ranges(walk.size or 0, read_part, type=blocks.media_type(cid))
+        media_type = blocks.media_type(cid) or _type_by_name(reference)
+        return Ranges(walk.size or 0, read_part, type=media_type)
 
     def pages(self, reference: Reference, *, details: bool = False) -> EntryPages:
         """Return the entries of a directory, page by page, each within a call of its own.
@@ -367,3 +369,8 @@ class WrappingReader(Reader):
         open = forwarded(Reader.open)
         stat = forwarded(Reader.stat)
         pages = forwarded(Reader.pages)
+
+
+def _type_by_name(reference: Reference) -> str:
+    """Return the media type for the name of a file in a folder, "" if it is unknown."""
+    return (named_type(reference.path[-1]) or "") if reference.path else ""
