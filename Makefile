@@ -14,10 +14,10 @@ LOWEST_TESTS := $(addprefix tests/_async/test_,$(LOWEST_NAMES)) $(addprefix test
   $(wildcard tests/test_cli_*.py) \
   $(addprefix tests/test_,age.py cancel.py connections.py filesystem.py keys.py library_parts.py node.py request_parser.py)
 
-.PHONY: help setup data demo test lint unit test-slow test-lowest docs browser clock exfat proxies engines fuzz bench bench-quick bench-against generate format clean
+.PHONY: help setup data demo test lint unit test-slow test-lowest test-pythons release-check docs browser clock exfat proxies engines fuzz bench bench-quick bench-against generate format clean
 
 help:
-	@echo "make demo | data | test (lint, unit) | test-slow (test-lowest) | docs | browser | clock | exfat | proxies | engines | fuzz | bench, bench-quick, bench-against | generate | format | clean"
+	@echo "make demo | data | test (lint, unit) | test-slow (test-lowest) | test-pythons | release-check | docs | browser | clock | exfat | proxies | engines | fuzz | bench, bench-quick, bench-against | generate | format | clean"
 
 # Without ensurepip, which some systems keep in a package of its own: pip installs from outside.
 $(STAMP): pyproject.toml src/holdfast/_version.py
@@ -72,6 +72,11 @@ $(LOWEST)/.installed: pyproject.toml $(STAMP)
 test-lowest: $(LOWEST)/.installed
 	$(LOWEST)/bin/pytest --numprocesses $(WORKERS) --dist worksteal -m "not slow" \
 	  -W ignore::pytest.PytestRemovedIn10Warning $(LOWEST_TESTS)
+
+# The quick tests on every Python from 3.11 on that is here or that Debian has, some five minutes for
+# each; at the end, which did not run. PYTHONS="3.12 3.13" chooses.
+test-pythons: $(STAMP)
+	$(BIN)/python scripts/test_pythons.py --workers $(WORKERS) $(PYTHONS)
 
 # A broken link or any warning fails the build; a test of `make test-slow` builds it as well.
 docs: $(STAMP)
@@ -128,4 +133,4 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix --quiet .
 
 clean:
-	rm -rf .venv $(LOWEST) build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-pythons $(LOWEST) build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -110,8 +110,9 @@ def test_a_thread_that_waits_holds_nothing():
 
 def test_a_forked_child_has_threads_of_its_own_and_the_program_ends():
     code = """
-import os, signal
+import os, signal, warnings
 from holdfast._sync.runtime import together
+warnings.simplefilter("ignore", DeprecationWarning)  # since 3.12, of each fork beside threads
 together([os.getpid] * 8)
 child = os.fork()
 if child == 0:

@@ -53,8 +53,12 @@ def test_values_are_written_as_dag_json(commands, tmp_path):
     deep = dag.put(b"\x81" * 1000 + b"\x80", DAG_CBOR)
     (tmp_path / "deep.car").write_bytes(dag.archive(deep))
     commands.text("car", "import", tmp_path / "deep.car")
-    code, lines = commands.failure("retrieve", deep)
-    assert (code, "nested too deeply to be shown" in lines[0]) == (5, True)
+    shown = commands.run("retrieve", deep)
+    if shown.returncode == 0:  # Python 3.12 and newer can write it
+        assert b"".join(shown.stdout.split()) == b"[" * 1001 + b"]" * 1001
+    else:
+        assert shown.returncode == 5
+        assert b"nested too deeply to be shown" in shown.stderr
 
 
 def test_a_download_has_a_largest_size(commands):

@@ -4,7 +4,7 @@ import json
 import sqlite3
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import datetime
 
 import pytest
@@ -126,7 +126,12 @@ def test_a_deleted_request_leaves_its_group_and_does_not_expire(fresh, has_heir)
     fresh.delete(file["id"])
     assert v3.files(group=group["id"]) == []
     assert [left.get("expires_at") for left in v3.files()] == [None] * has_heir
-    with sqlite3.connect(fresh.node.repository.path / "holdfast.node.sqlite3") as connection:
+    with (
+        closing(
+            sqlite3.connect(fresh.node.repository.path / "holdfast.node.sqlite3")
+        ) as connection,
+        connection,
+    ):
         assert connection.execute("SELECT * FROM files").fetchall() == []
 
 
@@ -446,7 +451,12 @@ def test_other_addresses_and_methods_are_failures(call):
 @pytest.mark.parametrize("column", ["cid", "created", "name", "keyvalues"])
 def test_a_damaged_row_is_an_error_and_no_content_is_lost(fresh, client, hello, column, value):
     path = f"/pins/{fresh.pinned(hello)['requestid']}"
-    with sqlite3.connect(fresh.node.repository.path / "holdfast.node.sqlite3") as connection:
+    with (
+        closing(
+            sqlite3.connect(fresh.node.repository.path / "holdfast.node.sqlite3")
+        ) as connection,
+        connection,
+    ):
         sql = f"UPDATE requests SET {column} = {value}"  # noqa: S608 - ours
         assert connection.execute(sql).rowcount == 1
     if (column, value) in {("name", "'x'"), ("name", "1e300")}:  # SQLite makes it a text

@@ -4,6 +4,7 @@ import json
 import sqlite3
 import time
 import uuid
+from contextlib import closing
 
 import pytest
 
@@ -261,7 +262,10 @@ def cids_in(call, group):
     rows = call("GET", "/data/pinList", fields={"groupId": group}).json()["rows"]
     cids = {row["ipfs_pin_hash"] for row in rows}
     assert cids == {file["cid"] for file in call.files(group=group)}
-    with sqlite3.connect(call.node.repository.path / "holdfast.node.sqlite3") as database:
+    with (
+        closing(sqlite3.connect(call.node.repository.path / "holdfast.node.sqlite3")) as database,
+        database,
+    ):
         groups = database.execute("SELECT group_id FROM files").fetchall()
     return cids, groups.count((group,))
 
@@ -349,7 +353,12 @@ def test_groups_and_links_survive_a_restart(tmp_path):
 def test_a_damaged_row_of_a_group_is_said_and_no_content_is_lost(fresh, change):
     group = fresh.data("POST", "/v3/groups/public", json={"name": "tides"})
     file = fresh.stored(b"kept", group_id=group["id"])
-    with sqlite3.connect(fresh.node.repository.path / "holdfast.node.sqlite3") as connection:
+    with (
+        closing(
+            sqlite3.connect(fresh.node.repository.path / "holdfast.node.sqlite3")
+        ) as connection,
+        connection,
+    ):
         connection.execute(f"UPDATE {change}")
     replies = [fresh("GET", f"/v3/{path}/public") for path in ("groups", "files")]
     texts = [error_of(reply)[1] for reply in replies if reply.status != 200]
@@ -364,7 +373,7 @@ def test_a_database_that_cannot_be_read_stops_no_upload_without_a_group(
 ):
     path = tmp_path / "holdfast.node.sqlite3"
     if is_foreign:
-        with sqlite3.connect(path) as connection:
+        with closing(sqlite3.connect(path)) as connection, connection:
             connection.execute("CREATE TABLE groups (id)")
     else:
         path.write_bytes(b"damaged" * 1000)

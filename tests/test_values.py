@@ -208,7 +208,7 @@ BROKEN_JSON = {
     "lone surrogate in a key": (b'{"\\uDC00":1}', "UTF-8"),
     "surrogates in the wrong order": (b'"\\ude00\\ud83d"', "UTF-8"),
     "control character": (b'"a\nb"', "control character"),
-    "comma at the end": (b"[1,]", "Expecting value"),
+    "comma at the end": (b"[1,]", "Expecting value|Illegal trailing comma"),
     "leading zero": (b"01", "Extra data"),
 }
 

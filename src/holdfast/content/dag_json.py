@@ -38,7 +38,8 @@ def decode(block: bytes, *, strict: bool = True) -> Any:
     """
     try:
         text = block.decode()
-        _check_depth(text)
+        if _is_too_deep(text):
+            raise MalformedError(f"JSON: nested more than {MAX_DEPTH} deep")
         value = json.loads(
             text,
             object_pairs_hook=_read_map if strict else _unique,
@@ -51,7 +52,7 @@ def decode(block: bytes, *, strict: bool = True) -> Any:
         return value
     except UnicodeError:
         raise MalformedError("JSON: the text is not UTF-8") from None
-    except RecursionError:
+    except RecursionError:  # with little of Python's stack left
         raise MalformedError("JSON: nested too deep") from None
     except json.JSONDecodeError as error:
         raise MalformedError(f"JSON: {error}") from None
@@ -74,9 +75,11 @@ def encode(value: Any) -> bytes:
         text = json.dumps(
             value, default=as_json, ensure_ascii=False, sort_keys=True, separators=(",", ":")
         )
-        return text.encode()
     except RecursionError:
         raise SerializationError("the value is nested too deep") from None
+    if _is_too_deep(text):
+        raise SerializationError(f"the value is nested more than {MAX_DEPTH} deep")
+    return text.encode()
 
 
 def links(block: bytes) -> list[CID]:
@@ -96,14 +99,15 @@ def nested(value: Any) -> Iterator[Any]:
             pending += reversed(item)
 
 
-def _check_depth(text: str) -> None:
+def _is_too_deep(text: str) -> bool:
     if text.count("[") + text.count("{") <= MAX_DEPTH:
-        return
+        return False
     depth = 0
     for token in _TOKENS.finditer(text):
         depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(token[0], 0)
         if depth > MAX_DEPTH:
-            raise MalformedError(f"JSON: nested more than {MAX_DEPTH} deep")
+            return True
+    return False
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

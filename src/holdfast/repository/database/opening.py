@@ -6,7 +6,7 @@ import sqlite3
 import time
 import unicodedata
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, ParamSpec, TypeVar
 
@@ -120,6 +120,18 @@ def patient(function: Callable[Arguments, Result]) -> Callable[Arguments, Result
     return call
 
 
+class StoreConnection(sqlite3.Connection):
+    """A connection that is closed when nothing refers to it any more.
+
+    Python 3.13 and newer warn of others. fsspec, for one, shares its file systems with all who ask
+    for them, and closes none.
+    """
+
+    def __del__(self) -> None:
+        with suppress(sqlite3.Error):  # it was not even opened
+            self.close()
+
+
 @patient
 def connect(path: Path, mode: str) -> sqlite3.Connection:
     """Open the database at `path`. The mode "rwc" may make it; "ro" writes nothing."""
@@ -127,7 +139,12 @@ def connect(path: Path, mode: str) -> sqlite3.Connection:
     is_new = not path.exists() or not path.stat().st_size
     uri = read_only_uri(path) if mode == "ro" else f"{path.absolute().as_uri()}?mode={mode}"
     connection = sqlite3.connect(
-        uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        uri,
+        uri=True,
+        timeout=BUSY_SECONDS,
+        isolation_level=None,
+        check_same_thread=False,
+        factory=StoreConnection,
     )
     with on_error(connection.close):
         try:
