@@ -71,7 +71,7 @@ def find_python(version: str) -> Path | None:
     for candidate in _candidates(version):
         if not candidate.exists():
             continue
-        done = subprocess.run(
+        done = subprocess.run(  # noqa: S603 - a Python
             [candidate, "-I", "-c", SHOW_VERSION], capture_output=True, text=True, check=False
         )
         if done.stdout.strip() == version:
@@ -95,23 +95,26 @@ def _candidates(version: str) -> Iterator[Path]:
 def install(version: str) -> Path:
     """Return the Python of an environment with Holdfast and all that its tests need."""
     python = find_python(version) or unpack_debian(version)
-    environment = ENVIRONMENTS / version
+    environment = str(ENVIRONMENTS / version)
     print(f"Python {version}: {python}; installing into {environment}", flush=True)
     for command in (
-        [UV, "venv", "--quiet", "--clear", "--python", python, environment],
+        [UV, "venv", "--quiet", "--clear", "--python", str(python), environment],
         [UV, "pip", "install", "--quiet", "--python", environment, "--editable", ".[dev,data]"],
     ):
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        done = subprocess.run(  # noqa: S603 - ours
+            command, cwd=ROOT, capture_output=True, text=True, check=False
+        )
         if done.returncode != 0:
             print(done.stderr, file=sys.stderr)
             raise NotAvailableError("something that the tests need cannot be installed")
-    return environment / "bin/python"
+    return Path(environment, "bin/python")
 
 
 def run_tests(python: Path, workers: str) -> bool:
-    command = [python, "-m", "pytest", "-q", "--numprocesses", workers, "--dist", "worksteal"]
+    command = [str(python), "-m", "pytest", "-q", "--numprocesses", workers, "--dist", "worksteal"]
     options = ["-p", "no:cacheprovider", "-m", "not slow"]
-    return subprocess.run([*command, *options], cwd=ROOT, check=False).returncode == 0
+    done = subprocess.run([*command, *options], cwd=ROOT, check=False)  # noqa: S603 - ours
+    return done.returncode == 0
 
 
 def _unpacked(version: str) -> Path:
@@ -179,7 +182,7 @@ def _apt(work: Path, *words: str) -> None:
 
 
 def _check(command: list[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - ours
     if done.returncode != 0:
         reason = (done.stderr.strip().splitlines() or [f"{command[0]} failed"])[-1]
         raise NotAvailableError(f"not on this machine, and not to be had from Debian ({reason})")

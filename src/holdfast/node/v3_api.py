@@ -302,7 +302,8 @@ class V3Calls:
             pins, _ = network.list(query, stopped)
             limit = (query.limit or 1) - 1
             last = pins[limit - 1] if len(pins) > limit else None
-            token = last and base64.urlsafe_b64encode(f"{last.created}.{last.id}".encode()).decode()
+            at = last and f"{last.created_ms}.{last.id}"
+            token = at and base64.urlsafe_b64encode(at.encode()).decode()
             records = [file_record(file) for file in network.files(pins[:limit])]
             return {"files": records, "next_page_token": token}
 
