@@ -12,7 +12,7 @@ from typing import Any, Final
 import typer
 
 from holdfast.cli import exit_codes, options
-from holdfast.cli.app import app
+from holdfast.cli.app import TASKS, app
 from holdfast.cli.unknown_words import ALIASES
 
 TEXT: Final = Path(__file__).with_suffix(".md")
@@ -20,6 +20,8 @@ MARK: Final = re.compile(r"(?m)^::: (.+)$")
 SHARED: Final = {
     "Connection options": options.use_options,
     "Provider options": options.connection_options,
+    "Gateway options": options.gateway_options,
+    "Verification options": options.verify_options,
     "Store options": options.store_options,
     "Layout options": options.layout_options,
     "Output options": options.output_options,
@@ -51,7 +53,14 @@ def problems() -> list[str]:
     marked = MARK.findall(TEXT.read_text(encoding="utf-8"))
     commands = top_level()
     where = f"scripts/{TEXT.name}"
+    written = {title: {*names} for title, names in sections(TEXT.read_text(encoding="utf-8"))}
+    in_help = {title: {*" ".join(task.values()).split()} for title, task in TASKS.items()}
     return [
+        *(
+            f"{where} and the help differ: {title}"
+            for title in {*written, *in_help}
+            if written.get(title) != in_help.get(title)
+        ),
         *(
             f"`holdfast {name}` belongs to no task: write `::: {name}` into {where}"
             for name in commands
@@ -79,14 +88,18 @@ def children(command: Any) -> Iterator[tuple[str, Any]]:
 
 def tasks(text: str) -> str:
     """Return the table of tasks, and the commands of each."""
-    rows = []
-    for section in re.split(r"(?m)^## ", text)[1:]:
-        title = section.partition("\n")[0]
-        names = MARK.findall(section)
-        if names:
-            links = ", ".join(f"[`{name}`](#{name})" for name in names)
-            rows.append([link_to(title), links])
+    rows = [
+        [link_to(title), ", ".join(f"[`{name}`](#{name})" for name in names)]
+        for title, names in sections(text)
+    ]
     return table(["to…", "use"], rows)
+
+
+def sections(text: str) -> Iterator[tuple[str, list[str]]]:
+    """Return the title of each task, and its commands."""
+    for section in re.split(r"(?m)^## ", text)[1:]:
+        if names := MARK.findall(section):
+            yield section.partition("\n")[0], names
 
 
 def link_to(title: str) -> str:

@@ -140,11 +140,12 @@ def test_another_provider_can_be_backed_up_and_restored(commands, tmp_path, node
     token = tmp_path / "token"
     token.touch(0o600)
     token.write_text(node.token)
-    gateway = ["--gateway-url", node.config.gateway_url[0], "--token-file", token]
-    service = ["--provider", "pinning", "--pin-api-url", node.config.pin_api_url, *gateway]
+    gateway = ["--gateway-url", node.config.gateway_url[0]]
+    service = ["--provider", "pinning", "--pin-api-url", node.config.pin_api_url]
+    service += ["--token-file", token]
     with Client.init(node.config) as client:
         cid = client.store({"a": 1}, name="doc", keyvalues={"k": 1}).cid
-    result = commands.run("backup", tmp_path / "file", *service, "--json")
+    result = commands.run("backup", tmp_path / "file", *service, *gateway, "--json")
     assert json.loads(result.stdout)["pins"] == 1
     with Client.init(node.config) as client:
         client.revoke(cid)

@@ -15,7 +15,7 @@ import typer
 import holdfast
 from holdfast import Client, compute_cid
 from holdfast.cli import execution, options
-from holdfast.cli.app import COMMANDS, TOPICS, app
+from holdfast.cli.app import COMMANDS, TASKS, TOPICS, app
 from holdfast.cli.unknown_words import (
     ALIASES,
     EXTRA_ARGUMENT_POINTERS,
@@ -213,6 +213,46 @@ def test_the_first_screen_is_short_and_names_commands_that_exist(commands):
     assert "holdfast --help" in lines[-1]
 
 
+def test_help_lists_the_commands_by_task_as_the_reference_does(commands):
+    lines = commands.text("--help").splitlines()
+    headings = [line.removesuffix(":") for line in lines if line[:1].isupper() and line[-1] == ":"]
+    assert headings == ["Options", *TASKS]
+    page = Path(__file__).parent.parent.joinpath("docs/reference/cli.md").read_text()
+    assert re.findall(r"(?m)^## (.+)$", page)[: len(TASKS)] == [*TASKS]
+
+
+SHARED_BY = {  # the options that only some commands have a use for
+    "--gateway-url": "retrieve receive download pin backup test-connection url open share health "
+    "drill ls info status config copy login",
+    "--verify": "store retrieve send receive upload download restore share status config",
+    "--profile": "store send upload restore share status config cid",
+    "--private": "store retrieve send receive upload download pin update list revoke backup "
+    "restore test-connection url open share link upload-link health drill ls info status config",
+}
+
+
+@pytest.mark.parametrize("option", SHARED_BY)
+def test_a_command_has_only_the_options_that_it_uses(option):
+    root = typer.main.get_command(app)
+    assert {
+        name
+        for name in COMMANDS
+        if any(option in one.opts for one in root.get_command(None, name).params)
+    } == {*SHARED_BY[option].split()}
+
+
+def test_shared_options_are_one_group_at_the_end_of_the_help(commands):
+    for words in (["upload"], ["config"], ["car", "export"]):
+        text = commands.text(*words, "--help").partition("\nCommands:")[0]
+        own, heading, shared = text.partition("\nOptions that commands share:\n")
+        assert heading
+        assert re.findall(r"(?m)^  (?:-., )?(--[a-z-]+)", shared)[-3:] == [
+            "--json", "--verbose", "--help",
+        ]  # fmt: skip
+        assert "--use" in shared
+        assert not {"--use", "--json"} & {*re.findall("--[a-z]+", own)}
+
+
 @pytest.mark.parametrize(
     ("typed", "same"),
     [
@@ -259,7 +299,8 @@ def test_topics(commands):
         ("download --out x y", "'--output'"),
         ("backup --outfile x", "'--output'"),
         ("list --max 3", "'--limit'"),
-        ("list --gateways 3", "'--gateway-url'"),
+        ("retrieve --gateways 3", "'--gateway-url'"),
+        ("upload --network private x", "'--private' or '--option'"),
     ],
 )
 def test_a_typing_error_is_answered_with_what_may_be_meant(run_here, typed, meant):
@@ -314,6 +355,19 @@ WITH_HINTS = {
     "store '@my file'": ("", "`holdfast upload 'my file'` stores any file"),
     "store notes": ("notes is a folder", "`holdfast upload notes` stores it"),
     "list --zort name": ("unknown option --zort", "`holdfast list --help` shows the usage"),
+    "list --gateway-url x": (
+        "unknown option --gateway-url",
+        "leave it out: `list` does not use it",
+    ),
+    "retrieve x --profile y": (
+        "unknown option --profile",
+        "leave it out: `retrieve` does not use it",
+    ),
+    "upload --private x": ("--private is for the provider pinata", "add --provider pinata"),
+    "upload --option a x": (
+        "'a' is not a provider's option: write --option KEY=VALUE",
+        "`holdfast upload --help` shows the usage",
+    ),
     "send '' hi": ("", "`holdfast send --help` shows the usage"),
     "upload x --keyvalue a=1 --keyvalue a=2": (
         "the key 'a' is set twice: give one --keyvalue for it",
@@ -332,7 +386,7 @@ WITH_HINTS = {
     **{
         f"{option} x list": (
             f"unknown option {option}",
-            f"write it after the command, such as `holdfast list {option} …`",
+            f"write it after the command, such as `holdfast upload {option} …`",
         )
         for option in ("--provider", "--use", "--no-verify", "--token-file", "--path")
     },

@@ -18,7 +18,7 @@ from holdfast.config.settings_files import gather
 from holdfast.errors import ConfigError
 from holdfast.registry import providers_without_token
 from holdfast.testing import ScriptedServer
-from tests.commands import HOLDFAST, install_provider
+from tests.commands import HOLDFAST, Commands, install_provider, node_variables
 from tests.support import GATEWAY_TOKEN, HELLO_CID, TOKEN
 
 IN_FILES = [name for name, field in FIELDS.items() if field.file != "none"]
@@ -180,6 +180,21 @@ def test_config_shows_what_is_wrong_beside_all_the_rest(commands, project):
     assert TOKEN.encode() not in result.stdout + result.stderr
 
 
+def test_options_of_the_provider_are_set_one_by_one(tmp_path, empty_node):
+    commands = Commands(tmp_path, **node_variables(empty_node, "pinata"))
+    variables = {"HOLDFAST_PROVIDER_OPTIONS": '{"expires": 60, "network": "public"}'}
+    cid = commands.text("store", "[1]", "--private", **variables)
+    assert commands.text("list", "--private").split()[0] == cid
+    assert commands.text("list", "--option", "network=private", **variables).split()[0] == cid
+    assert commands.text("list") == commands.text("list", **variables) == ""
+    code, lines = commands.failure("list", "--option", "expires=soon")
+    assert (code, "expires must be a whole number" in lines[0]) == (3, True)
+    code, lines = commands.failure("list", "--option", "a=1", "--option", "a=2")
+    assert (code, lines[0]) == (2, "error: the key 'a' is set twice: give one --option for it")
+    shown = commands.json("config", "--private", **variables)["provider_options"]
+    assert shown == {"value": "********", "source": "--option"}
+
+
 def test_variables_that_nothing_reads_are_told(commands):
     commands.write_user_file('[connections.a]\nprovider = "kubo"\ntoken_env = "HOLDFAST_MINE"\n')
     result = commands.run(
@@ -205,7 +220,7 @@ def test_verification_that_is_off_is_told_once(commands):
     assert "\nVerify      off: reads are not checked against their CID\n" in shown
     assert commands.json("status", **off)["verify"] is False
     assert (commands.json("status")["verify"], "Verify" in commands.text("status")) == (True, False)
-    assert commands.text("list", "--no-verify") == ""
+    assert "Verify      off" in commands.text("status", "--no-verify")
 
 
 def test_config_fits_a_terminal_of_80_columns(commands):
@@ -281,7 +296,7 @@ def test_what_is_wrong_in_a_file_names_the_file(home, text, words):
 
 
 def test_what_is_wrong_names_the_file_the_variable_or_the_flag(commands, project):
-    code, lines = commands.failure("store", "1", "--gateway-url", "nonsense")
+    code, lines = commands.failure("retrieve", "1", "--gateway-url", "nonsense")
     assert (code, lines[0].split()[1]) == (3, "--gateway-url:")
     code, lines = commands.failure("store", "1", HOLDFAST_VERIFY="perhaps")
     assert (code, lines[0]) == (3, "error: HOLDFAST_VERIFY must be true or false")

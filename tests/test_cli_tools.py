@@ -204,7 +204,7 @@ def test_every_command_has_help_and_json(commands, command):
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ("re", ["retrieve", "receive", "revoke", "restore", "repair"]),
+        ("re", ["retrieve", "revoke", "receive", "restore", "repair"]),
         ("car ", ["pack", "ls", "unpack", "export", "import"]),
         ("store --prov", ["--provider"]),
         ("store --provider p", ["pinata", "pinning", "psa"]),

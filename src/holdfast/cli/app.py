@@ -58,30 +58,37 @@ TOPICS: Final = {"exit-codes": exit_codes.table(), "settings": SETTINGS, "json":
 """The topics of ``holdfast help``."""
 
 
+TASKS: Final = {
+    "Try it, and get help": {"help": "demo help version"},
+    "Store and read JSON": {"content": "store retrieve"},
+    "Upload and download files and folders": {
+        "content": "upload download uploads",
+        "inspecting": "ls info",
+    },
+    "Find, label and remove pins": {"pins": "list update pin revoke"},
+    "Connect to a provider": {
+        "settings": "login logout config",
+        "connections": "status connections",
+        "sharing": "test-connection",
+    },
+    "Encrypt, decrypt and share": {"keys": "keygen keys", "sharing": "share"},
+    "Share": {"sharing": "url open link upload-link"},
+    "Send and receive messages": {"content": "send receive"},
+    "Compute and verify CIDs": {"inspecting": "cid verify"},
+    "Move content, and back it up": {"copying": "copy backup restore", "maintenance": "car"},
+    "Keep copies on several services": {"copies": "health drill"},
+    "Look after the store on your disk": {"maintenance": "gc check repair cache"},
+    "Run a node": {"node": "node"},
+}
+"""The commands of each task, by their modules, in the order of the help and of the reference."""
+
 COMMANDS: Final = {
     command: module
-    for module, commands in (
-        ("content", "store retrieve send receive"),
-        ("pins", "revoke"),
-        ("content", "upload uploads download"),
-        ("inspecting", "ls info"),
-        ("pins", "pin update list"),
-        ("sharing", "share url open link upload-link test-connection"),
-        ("inspecting", "cid verify"),
-        ("copying", "copy backup restore"),
-        ("copies", "health drill"),
-        ("maintenance", "car gc check repair cache"),
-        ("node", "node"),
-        ("settings", "login logout"),
-        ("connections", "status"),
-        ("settings", "config"),
-        ("connections", "connections"),
-        ("keys", "keygen keys"),
-        ("help", "demo help version"),
-    )
+    for modules in TASKS.values()
+    for module, commands in modules.items()
     for command in commands.split()
 }
-"""The module of each command, in the order of the help."""
+"""The module of each command."""
 
 EPILOG: Final = f"""\b
 A CID may be followed by a path, or be part of a link with /ipfs/ in it.
@@ -92,6 +99,7 @@ is not an option: holdfast store -- -5
 More: holdfast help COMMAND, or holdfast help {" | ".join(TOPICS)}
 """
 
+MAX_HELP: Final = 60  # characters of a command's help in the list
 COMPLETION: Final = "_HOLDFAST_COMPLETE"
 
 
@@ -103,6 +111,16 @@ class Commands(CommandGroup):
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - as Typer calls it
         """Return the names of all commands, without aliases."""
         return [*COMMANDS]
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands by task."""
+        for task, modules in TASKS.items():
+            with formatter.section(task):
+                names = " ".join(modules.values()).split()
+                helps = [self.get_command(ctx, name).get_short_help_str(MAX_HELP) for name in names]
+                formatter.write_dl(
+                    [(f"{name:<15}", text) for name, text in zip(names, helps, strict=True)]
+                )
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - as Typer calls it
         """Return the command of this name, or None."""

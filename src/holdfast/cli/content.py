@@ -35,7 +35,7 @@ FOLDER_REMEDY: Final = "`holdfast download CID FOLDER` writes all of it to a new
 
 TARGET = 'The new file or folder, a folder to put it in, or "-". Default: its name, or the CID.'
 RECURSIVE = Annotated[
-    bool, options.flag("Needless: a folder is stored whole.", "-r", "-R", "--recursive")
+    bool, options.flag("Not needed: folders are always stored whole.", "-r", "-R", "--recursive")
 ]
 SYMLINKS = Annotated[bool, options.flag("Write the symbolic links of a folder.", "--symlinks")]
 PORTABLE = Annotated[
@@ -43,7 +43,7 @@ PORTABLE = Annotated[
 ]
 
 
-@command(commands, *options.CONNECTED)
+@command(commands, *options.WRITES)
 def store(
     run: Run,
     value: Annotated[
@@ -64,7 +64,7 @@ def store(
     run.emit(record.to_dict(), record.cid)
 
 
-@command(commands, *options.CONNECTED)
+@command(commands, *options.READS)
 def retrieve(run: Run, cid: options.PATH_ARGUMENT, *, decrypt: options.DECRYPT = False) -> None:
     """Write the JSON value at a CID.
 
@@ -84,7 +84,7 @@ def retrieve(run: Run, cid: options.PATH_ARGUMENT, *, decrypt: options.DECRYPT =
         raise SerializationError(words) from None
 
 
-@command(commands, *options.CONNECTED)
+@command(commands, *options.WRITES)
 def send(
     run: Run,
     recipient: Annotated[str, options.argument("RECIPIENT", "The recipient's ID.")],
@@ -104,7 +104,7 @@ def send(
     run.emit(record.to_dict(), record.cid)
 
 
-@command(commands, *options.CONNECTED)
+@command(commands, *options.READS)
 def receive(run: Run, cid: options.PATH_ARGUMENT, *, decrypt: options.DECRYPT = False) -> None:
     """Write the message at a CID."""
     with run.view(encrypted=decrypt, reads=True) as client:
@@ -175,7 +175,7 @@ def _limited(run: Run, file: BinaryIO, name: str) -> bytes:
     return data
 
 
-@command(commands, *options.CONNECTED)
+@command(commands, *options.WRITES)
 def upload(
     run: Run,
     files: Annotated[list[str], options.file_argument('The files and folders to store, or "-".')],
@@ -349,7 +349,7 @@ def _line(row: dict[str, Any]) -> str:
     return f"{verb}{done}  {output.time_text(row['created'])}  {row['path'] or row['name']}"
 
 
-@command(commands, *options.CONNECTED)
+@command(commands, *options.READS)
 def download(
     run: Run,
     cid: options.PATH_ARGUMENT,

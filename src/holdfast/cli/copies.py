@@ -20,7 +20,7 @@ SAMPLE = Annotated[
 ]
 
 
-@command(commands, *options.CONNECTED)
+@command(commands, *options.LOOKS)
 def health(
     run: Run,
     *,
@@ -45,7 +45,7 @@ def health(
             report.is_over = True
 
 
-@command(commands, *options.CONNECTED)
+@command(commands, *options.LOOKS)
 def drill(
     run: Run,
     *,

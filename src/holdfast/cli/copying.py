@@ -258,7 +258,7 @@ class CopyReport(BatchReport):
         return "; ".join(parts)
 
 
-@command(commands, *options.CONNECTED)
+@command(commands, *options.LOOKS)
 def backup(
     run: Run, file: Annotated[str | None, FILE] = None, *, output_file: options.OUTPUT = None
 ) -> None:
@@ -335,7 +335,7 @@ def _write_content(
     return done, failures
 
 
-@command(commands, *options.CONNECTED)
+@command(commands, *options.WRITES)
 def restore(run: Run, file: Annotated[str, FILE]) -> None:
     """Store all pins of a backup.
 

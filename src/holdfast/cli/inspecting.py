@@ -37,7 +37,7 @@ LS_REMEDY = (
 )
 
 
-@command(commands, *options.CONNECTED, name="ls")
+@command(commands, *options.LOOKS, name="ls")
 def list_directory(
     run: Run,
     cid: Annotated[
@@ -81,7 +81,7 @@ def _line(entry: "Entry") -> str:
     return f"{kind:<9}  {size:>9}  {output.cid_column(cid)}  {entry.name}"
 
 
-@command(commands, *options.CONNECTED)
+@command(commands, *options.LOOKS)
 def info(
     run: Run,
     cids: Annotated[list[str], options.cid_argument("CIDs, paths under them, or name:NAME.")],

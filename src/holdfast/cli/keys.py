@@ -11,7 +11,7 @@ import typer
 
 from holdfast.cli import output, tokens
 from holdfast.cli.exit_codes import CONFIGURATION
-from holdfast.cli.options import CONNECTED, argument, flag, option
+from holdfast.cli.options import argument, flag, option
 from holdfast.cli.run import Run, command, group
 from holdfast.config.secret import Secret
 from holdfast.errors import ClientError, NoKeyError
@@ -51,7 +51,7 @@ def keygen(
         run.note(f"the key is in {path}: keep a copy of it in a safe place")
 
 
-@command(commands, *CONNECTED)
+@command(commands, ())
 def keys(run: Run) -> None:
     """List your keys, without a secret, and check each.
 

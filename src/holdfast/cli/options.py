@@ -1,9 +1,10 @@
 """The options and arguments that commands share. Those for configuration derive from `FIELDS`."""
 
+import json
 import re
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
 from inspect import Parameter
 from pathlib import Path
@@ -169,15 +170,28 @@ def required_target(argument: str | None, option: str | None) -> str:
 
 def parse_keyvalues(texts: list[str] | None) -> dict[str, str] | None:
     """Return the key-values of the options, as texts; None without any."""
-    pairs = {}
-    for text in texts or ():
+    return _pairs(texts or (), "key-value", "--keyvalue") or None
+
+
+def parse_options(texts: Iterable[str]) -> dict[str, Any]:
+    """Return the provider's options in ``--option``: JSON values, or else texts."""
+    values: dict[str, Any] = _pairs(texts, "provider's option", "--option")
+    for name, text in values.items():
+        with suppress(ValueError):
+            values[name] = json.loads(text)
+    return values
+
+
+def _pairs(texts: Iterable[str], what: str, flag: str) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for text in texts:
         key, equals, value = text.partition("=")
         if not key or not equals:
-            raise UsageError(f"{text!r} is not a key-value: write --keyvalue KEY=VALUE")
+            raise UsageError(f"{text!r} is not a {what}: write {flag} KEY=VALUE")
         if key in pairs:
-            raise UsageError(f"the key {key!r} is set twice: give one --keyvalue for it")
+            raise UsageError(f"the key {key!r} is set twice: give one {flag} for it")
         pairs[key] = value
-    return pairs or None
+    return pairs
 
 
 def cid_argument(text: str) -> Any:
@@ -249,8 +263,13 @@ TYPES: Final[dict[Any, Any]] = {
 """The type of an option, by the reader of its field's environment variable."""
 
 
+SHARED: Final = "Options that commands share"
+"""Where the help shows an option that `_parameter` declares."""
+
+
 def _parameter(name: str, kind: Any, *flags: str, default: Any = None, **more: Any) -> Parameter:
-    annotation = Annotated[kind, typer.Option(*flags, show_default=False, **more)]
+    declared = typer.Option(*flags, show_default=False, rich_help_panel=SHARED, **more)
+    annotation = Annotated[kind, declared]
     return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
@@ -286,6 +305,16 @@ _token = _parameter(
     metavar="TEXT",
     help="The token itself. HOLDFAST_PROVIDER_TOKEN or a file is safer.",
 )
+_option = _parameter(
+    "option",
+    list[str] | None,
+    "--option",
+    metavar="NAME=VALUE",
+    help="One of the provider's own options, such as group=ID. Repeatable.",
+)
+_private = _parameter(
+    "private", bool | None, "--private", help="With pinata, work in its private network."
+)
 
 _provider, *_others = _group("connection")
 
@@ -316,8 +345,26 @@ layout_options: Options = _group("layout")
 cache_options: Options = _group("cache")
 """The options of the command for the cache folder."""
 
-connection_options: Options = (_provider, _token_file, _token, *_others)
+connection_options: Options = (_provider, _token_file, _token, *_others, _option, _private)
 """The options of commands that use a provider."""
 
-CONNECTED: Final = (connection_options, store_options, layout_options)
+gateway_options: Options = _group("gateway")
+"""The options of commands that read content, or link to it."""
+
+verify_options: Options = _group("verify")
+"""The options of commands that may check content against its CID, or not."""
+
+PINS: Final = (connection_options, store_options)
+"""The options of commands that neither store nor read content."""
+
+LOOKS: Final = (connection_options, gateway_options, store_options)
+"""The options of commands that read content, and always verify it."""
+
+READS: Final = (*LOOKS, verify_options)
+"""The options of commands that read content."""
+
+WRITES: Final = (*PINS, verify_options, layout_options)
+"""The options of commands that store content."""
+
+CONNECTED: Final = (*READS, layout_options)
 """All options that describe a client."""

@@ -39,7 +39,7 @@ AGO: Final = re.compile(r"(\d{1,5})([hdw])")
 HOURS: Final = {"h": 1, "d": 24, "w": 7 * 24}
 
 
-@command(commands, *options.CONNECTED)
+@command(commands, *options.LOOKS)
 def pin(
     run: Run,
     cid: options.CID_ARGUMENT,
@@ -60,7 +60,7 @@ def pin(
     run.emit(made.to_dict(), f"{made.state} {made.cid}")
 
 
-@command(commands, *options.CONNECTED)
+@command(commands, *options.PINS)
 def update(
     run: Run,
     cid: options.PIN_ARGUMENT,
@@ -79,7 +79,7 @@ def update(
     run.emit(changed.to_dict(), f"updated {changed.cid}")
 
 
-@command(commands, *options.CONNECTED, name="list")
+@command(commands, *options.PINS, name="list")
 def list_pins(
     run: Run,
     *,
@@ -191,7 +191,7 @@ def _moment(text: str, *, is_end: bool) -> int | None:
         raise advise(wrong, "write such a time, or how long ago it was: 7d, 12h or 2w") from None
 
 
-@command(commands, *options.CONNECTED)
+@command(commands, *options.PINS)
 def revoke(
     run: Run,
     cids: Annotated[list[str], options.cid_argument("CIDs, links to them, or name:NAME.")],

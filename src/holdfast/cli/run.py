@@ -17,12 +17,13 @@ from typer.core import TyperCommand
 
 import holdfast
 from holdfast import registry
-from holdfast.cli import output, tokens
+from holdfast.cli import options, output, tokens
 from holdfast.cli.exit_codes import USAGE, UsageError, family_of
 from holdfast.cli.options import Options, connection_options, output_options, use_options
-from holdfast.cli.unknown_words import CommandGroup, Refused
+from holdfast.cli.unknown_words import CommandGroup, Refused, write_options
 from holdfast.config.connections import USE, Setting, fields_of
 from holdfast.config.locations import store_folder
+from holdfast.config.secret import Secret
 from holdfast.config.settings_files import gather, warn_of_unknown_variables
 from holdfast.errors import ConfigError, UnsupportedError
 from holdfast.events import logger
@@ -66,7 +67,20 @@ class Run:
     def settings(self) -> dict[str, Setting]:
         """The settings from all sources; tokens are wrapped in `Secret`."""
         warn_of_unknown_variables()
-        return gather(self._flag_values(), self._fields)
+        flags = self._flag_values()
+        chosen = options.parse_options(flags.pop("option", ((), ""))[0])
+        is_private = flags.pop("private", None)
+        settings = gather(flags, self._fields)
+        if is_private and ("provider" not in settings or settings["provider"].value != "pinata"):
+            raise advise(
+                UsageError("--private is for the provider pinata"), "add --provider pinata"
+            )
+        chosen |= {"network": "private"} if is_private else {}
+        if chosen:
+            values = settings["provider_options"].value if "provider_options" in settings else None
+            merged = Secret({**(values.reveal() if values else {}), **chosen})
+            settings["provider_options"] = Setting(merged, "--option")
+        return settings
 
     def config(self) -> "holdfast.ClientConfig":
         """Return the configuration that the settings describe."""
@@ -348,6 +362,10 @@ class PlainCommand(TyperCommand):
         """Return the words of the usage line; Typer writes ``{FILE}`` for a required argument."""
         return [piece.translate(NO_BRACES) for piece in super().collect_usage_pieces(ctx)]
 
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the arguments and options; those that all commands share come last."""
+        write_options(self, ctx, formatter)
+
 
 def command(
     app: typer.Typer, *shared: Options, name: str | None = None, is_group: bool = False
@@ -363,8 +381,9 @@ def command(
     def register(function: Command) -> Command:
         own = list(inspect.signature(function).parameters.values())[1:]
         groups = (use_options, *shared) if shared else ()
-        settings = [parameter for options in groups for parameter in options]
-        fields = None if connection_options in shared else {option.name for option in settings}
+        settings = [parameter for group in groups for parameter in group]
+        reads_all = connection_options in shared or not any(shared)
+        fields = None if reads_all else {option.name for option in settings}
         parameters = [*own, *settings, *output_options, CONTEXT]
 
         @functools.wraps(function)

@@ -3,7 +3,7 @@
 import warnings
 from typing import Annotated, Final
 
-from holdfast.cli.options import CONNECTED, PATH_ARGUMENT, argument, flag, option
+from holdfast.cli.options import CONNECTED, LOOKS, PATH_ARGUMENT, PINS, argument, flag, option
 from holdfast.cli.references import find
 from holdfast.cli.run import Run, command, group
 from holdfast.cli.tokens import ask_passphrase
@@ -17,7 +17,7 @@ REMEDY = "use a gateway: `holdfast node`, then `--gateway-url http://127.0.0.1:5
 PUBLIC = "`holdfast url CID` writes the link to public content"
 
 
-@command(commands, *CONNECTED)
+@command(commands, *LOOKS)
 def test_connection(run: Run) -> None:
     """Check that the provider accepts the credentials."""
     with run.client() as client:
@@ -26,7 +26,7 @@ def test_connection(run: Run) -> None:
     run.emit({"connected": True, "provider": provider}, f"connected to {provider!r}")
 
 
-@command(commands, *CONNECTED)
+@command(commands, *LOOKS)
 def url(run: Run, cid: PATH_ARGUMENT) -> None:
     """Write the link to a CID at the gateway. For a CID, no request is sent."""
     with run.client() as client:
@@ -38,7 +38,7 @@ def url(run: Run, cid: PATH_ARGUMENT) -> None:
         run.note(f"browsers cannot open this link: {REMEDY}")
 
 
-@command(commands, *CONNECTED, name="open")
+@command(commands, *LOOKS, name="open")
 def open_link(
     run: Run,
     cid: PATH_ARGUMENT,
@@ -92,7 +92,7 @@ def share(
     run.emit(record.to_dict(), record.cid)
 
 
-@command(commands, *CONNECTED)
+@command(commands, *PINS)
 def link(run: Run, cid: PATH_ARGUMENT, expires: EXPIRES = 3600) -> None:
     """Write a link to private content.
 
@@ -107,7 +107,7 @@ def link(run: Run, cid: PATH_ARGUMENT, expires: EXPIRES = 3600) -> None:
     run.emit({"cid": str(reference), "url": signed, "expires": expires}, signed)
 
 
-@command(commands, *CONNECTED, name="upload-link")
+@command(commands, *PINS, name="upload-link")
 def upload_link(
     run: Run,
     expires: EXPIRES = 3600,

@@ -184,6 +184,27 @@ class CommandGroup(TyperGroup):
             raise advise(wrong, f"`{ctx.command_path} --help` lists the commands")
         return super().resolve_command(ctx, args)
 
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the options, then the commands."""
+        write_options(self, ctx, formatter)
+        self.format_commands(ctx, formatter)
+
+
+def write_options(command: Any, ctx: Any, formatter: Any) -> None:
+    """Write the arguments and options of a command; those that commands share come last."""
+    from holdfast.cli.options import SHARED
+
+    sections: dict[str, list[Any]] = {"Arguments": [], "Options": [], SHARED: []}
+    for one in command.get_params(ctx):
+        is_shared = getattr(one, "rich_help_panel", None) == SHARED
+        is_shared |= one.name == "help" and ctx.parent is not None
+        title = SHARED if is_shared else f"{one.param_type_name.title()}s"
+        sections[title] += filter(None, [one.get_help_record(ctx)])
+    for title, records in sections.items():
+        if records:
+            with formatter.section(title):
+                formatter.write_dl(records)
+
 
 def _unknown(what: str, name: str, question: str = "") -> UsageError:
     return UsageError(f"unknown {what} {name}" + (f": {question}" if question else ""))
@@ -241,12 +262,16 @@ def _is_of_commands(option: str) -> bool:
 
 def _unknown_option(option: str, command: str, names: Sequence[str]) -> UsageError:
     """Return the error for an option that the command, which has those of `names`, does not."""
-    meant = {word: tuple({*others} & {*names}) for word, others in OTHER_OPTIONS.items()}
+    meant = {
+        word: tuple(name for name in others if name in names)
+        for word, others in OTHER_OPTIONS.items()
+    }
     pointer = OPTION_POINTERS.get(f"{command} {option}")
     if not pointer and not meant.get(option.lstrip("-").lower()):
         pointer = OPTION_POINTERS.get(option)
-    if command == "holdfast" and _is_of_commands(option):
-        pointer = f"write it after the command, such as `holdfast list {option} …`"
+    if not pointer and _is_of_commands(option):
+        after = f"write it after the command, such as `holdfast upload {option} …`"
+        pointer = after if command == "holdfast" else f"leave it out: `{command}` does not use it"
     long = [name for name in names if name.startswith("--")]
     question = "" if pointer else did_you_mean(option, long, meant)
     wrong = _unknown("option", option, question)

@@ -43,7 +43,7 @@ class Option(NamedTuple):
         flags: How the option is written, if not as the field's name.
     """
 
-    group: Literal["connection", "store", "layout", "cache"]
+    group: Literal["connection", "gateway", "verify", "store", "layout", "cache"]
     metavar: str | None = None
     flags: str = ""
 
@@ -197,7 +197,7 @@ _ROWS: Final = (
     Field("gateway_url", checks.gateways, read_list,
           "The gateway for reads, or several, tried in order. An empty path becomes `/ipfs`. "
           f"None is the usual ones: {_GATEWAYS}; `local` and `kubo` need none.",
-          file="project", endpoint=True, option=Option("connection", "URL")),
+          file="project", endpoint=True, option=Option("gateway", "URL")),
     Field("gateway_token", checks.token, read_secret,
           "A credential for the first gateway, if it requires one.",
           secret=True, sent_to="gateway_url", endpoint=True),
@@ -218,7 +218,7 @@ _ROWS: Final = (
           "None follows `cid_version`.", file="project", option=Option("layout", "NAME")),
     Field("verify", checks.flag, read_flag,
           "Verify what is read against its CID.",
-          option=Option("connection", flags="--verify/--no-verify")),
+          option=Option("verify", flags="--verify/--no-verify")),
     Field("timeouts", limits.timeouts, read_numbers,
           "How long to wait: `Timeouts`, or a mapping of its fields.", file="project"),
     Field("retries", limits.retries, read_numbers,
@@ -237,7 +237,7 @@ _ROWS: Final = (
           "How many bytes of a file a gateway may send that can be verified only at the end, "
           "where no verified block gives the size. A `Content-Length` does not raise it."),
     Field("path", checks.path, read_text,
-          "The folder of the embedded store; None is the platform's folder for user data. "
+          "The folder of the embedded store. None is the platform's folder for user data. "
           "For provider `car`, the archive; `-` is standard input. For `copies`, the ledger.",
           bound_to=("repository",), option=Option("store", "FOLDER")),
     Field("cache_path", checks.path, read_text,
