@@ -354,7 +354,7 @@ WITH_HINTS = {
     ),
     "store '@my file'": ("", "`holdfast upload 'my file'` stores any file"),
     "store notes": ("notes is a folder", "`holdfast upload notes` stores it"),
-    "list --zort name": ("unknown option --zort", "`holdfast list --help` shows the usage"),
+    "store 1 --sort name": ("unknown option --sort", "`holdfast store --help` shows the usage"),
     "list --gateway-url x": (
         "unknown option --gateway-url",
         "leave it out: `list` does not use it",

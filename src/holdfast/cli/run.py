@@ -22,8 +22,8 @@ from holdfast.cli.exit_codes import USAGE, UsageError, family_of
 from holdfast.cli.options import Options, connection_options, output_options, use_options
 from holdfast.cli.unknown_words import CommandGroup, Refused, write_options
 from holdfast.config.connections import USE, Setting, fields_of
+from holdfast.config.fields import wrap_secret
 from holdfast.config.locations import store_folder
-from holdfast.config.secret import Secret
 from holdfast.config.settings_files import gather, warn_of_unknown_variables
 from holdfast.errors import ConfigError, UnsupportedError
 from holdfast.events import logger
@@ -78,8 +78,9 @@ class Run:
         chosen |= {"network": "private"} if is_private else {}
         if chosen:
             values = settings["provider_options"].value if "provider_options" in settings else None
-            merged = Secret({**(values.reveal() if values else {}), **chosen})
-            settings["provider_options"] = Setting(merged, "--option")
+            merged = {**(values.reveal() if values else {}), **chosen}
+            wrapped = wrap_secret("provider_options", merged)
+            settings["provider_options"] = Setting(wrapped, "--option")
         return settings
 
     def config(self) -> "holdfast.ClientConfig":
