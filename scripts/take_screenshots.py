@@ -27,7 +27,7 @@ from holdfast.content.cid import CID  # noqa: E402
 from holdfast.repository import PinQuery  # noqa: E402
 from holdfast.testing import RunningNode, running_node  # noqa: E402
 
-SIZES = {360: 740, 820: 1180, 1024: 768, 1440: 900, 2560: 1440}
+SIZES = {390: 780, 820: 1180, 1280: 800}
 WIDE = {"width": 1280, "height": 720}
 UPLOADED = "measurements"  # the beginning of the names of what is uploaded in a picture
 UPLOADS = tempfile.TemporaryDirectory(prefix="holdfast-pictures-")  # until all pictures are taken

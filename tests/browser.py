@@ -109,7 +109,7 @@ class Visit:
 
     def names(self) -> list[str]:
         """The names of the pins that are shown."""
-        return self.tab.locator("#pins td.name").all_inner_texts()
+        return self.tab.locator("#pins td.name button").all_inner_texts()
 
     def clipboard(self) -> str:
         return str(self.tab.evaluate("navigator.clipboard.readText()"))

@@ -29,3 +29,31 @@ def new_visit(browser, node):
             return visit
 
         yield new_visit
+
+
+@pytest.fixture(
+    params=[f"{scheme} {width}" for scheme in ("light", "dark") for width in (390, 820, 1280)]
+)
+def view(request, new_visit):
+    """The page in both schemes, on a phone, a tablet and a desk."""
+    scheme, width = request.param.split()
+    return new_visit(color_scheme=scheme, viewport={"width": int(width), "height": 900})
+
+
+@pytest.fixture(scope="session")
+def axe(javascript_packages):
+    return (javascript_packages / "axe-core" / "axe.min.js").read_text()
+
+
+# Nothing is under way: the list is not dimmed, and what fades in has faded in.
+STILL = """() => document.querySelector('#pins').ariaBusy !== 'true'
+    && document.getAnimations().every((each) => each.playState === 'finished')"""
+
+
+def violations(tab, axe):
+    """What axe-core finds, each with the elements that it is about."""
+    tab.wait_for_function(STILL)
+    tab.evaluate(f"() => {{ {axe} }}")
+    results = tab.evaluate("axe.run(document, { resultTypes: ['violations'] })")
+    rules = results["violations"]
+    return [(rule["id"], [node["html"][:200] for node in rule["nodes"]]) for rule in rules]

@@ -4,29 +4,9 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser import PNG, touch_screen
+from tests.page.conftest import violations
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
-
-
-@pytest.fixture(scope="session")
-def axe(javascript_packages):
-    return (javascript_packages / "axe-core" / "axe.min.js").read_text()
-
-
-def violations(tab, axe):
-    """What axe-core finds, each with the elements that it is about."""
-    tab.wait_for_timeout(250)  # what fades in has faded in
-    tab.evaluate(f"() => {{ {axe} }}")
-    results = tab.evaluate("axe.run(document, { resultTypes: ['violations'] })")
-    rules = results["violations"]
-    return [(rule["id"], [node["html"][:200] for node in rule["nodes"]]) for rule in rules]
-
-
-@pytest.fixture(params=["light 360", "light 1280", "dark 360", "dark 1280"])
-def view(request, new_visit):
-    """The page in both schemes, on a small and on a large screen."""
-    scheme, width = request.param.split()
-    return new_visit(color_scheme=scheme, viewport={"width": int(width), "height": 800})
 
 
 @pytest.fixture
@@ -132,8 +112,8 @@ def test_everything_is_reached_by_the_tab_key(visit):
         assert outline != "none", name  # the focus is seen
         names.append(name)
     assert names == [
-        *("Refresh", "Change token", "Menu", "Search names and CIDs"),
-        *("Pin by CID", "Write JSON", "Choose folder", "Choose files"),
+        *("Refresh", "Change token", "Menu", "Search names, CIDs and key-values"),
+        *("Pin by CID", "Write JSON", "Upload folder", "Upload files"),
         *("Select all pins of this page", "Name", "Type", "Size", "Pinned"),
         *("Select: only", "only", "Copy CID: only", "Copy link: only"),
         *("Edit: only", "Unpin: only"),

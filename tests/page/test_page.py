@@ -25,7 +25,7 @@ def test_a_file_is_pinned_looked_at_and_unpinned(visit, node, tmp_path):
     expect(tab.locator("#totals")).to_have_text("1 pin, 13 B")
     cid = compute_cid(b"from the page")
     expect(visit.row("note.txt").locator(".cid")).to_have_text(cid)
-    expect(visit.row("note.txt").locator(".type")).to_have_text("text/plain")
+    expect(visit.row("note.txt").locator(".type")).to_have_text("Text")
 
     tab.get_by_role("button", name="note.txt", exact=True).click()
     expect(tab.locator("#content pre")).to_have_text("from the page")

@@ -82,6 +82,12 @@ def test_tokens_that_may_only_look_or_not_look(visit, node, client):
     assert node.repository.totals().pins == 1
     tab.get_by_role("button", name="Change token").click()
     expect(visit.row("kept")).to_be_hidden()
+    tab.get_by_label("Token").fill("wrong")
+    tab.get_by_role("button", name="Continue").click()
+    expect(tab.locator("#sign-in-error")).to_contain_text("does not accept this token")
+    tab.get_by_role("button", name="Cancel").click()
+    expect(visit.row("kept")).to_be_visible()  # with the token from before
+    tab.get_by_role("button", name="Change token").click()
     tab.get_by_label("Token").fill(WRITER.token)
     tab.get_by_role("button", name="Continue").click()
     expect(tab.locator("#list-error")).to_contain_text("does not have the required scopes")

@@ -46,7 +46,7 @@ def test_many_pins_are_paged_sorted_and_searched(visit, client):
     expect(visit.row(names[0])).to_be_visible()
     expect(tab.locator("th[data-sort=size]")).to_have_attribute("aria-sort", "ascending")
     tab.get_by_role("button", name="Type", exact=True).click()
-    expect(tab.locator("#pins td.type").first).to_have_text("application/json")
+    expect(tab.locator("#pins td.type").first).to_have_text("JSON")
 
     tab.fill("#search", "PIN-01")
     expect(where).to_have_text("1 to 10 of 10")
@@ -59,7 +59,7 @@ def test_many_pins_are_paged_sorted_and_searched(visit, client):
         expect(where).to_have_text("1 to 1 of 1")
         assert visit.names() == [names[77]]
     tab.fill("#search", "%")
-    expect(tab.get_by_text("No name and no CID contains “%”")).to_be_visible()
+    expect(tab.get_by_text("No name, CID or key-value contains “%”")).to_be_visible()
     assert visit.complaints == []
 
 
@@ -78,8 +78,8 @@ def test_files_and_folders_are_dropped(visit, node, tmp_path):
     expect(tab.locator("#pins tbody tr")).to_have_count(3)
     expect(visit.row("site").locator(".type")).to_have_attribute("title", "directory, files: 2")
     expect(visit.row("site").locator(".cid")).to_have_text(compute_cid(folder))
-    expect(visit.row("one.png").locator(".type")).to_have_text("image/png")
-    expect(visit.row('two "x" <b>.json').locator(".type")).to_have_text("application/json")
+    expect(visit.row("one.png").locator(".type")).to_have_text("PNG image")
+    expect(visit.row('two "x" <b>.json').locator(".type")).to_have_text("JSON")
     expect(tab.locator("#uploads li")).to_have_count(0)
     assert visit.complaints == []
 
@@ -189,7 +189,7 @@ def test_previews(visit, client, node):
     look("bytes.bin")
     tab.get_by_role("button", name="Show as text").click()
     expect(tab.locator("#content pre")).to_be_visible()
-    expect(tab.locator("#facts")).to_contain_text("3 B (3 bytes)")
+    expect(tab.locator("#facts")).to_contain_text("Size3 B")
     leave()
     expect(look("nothing.txt")).to_have_text("It is empty.")
     leave()
@@ -391,7 +391,7 @@ def test_by_keyboard_alone(visit, client, node):
     expect(tab.get_by_role("button", name="Keep")).to_be_focused()
     press("Shift+Tab")
     press("Enter")
-    expect(tab.get_by_text("No name and no CID contains “be”")).to_be_visible()
+    expect(tab.get_by_text("No name, CID or key-value contains “be”")).to_be_visible()
     expect(tab.locator("#search")).to_be_focused()  # there is no row to go back to
     press("Control+A")
     press("Delete")

@@ -4,9 +4,11 @@ import json
 import operator
 import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from starlette.concurrency import run_in_threadpool
@@ -14,9 +16,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from holdfast.content.cid import CID
 from holdfast.content.media_types import told_type
 from holdfast.content.profiles import UNIXFS_V0_2015, UNIXFS_V1_2025, Profile
 from holdfast.content.unixfs.directories import build_directory
+from holdfast.errors import ClientError
 from holdfast.node import client_values as values
 from holdfast.node.api_calls import INLINE_JSON, ApiCalls, AuthorizedEndpoint, Endpoint
 from holdfast.node.form_upload import FormUpload, receive_form
@@ -28,6 +32,7 @@ from holdfast.node.tables import Details
 from holdfast.protocol.pin_api import iso_time
 from holdfast.records import Pin, same_value
 from holdfast.repository import PinQuery
+from holdfast.repository.ledger import DATABASE, Ledger
 from holdfast.repository.pins import Stopped
 
 # The metadata and the options of a pin, and the content in the body of ``pinJSONToIPFS``.
@@ -259,8 +264,8 @@ def like(pattern: Any, *, ignore_case: bool = False) -> Callable[[str], bool]:
     return lambda subject: len(subject) <= MAX_SUBJECT and expression.fullmatch(subject) is not None
 
 
-# The query parameters of `pinList`. The service does not have ``search``, ``sortBy`` and
-# ``sortOrder``; the page of the node uses them.
+# The query parameters of `pinList`. The service does not have ``search``, ``sortBy``, ``sortOrder``
+# and ``copies``; the page of the node uses them.
 
 STATUSES: Final[Mapping[str, bool | None]] = {"all": None, "pinned": True, "unpinned": False}
 SORTS: Final = {"date_pinned": "created", "name": "name", "size": "size", "mime_type": "type"}
@@ -357,6 +362,33 @@ def job_row(job: PinJob) -> dict[str, Any]:
         "host_nodes": None,
         "pin_policy": {"regions": [{"id": "LOCAL", "desiredReplicationCount": 1}], "version": 1},
     }
+
+
+# Where the copies of pins are, by the ledger of a `copies` connection beside the store.
+
+
+def ledger_beside(store: Path) -> tuple[Path | None, str]:
+    """Return the folder of the ledger beside a store, or None, and a text that changes with it."""
+    for folder in (store / "copies", store.parent / "copies"):
+        state = ""
+        with suppress(OSError):  # there is no ledger, or it has no write-ahead log
+            for end in ("", "-wal"):
+                state += f"-{folder.joinpath(DATABASE + end).stat().st_mtime_ns}"
+        if state:
+            return folder, state
+    return None, ""
+
+
+def copies_of(pins: Sequence[Pin], folder: Path | None) -> list[dict[str, Any]]:
+    """Return the member ``copies`` of each pin: the state at each place, or nothing."""
+    places: dict[bytes, dict[str, str]] = {}
+    if folder is not None and pins:
+        # The list is shown without a ledger that cannot be read.
+        with suppress(ClientError, OSError), closing(Ledger(folder)) as ledger:
+            rows = ledger.rows(PinQuery(cids=tuple(pin.cid for pin in pins)))
+            places = {CID.parse(row.pin.cid).key: row.places for row in rows}
+    keys = [CID.parse(pin.cid).key for pin in pins]
+    return [{"copies": places[key]} if key in places else {} for key in keys]
 
 
 WELCOME = "Congratulations! You are communicating with the Pinata API!"
@@ -492,22 +524,26 @@ class PinningCalls:
         counted = request.query_params.get("includeCount", "true").lower() != "false"
         group = request.query_params.get("groupId")
         etag = request.headers.get("if-none-match")
+        with_copies = request.query_params.get("copies") == "true"
         public = self._service.public
 
-        def find(stopped: Stopped) -> tuple[str, tuple[list[Pin], int | None] | None]:
-            if group:
-                ids = json.dumps(public.tables.ids_in_group(group))
-                return "", public.list(replace(query, ids=ids), stopped, counted=counted)
-            state = f'"{public.repository.state()}"'
-            return state, None if etag == state else public.list(query, stopped, counted=counted)
+        def find(stopped: Stopped) -> tuple[str, list[dict[str, Any]] | None, int | None]:
+            folder, ledger = ledger_beside(public.repository.path) if with_copies else (None, "")
+            state = "" if group else f'"{public.repository.state()}{ledger}"'
+            if state and etag == state:
+                return state, None, None
+            ids = json.dumps(public.tables.ids_in_group(group)) if group else None
+            pins, count = public.list(replace(query, ids=ids), stopped, counted=counted)
+            copies = copies_of(pins, folder)
+            rows = [pin_row(pin) | places for pin, places in zip(pins, copies, strict=True)]
+            return state, rows, count
 
-        state, page = await self._calls.queries.run(request, find)
+        state, rows, count = await self._calls.queries.run(request, find)
         headers = {"ETag": state} if state else {}
-        if page is None:
+        if rows is None:
             return Response(status_code=304, headers=headers)
-        pins, count = page
         reply: dict[str, Any] = {} if count is None else {"count": count}
-        return JSONResponse({**reply, "rows": [pin_row(pin) for pin in pins]}, headers=headers)
+        return JSONResponse({**reply, "rows": rows}, headers=headers)
 
     async def totals(self, request: Request) -> Response:
         """Reply with the number and the total size of the pins; with `disk`, its space too."""

@@ -155,6 +155,12 @@ NAME_MATCHES: Final[Mapping[str, str]] = {
     "partial": "instr(name, ?) > 0",
     "ipartial": "instr(fold(name), fold(?)) > 0",
 }
+# What `contains` searches: the name, the CID and a line for each key-value.
+SEARCHED: Final = (
+    "name || char(10) || cid || coalesce((SELECT group_concat(char(10) || json_each.key || '=' || "
+    "iif(json_each.type IN ('true', 'false'), json_each.type, json_each.value), '') "
+    "FROM json_each(keyvalues)), '')"
+)
 PAGE: Final = 1000  # pins in one of `pin_pages`
 STEPS: Final = 50  # of SQLite's virtual machine between two calls of `Stopped`: a few rows
 
@@ -173,7 +179,7 @@ class QueryStoppedError(Exception):
 class PinQuery:
     """Which pins to return, and in which order. A field that is None selects all pins.
 
-    `contains` searches the name and the CID; `sort` is one of `SORTS`. `type` is the beginning of
+    `contains` searches the name, the CID and the key-values; `sort` is one of `SORTS`. `type` is the beginning of
     the media type. `ids` and `other_ids` are JSON arrays of the ids that are wanted or not wanted.
     `after` is the time and the id of the pin after which the result begins, in the order of time.
     `name_match` is one of `NAME_MATCHES` and a text. The pins were made before the moment `earlier`
@@ -222,7 +228,7 @@ class PinQuery:
             ("instr(cid, ?) > 0", self.cid_contains),
             ("instr(fold(name), fold(?)) > 0", self.name_contains),
             (NAME_MATCHES[match], name),
-            ("instr(fold(name || char(10) || cid), fold(?)) > 0", self.contains),
+            (f"instr(fold({SEARCHED}), fold(?)) > 0", self.contains),
             ("created >= ?", self.created_from),
             ("created <= ?", self.created_to),
             ("removed >= ?", self.removed_from),

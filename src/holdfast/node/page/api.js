@@ -22,7 +22,7 @@ export async function accepts(candidate) {
  */
 export async function listPins({ search, sortBy, sortOrder, limit, offset }, { signal, known } = {}) {
   const query = new URLSearchParams({
-    status: "pinned", search, sortBy, sortOrder, pageLimit: limit, pageOffset: offset,
+    status: "pinned", search, sortBy, sortOrder, pageLimit: limit, pageOffset: offset, copies: true,
   });
   const headers = known ? { "If-None-Match": known } : {};
   const response = await callApi(`/data/pinList?${query}`, { signal, headers });
@@ -74,22 +74,44 @@ export async function jobStatus(job, signal) {
 const NAME_LENGTH = 245; // the limit of the service
 const CHECKED = 4 * 1024 * 1024; // bytes of an upload before which the token is checked
 
-/** Pin one file, or the files of a folder. `fetch` does not report the progress of uploads. */
+/** Pin the content of a CAR archive. */
+function pinArchive({ file }, options) {
+  const form = new FormData();
+  form.append("network", "public");
+  form.append("car", "true");
+  form.append("name", cut(options.name));
+  form.append("file", file, "archive.car");
+  return postForm("/v3/files", form, options);
+}
+
+const cut = (name) => [...name].slice(0, NAME_LENGTH).join("");
+
+/** Pin one file, the files of a folder, or what is in a CAR archive; return its CID and whether it was pinned before. */
 export async function pinFiles(files, name, { size, onProgress, signal }) {
   if (size > CHECKED) {
     // A browser sends the whole file before it reads an error.
     await call("/data/testAuthentication", { signal });
   }
+  if (files.length === 1 && /\.car$/i.test(files[0].path)) {
+    const { data } = await pinArchive(files[0], { name: name.replace(/\.car$/i, ""), onProgress, signal });
+    return { cid: data.cid, isDuplicate: data.is_duplicate };
+  }
   const form = new FormData();
   form.append("pinataOptions", JSON.stringify({ cidVersion: 1 }));
-  form.append("pinataMetadata", JSON.stringify({ name: [...name].slice(0, NAME_LENGTH).join("") }));
+  form.append("pinataMetadata", JSON.stringify({ name: cut(name) }));
   for (const { file, path } of files) {
     form.append("file", file, path);
   }
+  const reply = await postForm("/pinning/pinFileToIPFS", form, { onProgress, signal });
+  return { cid: reply.IpfsHash, isDuplicate: reply.isDuplicate };
+}
+
+/** Send a form; return the value in the reply. `fetch` does not report the progress of uploads. */
+function postForm(address, form, { onProgress, signal }) {
   signal.throwIfAborted();
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
-    request.open("POST", "/pinning/pinFileToIPFS");
+    request.open("POST", address);
     request.setRequestHeader("Authorization", `Bearer ${token()}`);
     request.upload.onprogress = (event) => onProgress(event.loaded / event.total);
     request.onload = () => {

@@ -1,4 +1,4 @@
-// Pin by CID: the node fetches the content in the background, and the page says how that ends.
+// Pin by CID: the node fetches the content in the background. What was typed stays until it is pinned.
 
 import { cidIn, jobStatus, pinByCid } from "./api.js";
 import { onSubmit } from "./dialogs.js";
@@ -16,39 +16,57 @@ const FAILED = {
 export function prepare(pinned) {
   byId("pin-by-cid").addEventListener("click", ask);
   onSubmit(byId("by-cid"), async () => {
+    const typed = written();
     const name = byId("wanted-name").value.trim();
     const job = await pinByCid(cidIn(byId("wanted-cid").value.trim()), name);
-    byId("wanted-cid").value = byId("wanted-name").value = "";
-    byId("by-cid").close();
-    follow(job, readableName(name, job.ipfsHash), pinned);
+    const shown = readableName(name, job.ipfsHash);
+    byId("by-cid-state").textContent = `The node looks for ${shown}. You can close this dialog.`;
+    const following = follow(job, shown, typed, pinned);
+    // After the dialog is closed, another CID can be pinned.
+    await Promise.race([following, new Promise((closed) => byId("by-cid").addEventListener("close", closed, { once: true }))]);
   });
 }
 
+const written = () => `${byId("wanted-cid").value}\n${byId("wanted-name").value}`;
+
 export function ask() {
-  byId("by-cid-error").textContent = "";
+  byId("by-cid-state").textContent = byId("by-cid-error").textContent = "";
   byId("by-cid").showModal();
   byId("wanted-cid").focus();
 }
 
-async function follow(job, shown, pinned) {
+/** Wait for the end of a job. Say how it ended: in the dialog if that still shows it, else in a notice. */
+async function follow(job, shown, typed, pinned) {
+  const isShown = () => byId("by-cid").open && written() === typed;
   try {
-    for (let looks = 0; ; looks += 1) {
-      await new Promise((resolve) => setTimeout(resolve, looks ? PAUSE : 100));
-      const status = await jobStatus(job);
-      if (!status) {
-        notify(`${shown} is pinned`);
-        pinned();
-        return;
-      }
-      if (Object.hasOwn(FAILED, status)) {
-        notify(`${shown} is not pinned: ${FAILED[status]}.`, { failed: true });
-        return;
-      }
-      if (!looks) {
-        notify(`The node looks for ${shown}`);
-      }
-    }
+    await finished(job);
   } catch (error) {
-    notify(`${shown}: ${error.message}`, { failed: true });
+    const words = `${shown} is not pinned: ${error.message}.`;
+    if (isShown()) {
+      byId("by-cid-state").textContent = "";
+      byId("by-cid-error").textContent = words;
+    } else {
+      notify(words, { failed: true });
+    }
+    return;
+  }
+  if (written() === typed) {
+    byId("wanted-cid").value = byId("wanted-name").value = "";
+    byId("by-cid").close();
+  }
+  notify(`${shown} is pinned`);
+  pinned();
+}
+
+async function finished(job) {
+  for (let looks = 0; ; looks += 1) {
+    await new Promise((resolve) => setTimeout(resolve, looks ? PAUSE : 100));
+    const status = await jobStatus(job);
+    if (!status) {
+      return;
+    }
+    if (Object.hasOwn(FAILED, status)) {
+      throw new Error(FAILED[status]);
+    }
   }
 }

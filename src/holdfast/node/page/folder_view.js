@@ -1,10 +1,17 @@
-// What is in a directory: a grid of thumbnails and names.
+// What is in a directory: a list, or a grid of thumbnails and names.
 
-import { button, element, note } from "./dom.js";
+import { button, element, icon, note } from "./dom.js";
 import { readableName, readableSize } from "./format.js";
 import { thumbnail } from "./thumbnails.js";
+import { typeWords } from "./types.js";
 
 const SHOWN = 500; // entries at a time
+const KEY = "holdfast-folders";
+const LAYOUTS = ["Grid", "List"];
+const COLLATOR = new Intl.Collator(undefined, { numeric: true, sensitivity: "base" });
+
+/** Return the entries of a directory in natural order: "2.txt" before "10.txt". */
+export const sorted = (entries) => entries.toSorted((one, other) => COLLATOR.compare(one.name, other.name));
 
 /** Return the entries of a directory as buttons; `item.enter` shows one. */
 export function folderView(item) {
@@ -23,7 +30,26 @@ export function folderView(item) {
     }
   };
   addNext();
-  return [list, more, ...(item.more ? [note("Not all entries are shown.")] : [])];
+  return [layoutButtons(list), list, more, ...(item.more ? [note("Not all entries are shown.")] : [])];
+}
+
+/** Return the buttons that switch between list and grid; the choice is kept for all folders. */
+function layoutButtons(list) {
+  const group = element("div", { className: "layouts", role: "group", ariaLabel: "Layout" });
+  const choose = (layout) => {
+    localStorage.setItem(KEY, layout);
+    list.classList.toggle("as-list", layout === "List");
+    for (const each of group.children) {
+      each.ariaPressed = String(each.textContent === layout);
+    }
+  };
+  for (const layout of LAYOUTS) {
+    const made = button(layout, () => choose(layout));
+    made.prepend(icon(layout.toLowerCase()));
+    group.append(made);
+  }
+  choose(LAYOUTS.find((each) => each === localStorage.getItem(KEY)) ?? "Grid");
+  return group;
 }
 
 function tile(item, entry) {
@@ -31,6 +57,7 @@ function tile(item, entry) {
   made.append(
     thumbnail({ type: entry.type ?? "", size: entry.size, path: `${item.path}/${entry.quoted}` }),
     element("span", { className: "entry-name", textContent: readableName(entry.name) }),
+    element("span", { className: "entry-type", textContent: typeWords(entry.type ?? "") }),
     element("span", { className: "entry-size", textContent: readableSize(entry.size) }),
   );
   return element("li", {}, made);

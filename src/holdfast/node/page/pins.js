@@ -25,6 +25,11 @@ export function prepare(actions) {
     typing = setTimeout(search, TYPING_PAUSE);
   });
   byId("find").addEventListener("submit", (event) => event.preventDefault());
+  byId("clear-search").addEventListener("click", () => {
+    byId("search").value = "";
+    byId("search").focus();
+    search();
+  });
   byId("sort").addEventListener("change", () => {
     const [sortBy, sortOrder] = byId("sort").value.split(" ");
     show({ sortBy, sortOrder, page: 0 });
@@ -196,9 +201,10 @@ function draw(listed) {
     : "";
   byId("empty").hidden = listed.length > 0;
   byId("empty-title").textContent = view.search
-    ? `No name and no CID contains “${readableName(view.search)}”.`
+    ? `No name, CID or key-value contains “${readableName(view.search)}”.`
     : "Nothing is pinned yet.";
   byId("start").hidden = Boolean(view.search);
+  byId("clear-search").hidden = !view.search;
   byId("pins").hidden = !listed.length;
   byId("paging").hidden = count <= PAGE_SIZE;
   byId("first").disabled = byId("previous").disabled = view.page === 0;

@@ -4,6 +4,7 @@ import { linkTo } from "./api.js";
 import { button, byId, element, iconButton } from "./dom.js";
 import { readableDate, readableName, readableNumber, readableSize, relativeTime } from "./format.js";
 import { copy } from "./notices.js";
+import { typeWords } from "./types.js";
 import * as selection from "./selection.js";
 import { thumbnail } from "./thumbnails.js";
 
@@ -76,11 +77,30 @@ function pinOf(listed) {
     type: listed.mime_type.split(";")[0],
     files: listed.number_of_files,
     date: listed.date_pinned,
+    copies: listed.copies ?? {},
   };
 }
 
+/** Return key-values as texts, such as "kind: test". */
+export const pairsOf = (keyvalues) =>
+  Object.entries(keyvalues).map(([key, value]) => `${readableName(key)}: ${readableName(String(value), "")}`);
+
+const STATES = ["proven", "claimed", "missing", "sent"];
+
+/** Return where the copies of a pin are, as pairs such as ["proven", "disk, pinata"]. */
+export const copiesOf = ({ copies }) =>
+  STATES.map((state) => [state, Object.keys(copies).filter((place) => copies[place] === state)])
+    .filter(([, places]) => places.length)
+    .map(([state, places]) => [state, places.map((place) => readableName(place)).join(", ")]);
+
+const tag = (text, kind = "") => element("span", { className: `tag ${kind}`, title: text, textContent: text });
+
 function rowOf(pin) {
   const kind = pin.type === "directory" ? `directory, files: ${readableNumber(pin.files)}` : pin.type;
+  const tags = [
+    ...copiesOf(pin).map(([state, places]) => tag(`${state}: ${places}`, state)),
+    ...pairsOf(pin.keyvalues).map((text) => tag(text)),
+  ];
   const act = (name, label, action) => iconButton(name, `${label}: ${pin.shown}`, () => action(pin));
   const time = element("time", { dateTime: pin.date, textContent: relativeTime(pin.date) });
   const row = element(
@@ -92,6 +112,7 @@ function rowOf(pin) {
       { className: "name" },
       thumbnail(pin),
       button(pin.shown, () => actions.look(pin), { className: "plain", title: pin.shown }),
+      element("span", { className: "tags" }, ...tags),
     ),
     element(
       "td",
@@ -99,7 +120,7 @@ function rowOf(pin) {
       element("span", { textContent: pin.cid.slice(0, -CID_END) }),
       element("span", { textContent: pin.cid.slice(-CID_END) }),
     ),
-    element("td", { className: "type", title: kind, textContent: pin.type }),
+    element("td", { className: "type", title: kind, textContent: typeWords(pin.type) }),
     element("td", {
       className: "size", title: `${readableNumber(pin.size)} bytes`, textContent: readableSize(pin.size),
     }),

@@ -17,6 +17,13 @@ export function start(given) {
     tryToken(byId("token").value.trim(), ask);
   });
   byId("change-token").addEventListener("click", () => ask());
+  byId("keep-token").addEventListener("click", () => showSession(true));
+  byId("sign-in").addEventListener("keydown", (event) => {
+    if (event.key === "Escape" && token()) {
+      event.preventDefault();
+      showSession(true);
+    }
+  });
   byId("forget-token").addEventListener("click", () => {
     forgetToken();
     ask();
@@ -81,17 +88,21 @@ function showSession(isSignedIn) {
   for (const id of ["workspace", "refresh", "change-token", "forget-token"]) {
     byId(id).hidden = !isSignedIn;
   }
-  byId("disk").hidden = true; // until the node has said how full it is
 }
 
-/** Show the sign-in form, with the error `why`. */
+/** Show the sign-in form, with the error `why`. While there is a token, the user can go back to the list as it was. */
 function ask(why = "") {
   for (const dialog of document.querySelectorAll("dialog[open]")) {
     dialog.close();
   }
   byId("menu").hidePopover();
   showSession(false);
+  byId("keep-token").hidden = !token();
+  byId("sign-in-title").textContent = token() ? "Change the token" : "Enter a token";
   byId("sign-in-error").textContent = why;
-  byId("totals").textContent = "";
+  if (!token()) {
+    byId("totals").textContent = "";
+    byId("disk").hidden = true;
+  }
   byId("token").focus();
 }

@@ -1,15 +1,15 @@
 // Uploads: several at a time, with the progress of all together. The others wait for their turn.
 
-import { pinFiles } from "./api.js";
+import { linkTo, pinFiles } from "./api.js";
 import { byId } from "./dom.js";
 import { counted, readableName } from "./format.js";
-import { notify } from "./notices.js";
+import { copy, notify } from "./notices.js";
 import * as panel from "./upload_panel.js";
 
 const AT_ONCE = 5; // a browser opens six connections to a server
 const PAUSE = 1000; // milliseconds between two refreshes of the list
 
-const batch = { uploads: new Set(), waiting: [], running: new Set(), done: 0, duplicates: 0, lastName: "" };
+const batch = { uploads: new Set(), waiting: [], running: new Set(), done: 0, duplicates: 0, lastName: "", links: [] };
 let onPinned = () => {};
 let refreshing = null;
 
@@ -17,6 +17,8 @@ let refreshing = null;
 export function prepare(pinned) {
   onPinned = pinned;
   byId("cancel-all").addEventListener("click", cancelAll);
+  byId("dismiss-uploaded").addEventListener("click", () => (byId("uploaded").hidden = true));
+  byId("copy-uploaded").addEventListener("click", () => copy(byId("uploaded").dataset.links, linkWord()));
   byId("forget-token").addEventListener("click", cancelAll);
   byId("retry-failed").addEventListener("click", () => failedOnes().forEach(retry));
   byId("dismiss-failed").addEventListener("click", () => failedOnes().forEach(remove));
@@ -25,6 +27,7 @@ export function prepare(pinned) {
 
 const ofState = (state) => [...batch.uploads].filter((upload) => upload.state === state);
 const failedOnes = () => ofState("failed");
+const linkWord = () => (byId("uploaded").dataset.links.includes("\n") ? "Links" : "Link");
 const isBusy = () => batch.waiting.length + batch.running.size > 0;
 
 /** Add an upload: one file, or the files of one folder. */
@@ -85,6 +88,7 @@ function finish(upload, reply) {
   batch.done += 1;
   batch.duplicates += reply.isDuplicate ? 1 : 0;
   batch.lastName = upload.shown;
+  batch.links.push(linkTo(`/ipfs/${reply.cid}`));
   refreshSoon();
 }
 
@@ -101,7 +105,7 @@ function endBatch() {
     return;
   }
   if (batch.done) {
-    notify(summary(batch));
+    showUploaded();
     clearTimeout(refreshing);
     refreshing = null;
     onPinned();
@@ -109,16 +113,24 @@ function endBatch() {
   for (const upload of ofState("done")) {
     batch.uploads.delete(upload);
   }
-  Object.assign(batch, { done: 0, duplicates: 0 });
+  Object.assign(batch, { done: 0, duplicates: 0, links: [] });
   panel.show(batch);
+}
+
+/** Say what was uploaded, with its links to copy, until the user dismisses it or the next batch is done. */
+function showUploaded() {
+  byId("uploaded").hidden = false;
+  byId("uploaded").dataset.links = batch.links.join("\n");
+  byId("uploaded-words").textContent = summary(batch);
+  byId("copy-uploaded").querySelector("span").textContent = `Copy ${linkWord().toLowerCase()}`;
 }
 
 function summary({ done, duplicates, lastName }) {
   if (done === 1) {
-    return duplicates ? `${lastName} was already pinned, and keeps its first name` : `${lastName} is pinned`;
+    return duplicates ? `${lastName} was already pinned, and keeps its first name` : `${lastName} is uploaded`;
   }
   const again = duplicates ? `; ${counted(duplicates, "item")} of them had been before` : "";
-  return `${counted(done, "item")} are pinned${again}`;
+  return `${counted(done, "item")} are uploaded${again}`;
 }
 
 function cancel(upload) {

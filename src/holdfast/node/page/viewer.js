@@ -2,8 +2,11 @@
 
 import { describe, linkTo } from "./api.js";
 import { button, byId, element, icon } from "./dom.js";
+import { sorted } from "./folder_view.js";
 import { readableDate, readableName, readableNumber, readableSize } from "./format.js";
 import { copy } from "./notices.js";
+import { copiesOf } from "./rows.js";
+import { typeWords } from "./types.js";
 import { viewOf } from "./views.js";
 
 let shown = new AbortController();
@@ -76,6 +79,7 @@ async function open(pin, names, beside, at) {
   const show = (read) => fill(read, signal);
   await show(async () => {
     const item = await describe(path, signal);
+    item.entries &&= sorted(item.entries);
     byId("facts").replaceChildren(...facts(item, names.length ? null : pin));
     byId("preview-actions").replaceChildren(...links(item, path, pin, names));
     const enter = (entry) => openEntry(pin, names, item.entries, entry);
@@ -116,13 +120,14 @@ function crumbs(pin, names) {
 
 function facts(item, pin) {
   const isDirectory = item.kind === "directory";
-  const size = isDirectory ? pin?.size : item.size;
+  const size = pin?.size ?? item.size; // of a pin, that of the list
   const rows = [
     ["CID", element("code", { textContent: item.cid })],
-    ["Type", isDirectory ? "directory" : item.type],
+    ["Type", element("span", { title: item.type ?? "", textContent: isDirectory ? "Folder" : typeWords(item.type) })],
     ["Entries", isDirectory && `${readableNumber(item.entries.length)}${item.more ? " and more" : ""}`],
-    ["Size", size !== undefined && `${readableSize(size)} (${readableNumber(size)} bytes)`],
+    ["Size", size !== undefined && element("span", { title: `${readableNumber(size)} bytes`, textContent: readableSize(size) })],
     ["Pinned", pin && readableDate(pin.date)],
+    ...(pin ? copiesOf(pin).map(([state, places]) => [`Copies ${state}`, places]) : []),
     ...Object.entries(pin?.keyvalues ?? {}).map(([key, value]) => [readableName(key), readableName(String(value), "")]),
   ];
   return rows
@@ -133,7 +138,8 @@ function facts(item, pin) {
 function links(item, path, pin, names) {
   const isDirectory = item.kind === "directory";
   const name = names.at(-1)?.name ?? pin.name;
-  const asFile = new URLSearchParams({ download: "true", ...(name && { filename: name }) });
+  const asFile = { download: "true", ...(name && { filename: name }) };
+  const asArchive = (format) => ({ format, download: "true", filename: `${name || item.cid}.${format}` });
   const act = (picture, label, action, properties) => {
     const made = button(label, action, properties);
     made.prepend(icon(picture));
@@ -144,12 +150,12 @@ function links(item, path, pin, names) {
     made.prepend(icon(picture));
     return made;
   };
+  const download = (label, query) =>
+    link("download", label, { href: `${path}?${new URLSearchParams(query)}`, download: "", rel: "noreferrer" });
   return [
     act("copy", "Copy CID", () => copy(item.cid, "CID")),
     act("link", "Copy link", () => copy(linkTo(path), "Link")),
-    link("download", isDirectory ? "Download CAR" : "Download", {
-      href: `${path}?${isDirectory ? "format=car" : asFile}`, download: "", rel: "noreferrer",
-    }),
+    ...(isDirectory ? [download("Download tar", asArchive("tar")), download("Download CAR", asArchive("car"))] : [download("Download", asFile)]),
     link("open", "Open in a tab", { href: path, target: "_blank", rel: "noopener noreferrer" }),
     ...(names.length
       ? []

@@ -9,6 +9,7 @@ import { reindent } from "./json_text.js";
 import { jsonTree } from "./json_tree.js";
 import { markdownView } from "./markdown.js";
 import { iconOf } from "./thumbnails.js";
+import { typeWords } from "./types.js";
 
 const TEXT_SHOWN = 256 * 1024;
 const JSON_SHOWN = 1024 * 1024;
@@ -87,7 +88,7 @@ function noPreview(item, type) {
       { className: "no-preview" },
       icon(iconOf(type)),
       element("p", { textContent: `${words}.` }),
-      element("p", { className: "note", textContent: `${type || "unknown type"}, ${readableSize(item.size)}` }),
+      element("p", { className: "note", textContent: typeWords(type) }),
       type === "application/pdf"
         ? element("a", {
             className: "button main", href: `${item.path}?${new URLSearchParams({ download: "true", filename: item.title })}`,
