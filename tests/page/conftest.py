@@ -37,7 +37,9 @@ def new_visit(browser, node):
 def view(request, new_visit):
     """The page in both schemes, on a phone, a tablet and a desk."""
     scheme, width = request.param.split()
-    return new_visit(color_scheme=scheme, viewport={"width": int(width), "height": 900})
+    visit = new_visit(color_scheme=scheme, viewport={"width": int(width), "height": 900})
+    visit.width = int(width)
+    return visit
 
 
 @pytest.fixture(scope="session")

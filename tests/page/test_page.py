@@ -1,12 +1,16 @@
 """The page of the node: what is served, and one walk through it in a real browser."""
 
 import re
+from contextlib import closing
 
 import pytest
 import urllib3
 from playwright.sync_api import expect
 
 from holdfast import compute_cid
+from holdfast.content.cid import CID
+from holdfast.records import PinInfo
+from holdfast.repository.ledger import DATABASE, CopyState, Ledger
 
 
 def ask(node, path, fields=None, **headers):
@@ -165,3 +169,37 @@ def test_the_entries_of_a_directory_have_their_types(node, client, tmp_path):
         "large.txt": "text/plain; charset=utf-8",
         "unknown": "",
     }
+
+
+def test_key_values_are_searched(node, client):
+    client.upload(b"1", name="one", keyvalues={"kind": "Ärger", "rank": 7, "done": True})
+    client.upload(b"2", name="two", keyvalues={"other": "[]"})
+
+    def names(search):
+        rows = ask(node, "/data/pinList", {"search": search}).json()["rows"]
+        return [row["metadata"]["name"] for row in rows]
+
+    texts = ("kind=ä", "RANK", "done=true", "one")
+    assert [names(text) for text in texts] == [["one"]] * len(texts)
+    assert (names("[]"), names("{"), names('"')) == (["two"], [], [])
+
+
+def test_the_list_has_the_places_of_copies_on_request(node, client):
+    cid = CID.parse(client.upload(b"x").cid)
+    client.upload(b"elsewhere")
+    path = "/data/pinList?copies=true&sortOrder=ASC"
+    assert [row.get("copies") for row in ask(node, path).json()["rows"]] == [None, None]
+    with closing(Ledger(node.repository.path / "copies")) as ledger:
+        ledger.intend(cid, PinInfo(), ["disk", "pinata"], want=2)
+        ledger.note(cid, {"disk": CopyState("proven"), "pinata": CopyState("missing")})
+        first = ask(node, path)
+        places = {"disk": "proven", "pinata": "missing"}
+        assert [row.get("copies") for row in first.json()["rows"]] == [places, None]
+        etag = {"If-None-Match": first.headers["etag"]}
+        assert ask(node, path, **etag).status == 304
+        ledger.note(cid, {"pinata": CopyState("proven")})
+    again = ask(node, path, **etag)
+    assert (again.status, again.json()["rows"][0]["copies"]["pinata"]) == (200, "proven")
+    assert "copies" not in ask(node, "/data/pinList").json()["rows"][0]
+    (node.repository.path / "copies" / DATABASE).write_bytes(b"no ledger")
+    assert "copies" not in ask(node, path).json()["rows"][0]  # and the list is there

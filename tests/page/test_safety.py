@@ -190,7 +190,7 @@ def test_names_are_only_text(visit, client, tmp_path):
     expect(tab.locator("#confirm-name")).to_have_text(name)
     tab.keyboard.press("Escape")
     tab.get_by_role("button", name="f", exact=True).click()
-    tab.locator("#content").get_by_role("button").click()
+    tab.locator("#content .entry").click()
     expect(tab.locator("#content")).to_contain_text("<b>bold</b>")
     assert tab.title() == "Holdfast"
 

@@ -127,7 +127,7 @@ def test_uploads_show_how_far_they_are_and_can_be_cancelled(visit, node, tmp_pat
     expect(tab.get_by_text("large.bin: cancelled")).to_be_visible()
     expect(visit.row("small.bin")).to_be_visible()  # the next one has its turn
     assert visit.names() == ["small.bin"]
-    tab.get_by_role("button", name="Dismiss").click()
+    tab.get_by_role("button", name="Dismiss: large.bin").click()
     expect(tab.locator("#uploads li")).to_have_count(0)
 
     tab.set_input_files("#files", written_files(tmp_path, 30, 400_000))

@@ -110,9 +110,13 @@ function rowOf(pin) {
     element(
       "td",
       { className: "name" },
-      thumbnail(pin),
-      button(pin.shown, () => actions.look(pin), { className: "plain", title: pin.shown }),
-      element("span", { className: "tags" }, ...tags),
+      element(
+        "div",
+        {},
+        thumbnail(pin),
+        button(pin.shown, () => actions.look(pin), { className: "plain", title: pin.shown }),
+        element("span", { className: "tags", title: tags.map((each) => each.textContent).join(", ") }, ...tags),
+      ),
     ),
     element(
       "td",
