@@ -20,10 +20,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 POOR = """() => {
     const root = document.querySelector("dialog[open]") ?? document.body;
     const isDesk = innerWidth > 900;
+    const OTHERS = ".hidden, svg, input, .cid, .fold, #notices";
     const poor = [];
     for (const each of root.querySelectorAll("*")) {
         const box = each.getBoundingClientRect();
-        if (!each.checkVisibility({ opacityProperty: true }) || each.closest(".hidden, svg, input, .cid, .fold, #notices")) continue;
+        if (!each.checkVisibility({ opacityProperty: true }) || each.closest(OTHERS)) continue;
         const style = getComputedStyle(each);
         const isLost = box.width && (box.left < -1 || box.right > innerWidth + 1);
         const hides = ["hidden", "clip"].includes(style.overflowX) && !(isDesk && each.title);

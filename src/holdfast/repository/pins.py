@@ -179,8 +179,9 @@ class QueryStoppedError(Exception):
 class PinQuery:
     """Which pins to return, and in which order. A field that is None selects all pins.
 
-    `contains` searches the name, the CID and the key-values; `sort` is one of `SORTS`. `type` is the beginning of
-    the media type. `ids` and `other_ids` are JSON arrays of the ids that are wanted or not wanted.
+    `contains` searches the name, the CID and the key-values; `sort` is one of `SORTS`. `type` is
+    the beginning of the media type. `ids` and `other_ids` are JSON arrays of the ids that are
+    wanted or not wanted.
     `after` is the time and the id of the pin after which the result begins, in the order of time.
     `name_match` is one of `NAME_MATCHES` and a text. The pins were made before the moment `earlier`
     and after the moment `later`: milliseconds and `holdfast.repository.rows.nanoseconds`.
