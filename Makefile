@@ -7,6 +7,7 @@ WORKERS ?= $(shell $(PYTHON) -c 'import os; print(3 * (os.cpu_count() or 1))')
 SLOW_WORKERS ?= $(shell $(PYTHON) -c 'import os; print(2 * (os.cpu_count() or 1))')
 STAMP := .venv/.installed
 DATA_STAMP := .venv/.data-tools
+RELEASE_STAMP := .venv/.release-tools
 LOWEST := .venv-lowest
 # The quick tests of what uses a dependency: both transports, the node, the command line, fsspec.
 LOWEST_NAMES := transport.py lifecycle.py connection_loss.py wrong_replies.py limits_of_replies.py
@@ -77,6 +78,15 @@ test-lowest: $(LOWEST)/.installed
 # each; at the end, which did not run. PYTHONS="3.12 3.13" chooses.
 test-pythons: $(STAMP)
 	$(BIN)/python scripts/test_pythons.py --workers $(WORKERS) $(PYTHONS)
+
+# Wheel, source distribution and SBOM into dist/, installed and used in empty environments; some two
+# minutes. Nothing is published.
+$(RELEASE_STAMP): $(STAMP)
+	$(PYTHON) -m pip --python $(BIN)/python install --quiet --disable-pip-version-check --editable '.[release]'
+	touch $@
+
+release-check: $(RELEASE_STAMP)
+	$(BIN)/python scripts/release_check.py
 
 # A broken link or any warning fails the build; a test of `make test-slow` builds it as well.
 docs: $(STAMP)

@@ -1,5 +1,6 @@
 """The page on platforms, and what works where the system lacks parts of POSIX."""
 
+import os
 import re
 import subprocess
 import sys
@@ -7,6 +8,13 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from scripts.test_pythons import (
+    VERSIONS,
+    NotAvailableError,
+    classified_versions,
+    find_python,
+    unpack_debian,
+)
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -39,6 +47,34 @@ def test_the_page_names_the_versions_that_are_needed():
     }
     for extra, requirements in {"": PROJECT["dependencies"], **extras}.items():
         assert f"| `holdfast{extra}` | {needs(requirements)} |" in page
+
+
+def test_only_versions_that_were_tested_have_a_classifier():
+    page = (ROOT / "docs/platforms.md").read_text()
+    (tested,) = re.findall(
+        r"^\| Linux, x86-64, Python ([^|]*) \| \*\*tested\*\*", page, re.MULTILINE
+    )
+    versions = re.findall(r"3\.\d+", tested)
+    assert versions == sorted(classified_versions(), key=lambda text: int(text[2:]))
+    assert set(versions) <= set(VERSIONS)
+    assert f'requires-python = ">={versions[0]}"' in (ROOT / "pyproject.toml").read_text()
+
+
+def test_a_python_is_asked_for_its_version(tmp_path, monkeypatch):
+    own = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    for name in ("python3.14t", "python3.99"):
+        (tmp_path / name).symlink_to(sys.executable)  # says that it is another one
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    assert find_python("3.99") is None
+    assert find_python(own).name == f"python{own}"
+
+
+def test_a_version_that_cannot_be_had_did_not_run(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(NotAvailableError, match="no free-threaded Python"):
+        unpack_debian("3.14t")
+    with pytest.raises(NotAvailableError, match="not on this machine"):
+        unpack_debian("3.99")
 
 
 @pytest.mark.slow
