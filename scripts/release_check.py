@@ -81,7 +81,7 @@ def check_package(package: Path, sbom: Path | None) -> None:
         run("running the docstrings", python, helper / "run.py", cwd=empty)
 
 
-def run(step: str, *command: Path | str, cwd: Path = ROOT) -> None:
+def run(step: str, *command: object, cwd: Path = ROOT) -> None:
     """Run a command, and end with all that it wrote if it fails."""
     if step:
         print(step, flush=True)
