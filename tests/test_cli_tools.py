@@ -266,7 +266,9 @@ def test_the_status_of_a_service(commands, node):
     rows = rows_of(commands.text("status", **variables))
     assert rows["Provider"] == "pinning  (HOLDFAST_PROVIDER)"
     assert (rows["Address"], rows["Connection"]) == (node.api_url, "connected")
+    assert re.fullmatch(r"[\d,]+ pins?, [\d.]+ [KM]?i?B", rows["Usage"])
     facts = commands.json("status", **variables)
+    assert facts["usage"]["limit"] is None
     assert (facts["connected"], facts["provider"]) == (True, "pinning")
     assert node.token not in str(facts)
     variables["HOLDFAST_PROVIDER_TOKEN"] = TOKEN

@@ -42,7 +42,9 @@ if TYPE_CHECKING:
     from holdfast.records import Health as Health
     from holdfast.records import Outcome as Outcome
     from holdfast.records import Pin as Pin
+    from holdfast.records import PinProgress as PinProgress
     from holdfast.records import StoreOptions as StoreOptions
+    from holdfast.records import Usage as Usage
     from holdfast.sources.blob import Blob as Blob
     from holdfast.sources.local_cids import compute_cid as compute_cid
     from holdfast.sources.local_cids import verify as verify
@@ -63,7 +65,8 @@ if not TYPE_CHECKING:  # which knows the names from above
             "config.settings_files": "connections",
             "errors": "errors",
             "events": "Event",
-            "records": "ClientMessage ClientRecord Copied Entry Health Outcome Pin StoreOptions",
+            "records": "ClientMessage ClientRecord Copied Entry Health Outcome Pin PinProgress "
+            "StoreOptions Usage",
             "sources.blob": "Blob",
             "sources.local_cids": "compute_cid verify",
         },

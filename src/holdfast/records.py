@@ -270,6 +270,46 @@ class Pins(list[Pin]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PinProgress:
+    """How far a provider is with fetching content for a pin. None is what it does not say.
+
+    Attributes:
+        state: ``queued``, ``pinning`` or ``pinned``.
+        blocks: How many blocks it has so far.
+        bytes: Their size. Old versions of Kubo do not say it.
+        peers: The status at each node of a cluster, by the node's name.
+
+    Example:
+        >>> PinProgress(blocks=232, bytes=60_011_583).state
+        'pinning'
+    """
+
+    state: PinState = "pinning"
+    blocks: int | None = None
+    bytes: int | None = None
+    peers: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """How much a provider keeps. None is what it does not say.
+
+    Attributes:
+        pins: The number of pins.
+        bytes: The bytes of all blocks; of Kubo, also of those that are not pinned.
+        limit: The bytes that it may keep at most.
+
+    Example:
+        >>> Usage(pins=2, bytes=1024).limit is None
+        True
+    """
+
+    pins: int | None = None
+    bytes: int | None = None
+    limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PinInfo:
     """Metadata that a provider stores with a new pin.
 
@@ -278,7 +318,7 @@ class PinInfo:
         keyvalues: Further metadata of the user.
         given: Whether the user gave the name. Then it also replaces that of a pin that exists
             already. Key-values are always the user's, and are added to those of such a pin.
-        progress: Called with the bytes done and None, by a provider that fetches content.
+        progress: Called by a provider that fetches content, with how far it is.
         is_repair: Whether blocks of a pin that exists may be missing, so that all are sent again.
         beside: The CID of a pin that has the blocks which an archive lacks; "" if it lacks none.
 
@@ -290,7 +330,7 @@ class PinInfo:
     name: str = ""
     keyvalues: Mapping[str, Any] = field(default_factory=dict)
     given: bool = False
-    progress: Callable[[int, int | None], object] | None = field(
+    progress: Callable[[PinProgress], object] | None = field(
         default=None, repr=False, compare=False
     )
     is_repair: bool = field(default=False, repr=False)

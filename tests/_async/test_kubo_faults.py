@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast import AsyncClient, compute_cid
+from holdfast import AsyncClient, PinProgress, compute_cid
 from holdfast.content.profiles import PROFILES
 from holdfast.errors import (
     AuthenticationError,
@@ -462,7 +462,13 @@ async def test_what_another_node_has_is_read_and_pinned(two_kubos, many_files, t
         assert (await client.download(file.cid)).read() == data
         await client.download_folder(folder.cid, tmp_path / "copy")
         assert compute_cid(tmp_path / "copy") == folder.cid
-        assert (await client.pin(other.cid, name="here")).name == "here"
+        steps = []
+        pin = await client.pin(other.cid, name="here", progress=steps.append)
+        assert pin.name == "here"
+        assert steps[-1] == PinProgress(blocks=1, bytes=100_000)
+        usage = await client.usage()
+        assert (usage.pins, usage.limit) == (len(await client.pins()), 10**10)
+        assert usage.bytes > SIZE
     offline = second.provider_config(provider_options={"offline": True})
     async with await AsyncClient.init(offline) as client:
         assert (await client.download(other.cid)).size == 100_000

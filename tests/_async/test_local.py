@@ -4,9 +4,10 @@ import os
 
 import pytest
 
-from holdfast import AsyncClient, AsyncLocalProvider, compute_cid
+from holdfast import AsyncClient, AsyncLocalProvider, Usage, compute_cid
 from holdfast.content.profiles import PROFILES
-from holdfast.errors import NotFoundError
+from holdfast.errors import NotFoundError, UnsupportedError
+from holdfast.provider import AsyncWrappingProvider
 
 
 async def test_local_is_the_default_and_needs_nothing(tmp_path, monkeypatch):
@@ -68,3 +69,22 @@ async def test_the_type_of_a_file_in_a_folder_is_that_of_its_name(local, tmp_pat
         assert (await local.download(f"{record.cid}/inner/{name}")).type == media_type
         async with local.open(f"{record.cid}/inner/{name}") as file:
             assert file.type == media_type
+
+
+async def test_usage_counts_pins_and_their_bytes(local):
+    assert await local.usage() == Usage(pins=0, bytes=0)
+    record = await local.upload(b"hello")
+    await local.store([1, 2])
+    wrapped = AsyncClient(AsyncWrappingProvider(local.provider))
+    assert await local.usage() == await wrapped.usage() == Usage(pins=2, bytes=10)
+    await local.revoke(record.cid)
+    assert (await local.usage()).pins == 1
+
+
+@pytest.mark.parametrize(
+    "fields", [{"provider": "gateway"}, {"provider": "pinata", "provider_token": "a.b.c"}], ids=str
+)
+async def test_usage_that_nothing_says_is_an_error(fields):
+    async with await AsyncClient.init(**fields) as client:
+        with pytest.raises(UnsupportedError, match=r"does not say how much it keeps|only reads"):
+            await client.usage()

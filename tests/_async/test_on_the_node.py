@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from holdfast import AsyncClient, compute_cid
+from holdfast import AsyncClient, Usage, compute_cid
 from holdfast.content.profiles import KUBO_LEGACY_CIDV1, UNIXFS_V0_2015, UNIXFS_V1_2025
 from holdfast.errors import (
     AuthenticationError,
@@ -260,6 +260,8 @@ async def test_content_is_pinned_found_changed_read_and_revoked(uploader, psa):
     changed = await psa.update(cid, name="ebb", keyvalues={"sea": None, "n": 1})
     assert (changed.name, changed.keyvalues) == ("ebb", {"n": "1"})
     assert [listed.name for listed in await psa.pins()] == ["ebb"]
+    assert await psa.usage() == Usage(pins=1)
+    assert await uploader.usage() == Usage(pins=1, bytes=(await uploader.pins())[0].size)
     assert (await psa.download(cid)).read() == data
     assert await psa.revoke(cid) is True
     assert await psa.pins() == []

@@ -4,7 +4,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from holdfast import AsyncClient, ClientConfig
+from holdfast import AsyncClient, ClientConfig, PinProgress
 from holdfast.errors import (
     AuthenticationError,
     ConfigError,
@@ -89,8 +89,10 @@ async def test_waiting_polls_until_the_content_is_pinned(server, psa_client):
     server.reply(200, row(status="queued"))  # 200 is as good as 202
     server.reply(200, row(status="pinning"))
     server.reply(200, row(status="pinned", info={"dag_size": "11"}))
-    pin = await psa_client.pin(HELLO_CID, wait=20)
+    steps = []
+    pin = await psa_client.pin(HELLO_CID, wait=20, progress=steps.append)
     assert (pin.state, pin.size) == ("pinned", 11)
+    assert steps == [PinProgress(state="pinning"), PinProgress(state="pinned")]
     assert [request.target for request in server.requests[2:]] == [f"/pins/{REQUEST_ID}"] * 2
 
 

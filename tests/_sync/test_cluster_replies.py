@@ -219,6 +219,17 @@ def test_a_pin_that_the_peers_gave_up_is_an_error_in_one_short_line(
     assert str(caught.value).isprintable()
 
 
+def test_waiting_for_a_pin_reports_the_status_at_each_peer(client, server):
+    middle, done = states("pinned", "pinning"), states("pinned", "pinned")
+    reply(server, PIN, states("pin_queued", "pin_queued"), PIN, middle, PIN, done)
+    steps = []
+    client.pin(HELLO_CID, wait=20, progress=steps.append)
+    assert [(step.state, [*step.peers.values()]) for step in steps] == [
+        ("pinning", ["pinned", "pinning"]),
+        ("pinned", ["pinned", "pinned"]),
+    ]
+
+
 # What is sent
 
 

@@ -24,7 +24,7 @@ from holdfast.content.unixfs import data
 from holdfast.disk import disk_space
 from holdfast.disk.disk_space import DiskSpace
 from holdfast.errors import TooLargeError, UnprovenError, VerificationError
-from holdfast.sinks.entries import Usage
+from holdfast.sinks.entries import DiskUsage
 from holdfast.sinks.work_folder import PartFile, WorkFolder
 from holdfast.testing import Scripted, ScriptedServer
 from tests._sync.reading import client_of
@@ -156,7 +156,7 @@ def test_files_that_are_too_much_at_the_same_time_are_all_closed_and_removed(tmp
     """Without one of them, the other is still too much."""
     work = WorkFolder(tmp_path / "copy", Reference.parse(raw_cid(b"")))
     work.open()
-    usage = Usage(DiskSpace(tmp_path), max_bytes=9)
+    usage = DiskUsage(DiskSpace(tmp_path), max_bytes=9)
     files = [PartFile(work, (n,), CID.of_raw(b""), usage, continues=False) for n in ("a", "b")]
     for file in files:
         file.open()

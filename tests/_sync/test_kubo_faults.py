@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast import Client, compute_cid
+from holdfast import Client, PinProgress, compute_cid
 from holdfast.content.profiles import PROFILES
 from holdfast.errors import (
     AuthenticationError,
@@ -464,7 +464,13 @@ def test_what_another_node_has_is_read_and_pinned(two_kubos, many_files, tmp_pat
         assert (client.download(file.cid)).read() == data
         client.download_folder(folder.cid, tmp_path / "copy")
         assert compute_cid(tmp_path / "copy") == folder.cid
-        assert (client.pin(other.cid, name="here")).name == "here"
+        steps = []
+        pin = client.pin(other.cid, name="here", progress=steps.append)
+        assert pin.name == "here"
+        assert steps[-1] == PinProgress(blocks=1, bytes=100_000)
+        usage = client.usage()
+        assert (usage.pins, usage.limit) == (len(client.pins()), 10**10)
+        assert usage.bytes > SIZE
     offline = second.provider_config(provider_options={"offline": True})
     with Client.init(offline) as client:
         assert (client.download(other.cid)).size == 100_000

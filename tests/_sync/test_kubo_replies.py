@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from holdfast import Client, ClientConfig
+from holdfast import Client, ClientConfig, PinProgress, Usage
 from holdfast.errors import (
     AuthenticationError,
     ConfigError,
@@ -96,6 +96,45 @@ def test_a_pin_that_ends_with_progress_is_no_success(client, server):
     server.reply(200, lines({"Progress": 1, "Bytes": 5}), headers=JSON)
     with pytest.raises(ProviderError, match="before it had all of"):
         client.pin(HELLO_CID)
+
+
+REPORTS = ({"Progress": 1}, {"Progress": 2, "Bytes": 5}, {"Progress": "?"}, {"Pins": [HELLO_CID]})
+
+
+def test_the_progress_of_a_pin_is_reported_as_kubo_sends_it(client, server):
+    server.reply(500, NOT_PINNED, headers=JSON)
+    server.reply(200, lines(*REPORTS), headers=JSON)
+    steps = []
+    assert (client.pin(HELLO_CID, progress=steps.append)).state == "pinned"
+    assert steps[-1] == PinProgress(blocks=2, bytes=5)
+
+
+def test_a_pin_with_progress_fails_and_is_tried_again_like_any_other(server):
+    steps = []
+    with Client.init(kubo_at(server, retries=AGAIN)) as client:
+        server.reply(500, NOT_PINNED, headers=JSON)
+        server.reply(503)
+        server.reply(200, lines(*REPORTS[:2]), headers=JSON, cut=20)
+        server.reply(200, lines(*REPORTS), headers=JSON)
+        client.pin(HELLO_CID, progress=steps.append)
+        server.reply(500, NOT_PINNED, headers=JSON)
+        server.reply(500, {"Message": "no space left on device"}, headers=JSON)
+        with pytest.raises(ProviderError, match="no space left"):
+            client.pin(HELLO_CID, progress=steps.append)
+        server.reply(500, NOT_PINNED, headers=JSON)
+        server.reply(200, lines({"Progress": 1}), headers=JSON)
+        with pytest.raises(ProviderError, match="before it had all of"):
+            client.pin(HELLO_CID, progress=steps.append)
+    assert commands_of(server)[:4] == ["pin/ls", "pin/add", "pin/add", "pin/add"]
+
+
+def test_usage_is_what_kubo_says_of_its_repository(client, server):
+    server.reply(200, lines({"Cid": HELLO_CID, "Name": "a"}), headers=JSON)
+    server.reply(200, {"RepoSize": 123, "StorageMax": 10**10, "NumObjects": 0}, headers=JSON)
+    assert client.usage() == Usage(pins=1, bytes=123, limit=10**10)
+    server.reply(200, b"", headers=JSON)
+    server.reply(200, {"RepoSize": "many"}, headers=JSON)
+    assert client.usage() == Usage(pins=0)
 
 
 DENIED = "Kubo RPC Access Denied: Please provide a valid authorization token"

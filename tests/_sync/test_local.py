@@ -6,9 +6,10 @@ import os
 
 import pytest
 
-from holdfast import Client, LocalProvider, compute_cid
+from holdfast import Client, LocalProvider, Usage, compute_cid
 from holdfast.content.profiles import PROFILES
-from holdfast.errors import NotFoundError
+from holdfast.errors import NotFoundError, UnsupportedError
+from holdfast.provider import WrappingProvider
 
 
 def test_local_is_the_default_and_needs_nothing(tmp_path, monkeypatch):
@@ -70,3 +71,22 @@ def test_the_type_of_a_file_in_a_folder_is_that_of_its_name(local, tmp_path):
         assert (local.download(f"{record.cid}/inner/{name}")).type == media_type
         with local.open(f"{record.cid}/inner/{name}") as file:
             assert file.type == media_type
+
+
+def test_usage_counts_pins_and_their_bytes(local):
+    assert local.usage() == Usage(pins=0, bytes=0)
+    record = local.upload(b"hello")
+    local.store([1, 2])
+    wrapped = Client(WrappingProvider(local.provider))
+    assert local.usage() == wrapped.usage() == Usage(pins=2, bytes=10)
+    local.revoke(record.cid)
+    assert (local.usage()).pins == 1
+
+
+@pytest.mark.parametrize(
+    "fields", [{"provider": "gateway"}, {"provider": "pinata", "provider_token": "a.b.c"}], ids=str
+)
+def test_usage_that_nothing_says_is_an_error(fields):
+    with Client.init(**fields) as client:
+        with pytest.raises(UnsupportedError, match=r"does not say how much it keeps|only reads"):
+            client.usage()

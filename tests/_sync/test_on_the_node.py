@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from holdfast import Client, compute_cid
+from holdfast import Client, Usage, compute_cid
 from holdfast.content.profiles import KUBO_LEGACY_CIDV1, UNIXFS_V0_2015, UNIXFS_V1_2025
 from holdfast.errors import (
     AuthenticationError,
@@ -260,6 +260,8 @@ def test_content_is_pinned_found_changed_read_and_revoked(uploader, psa):
     changed = psa.update(cid, name="ebb", keyvalues={"sea": None, "n": 1})
     assert (changed.name, changed.keyvalues) == ("ebb", {"n": "1"})
     assert [listed.name for listed in psa.pins()] == ["ebb"]
+    assert psa.usage() == Usage(pins=1)
+    assert uploader.usage() == Usage(pins=1, bytes=(uploader.pins())[0].size)
     assert (psa.download(cid)).read() == data
     assert psa.revoke(cid) is True
     assert psa.pins() == []

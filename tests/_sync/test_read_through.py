@@ -170,12 +170,13 @@ def test_a_gateway_that_lies_is_caught(client, node, tree, tmp_path, has):
 
 def test_a_pin_keeps_all_of_it(client, node, tree, server):
     steps = []
-    pin = client.pin(tree, name="mine", keyvalues={"a": 1}, progress=lambda *s: steps.append(s))
+    pin = client.pin(tree, name="mine", keyvalues={"a": 1}, progress=steps.append)
     assert (pin.cid, pin.name, pin.state) == (tree, "mine", "pinned")
-    sizes = [done for done, _ in steps]
-    assert sizes == sorted(sizes)
-    assert sizes[-1] > len(LARGE)
-    assert {total for _, total in steps} == {None}
+    for numbers in ([step.bytes for step in steps], [step.blocks for step in steps]):
+        assert numbers == sorted(numbers)
+    assert steps[-1].bytes > len(LARGE)
+    assert steps[-1].blocks == count(client)
+    assert {step.state for step in steps} == {"pinning"}
     offline = client.with_options(gateway_url=server.url)
     assert (offline.download(f"{tree}/large.bin")).read() == LARGE
     # The second time, nobody is asked.
@@ -234,7 +235,7 @@ def test_a_pin_that_was_interrupted_continues(client, node, tree):
 def test_a_collection_during_the_pin_removes_nothing(client, tree):
     removed = []
 
-    def collect(done, _):
+    def collect(_):
         removed.append(client.provider.repository.collect_garbage().blocks)
 
     client.pin(tree, progress=collect)
@@ -244,7 +245,7 @@ def test_a_collection_during_the_pin_removes_nothing(client, tree):
 
 
 def test_an_error_of_the_progress_function_leaves_no_pin(client, tree):
-    def fail(done, total):
+    def fail(_):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

@@ -36,8 +36,10 @@ from holdfast.records import (
     Pin,
     PinFilter,
     PinInfo,
+    PinProgress,
     Pins,
     StoreOptions,
+    Usage,
     now_ms,
 )
 from holdfast.registry import build_async_provider
@@ -635,7 +637,7 @@ class AsyncClient(AsyncCloses):
         name: str | None = None,
         keyvalues: Mapping[str, Any] | None = None,
         wait: float = 0.0,
-        progress: Progress | None = None,
+        progress: Callable[[PinProgress], object] | None = None,
     ) -> Pin:
         """Pin content that exists already; return the pin, whose `state` says how far it is.
 
@@ -648,7 +650,9 @@ class AsyncClient(AsyncCloses):
             keyvalues: Metadata of your own for the pin, by which `pins` can find it.
             wait: The seconds to wait until the content is pinned. After them, the pin is returned
                 with the state ``queued`` or ``pinning``, and the provider goes on.
-            progress: Called with the bytes that the embedded store has so far, and None.
+            progress: Called with a `PinProgress` while the content is fetched: with the blocks and
+                bytes so far by the embedded store and Kubo, and during `wait` with the state, and
+                the status at each node of a cluster.
 
         Example:
             >>> record = await client.upload(b"hello")
@@ -662,7 +666,7 @@ class AsyncClient(AsyncCloses):
         arguments.check_wait(wait)
         provider = self._provider.require("pin")
         pin = await provider.pin(Reference.parse_cid(cid), info)
-        return await wait_for_pin(provider, pin, wait)
+        return await wait_for_pin(provider, pin, wait, progress)
 
     async def update(
         self, cid: str, *, name: str | None = None, keyvalues: Mapping[str, Any] | None = None
@@ -787,6 +791,19 @@ class AsyncClient(AsyncCloses):
             name=name, cid=cid, keyvalues=keyvalues, since=since, until=until, limit=limit
         )
         return _find(self._provider, pin_filter, limit)
+
+    async def usage(self) -> Usage:
+        """Return how many pins and bytes the provider keeps, and how many bytes it may keep.
+
+        What it does not say is None. Raise UnsupportedError for a provider that says nothing.
+
+        Example:
+            >>> record = await client.upload(b"hello")
+            >>> (await client.usage()).pins
+            1
+        """
+        self._check_open()
+        return await self._provider.require("usage").usage()
 
     def health(
         self,

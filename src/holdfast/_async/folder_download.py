@@ -56,7 +56,7 @@ from holdfast.protocol.gateway import ArchiveScope
 from holdfast.protocol.retrying import is_transient
 from holdfast.single_line import single_line
 from holdfast.sinks import names
-from holdfast.sinks.entries import DirectoryCount, EntrySpool, Usage
+from holdfast.sinks.entries import DirectoryCount, DiskUsage, EntrySpool
 from holdfast.sinks.names import EntryPath
 from holdfast.sinks.sinks import Sink
 from holdfast.sinks.work_folder import PartFile, WorkFolder
@@ -271,7 +271,7 @@ class AsyncFolderFetcher:
     _failed: bool = False
 
     def __post_init__(self) -> None:
-        self.usage = Usage(DiskSpace(self.work.path), self.options.max_bytes)
+        self.usage = DiskUsage(DiskSpace(self.work.path), self.options.max_bytes)
 
     async def fetch_root(self, cid: CID) -> None:
         """Fetch the whole directory `cid`; raise NotAFolderError if it is none."""
@@ -566,7 +566,7 @@ async def _fill(
     rules = await run_blocking(work.rules, portable=options.portable)
     fetcher = AsyncFolderFetcher(source, work, rules, options, tally)
     await fetcher.fetch_root(cid)
-    content = Usage(DiskSpace(work.path), options.max_bytes)
+    content = DiskUsage(DiskSpace(work.path), options.max_bytes)
     await run_steps(work.commit(fetcher.usage.entries, content))
 
 

@@ -8,7 +8,7 @@ from holdfast._async.runtime import now, sleep
 from holdfast.calls import Clock
 from holdfast.errors import ProviderError
 from holdfast.protocol import pin_api
-from holdfast.records import Pin
+from holdfast.records import Pin, PinProgress
 
 if TYPE_CHECKING:
     from holdfast._async.providers.base import AsyncBaseProvider
@@ -84,9 +84,16 @@ class AsyncPauses:
         return left > 0
 
 
-async def wait_for_pin(provider: "AsyncBaseProvider", pin: Pin, seconds: float) -> Pin:
+async def wait_for_pin(
+    provider: "AsyncBaseProvider",
+    pin: Pin,
+    seconds: float,
+    progress: Callable[[PinProgress], object] | None = None,
+) -> Pin:
     """Return `pin` when its content is pinned, or as it is after `seconds`."""
     pauses = AsyncPauses(FIRST_PAUSE, LONGEST_PAUSE, now() + seconds)
     while pin.state != "pinned" and await pauses.wait():
         pin = await provider.check_pin(pin)
+        if progress is not None:
+            progress(PinProgress(state=pin.state, peers=pin.peers))
     return pin

@@ -38,8 +38,10 @@ from holdfast.records import (
     Pin,
     PinFilter,
     PinInfo,
+    PinProgress,
     Pins,
     StoreOptions,
+    Usage,
     now_ms,
 )
 from holdfast.registry import build_provider
@@ -633,7 +635,7 @@ class Client(Closes):
         name: str | None = None,
         keyvalues: Mapping[str, Any] | None = None,
         wait: float = 0.0,
-        progress: Progress | None = None,
+        progress: Callable[[PinProgress], object] | None = None,
     ) -> Pin:
         """Pin content that exists already; return the pin, whose `state` says how far it is.
 
@@ -646,7 +648,9 @@ class Client(Closes):
             keyvalues: Metadata of your own for the pin, by which `pins` can find it.
             wait: The seconds to wait until the content is pinned. After them, the pin is returned
                 with the state ``queued`` or ``pinning``, and the provider goes on.
-            progress: Called with the bytes that the embedded store has so far, and None.
+            progress: Called with a `PinProgress` while the content is fetched: with the blocks and
+                bytes so far by the embedded store and Kubo, and during `wait` with the state, and
+                the status at each node of a cluster.
 
         Example:
             >>> record = client.upload(b"hello")
@@ -660,7 +664,7 @@ class Client(Closes):
         arguments.check_wait(wait)
         provider = self._provider.require("pin")
         pin = provider.pin(Reference.parse_cid(cid), info)
-        return wait_for_pin(provider, pin, wait)
+        return wait_for_pin(provider, pin, wait, progress)
 
     def update(
         self, cid: str, *, name: str | None = None, keyvalues: Mapping[str, Any] | None = None
@@ -783,6 +787,19 @@ class Client(Closes):
             name=name, cid=cid, keyvalues=keyvalues, since=since, until=until, limit=limit
         )
         return _find(self._provider, pin_filter, limit)
+
+    def usage(self) -> Usage:
+        """Return how many pins and bytes the provider keeps, and how many bytes it may keep.
+
+        What it does not say is None. Raise UnsupportedError for a provider that says nothing.
+
+        Example:
+            >>> record = client.upload(b"hello")
+            >>> (client.usage()).pins
+            1
+        """
+        self._check_open()
+        return self._provider.require("usage").usage()
 
     def health(
         self,

@@ -58,7 +58,7 @@ from holdfast.protocol.gateway import ArchiveScope
 from holdfast.protocol.retrying import is_transient
 from holdfast.single_line import single_line
 from holdfast.sinks import names
-from holdfast.sinks.entries import DirectoryCount, EntrySpool, Usage
+from holdfast.sinks.entries import DirectoryCount, DiskUsage, EntrySpool
 from holdfast.sinks.names import EntryPath
 from holdfast.sinks.sinks import Sink
 from holdfast.sinks.work_folder import PartFile, WorkFolder
@@ -271,7 +271,7 @@ class FolderFetcher:
     _failed: bool = False
 
     def __post_init__(self) -> None:
-        self.usage = Usage(DiskSpace(self.work.path), self.options.max_bytes)
+        self.usage = DiskUsage(DiskSpace(self.work.path), self.options.max_bytes)
 
     def fetch_root(self, cid: CID) -> None:
         """Fetch the whole directory `cid`; raise NotAFolderError if it is none."""
@@ -564,7 +564,7 @@ def _fill(source: FolderSource, work: WorkFolder, options: FolderOptions, tally:
     rules = run_blocking(work.rules, portable=options.portable)
     fetcher = FolderFetcher(source, work, rules, options, tally)
     fetcher.fetch_root(cid)
-    content = Usage(DiskSpace(work.path), options.max_bytes)
+    content = DiskUsage(DiskSpace(work.path), options.max_bytes)
     run_steps(work.commit(fetcher.usage.entries, content))
 
 

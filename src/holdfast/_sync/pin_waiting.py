@@ -10,7 +10,7 @@ from holdfast._sync.runtime import now, sleep
 from holdfast.calls import Clock
 from holdfast.errors import ProviderError
 from holdfast.protocol import pin_api
-from holdfast.records import Pin
+from holdfast.records import Pin, PinProgress
 
 if TYPE_CHECKING:
     from holdfast._sync.providers.base import BaseProvider
@@ -84,9 +84,16 @@ class Pauses:
         return left > 0
 
 
-def wait_for_pin(provider: "BaseProvider", pin: Pin, seconds: float) -> Pin:
+def wait_for_pin(
+    provider: "BaseProvider",
+    pin: Pin,
+    seconds: float,
+    progress: Callable[[PinProgress], object] | None = None,
+) -> Pin:
     """Return `pin` when its content is pinned, or as it is after `seconds`."""
     pauses = Pauses(FIRST_PAUSE, LONGEST_PAUSE, now() + seconds)
     while pin.state != "pinned" and pauses.wait():
         pin = provider.check_pin(pin)
+        if progress is not None:
+            progress(PinProgress(state=pin.state, peers=pin.peers))
     return pin

@@ -7,6 +7,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, Generic, NoReturn, TypeVar
@@ -83,12 +84,25 @@ def try_connection(settings: Mapping[str, Setting], seconds: float) -> None:
 
 def test_once(config: "holdfast.ClientConfig", seconds: float) -> None:
     """Raise an error unless the provider answers within `seconds`. Nothing is sent twice."""
+    with _client(config, seconds) as client:
+        client.test_connection()
+
+
+def _client(config: "holdfast.ClientConfig", seconds: float) -> "holdfast.Client":
+    """Return a client that tries everything once, within `seconds`."""
     from holdfast.config import Retries, Timeouts
 
     limits = Timeouts(**dict.fromkeys(("connect", "read", "write", "total"), seconds))
-    once = config.with_options(timeouts=limits, retries=Retries(attempts=1))
-    with holdfast.Client.init(once) as client:
-        client.test_connection()
+    return holdfast.Client.init(config, timeouts=limits, retries=Retries(attempts=1))
+
+
+def _usage(settings: Mapping[str, Setting], seconds: float) -> dict[str, int | None] | None:
+    """Return how much a service keeps, if it says that; the store is shown anyway."""
+    config = config_of(settings)
+    if registry.row_of(config.provider).on_this_machine:
+        return None
+    with _client(config, seconds) as client:
+        return asdict(client.usage())
 
 
 def address_of(settings: Mapping[str, Setting]) -> str:
@@ -125,7 +139,8 @@ def status(run: Run, timeout: TEST_TIMEOUT = 5.0) -> None:
     connection: Probe[bool | None] = Probe(partial(_connect, settings, folder, timeout), timeout)
     store: Probe[dict[str, Any]] = Probe(partial(_look_at_store, folder), timeout)
     node: Probe[bool] = Probe(partial(_is_node_running, timeout), timeout)
-    wait_for([connection, store, node], timeout)
+    usage: Probe[dict[str, int | None] | None] = Probe(partial(_usage, settings, timeout), timeout)
+    wait_for([connection, store, node, usage], timeout)
 
     error = connection.error
     trouble = None if store.error is None else exit_codes.describe(store.error)
@@ -138,6 +153,7 @@ def status(run: Run, timeout: TEST_TIMEOUT = 5.0) -> None:
         "readsThrough": _reads_through(settings),
         "verify": value_of(settings, "verify") is not False,
         "connected": connection.value if error is None else False,
+        "usage": usage.value,
         **({} if error is None else {"error": exit_codes.describe(error)}),
         "store": {"path": str(folder), **(store.value or {"exists": None, "error": trouble})},
         "node": {"url": "http://{}:{}".format(*NODE), "running": bool(node.value)},
@@ -220,12 +236,19 @@ def _facts(value: dict[str, Any]) -> list[tuple[str, str]]:
         ("Provider", f"{value['provider']}  ({chosen}{value['source']})"),
         *([("Address", value["address"])] if is_elsewhere else []),
         ("Connection", connection),
+        *([("Usage", _usage_text(**value["usage"]))] if value["usage"] else []),
         *([("Gateways", f"reads through {', '.join(through)}")] if through else []),
         *([] if value["verify"] else [("Verify", "off: reads are not checked against their CID")]),
         ("Store", f"{store['path']}  ({content})"),
         ("Disk", f"{free} free of {disk}"),
         ("Node", url if value["node"]["running"] else f"not running at {url}"),
     ]
+
+
+def _usage_text(pins: int | None, bytes: int | None, limit: int | None) -> str:
+    most = "" if limit is None else f" of {output.size_text(limit)}"
+    size = "" if bytes is None else f"{output.size_text(bytes)}{most}"
+    return ", ".join(filter(None, ["" if pins is None else output.count_text(pins, "pin"), size]))
 
 
 @command(commands)

@@ -55,7 +55,8 @@ def pin(
     earlier run ended.
     """
     keyvalues = options.parse_keyvalues(keyvalue)
-    with run.client() as client, run.progress_bar("pin") as progress:
+    with run.client() as client, run.progress_bar("pin") as bar:
+        progress = None if bar is None else lambda step: bar(step.bytes or 0, None)
         made = client.pin(cid, name=name, keyvalues=keyvalues, wait=wait, progress=progress)
     run.emit(made.to_dict(), f"{made.state} {made.cid}")
 

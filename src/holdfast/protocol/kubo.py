@@ -34,7 +34,7 @@ from holdfast.protocol.json_text import text_at
 from holdfast.protocol.multipart import FileSource, OnSent
 from holdfast.protocol.pin_api import Exchange, KeyValues
 from holdfast.protocol.status_errors import ErrorTable, failure, provider_error
-from holdfast.records import Added, Pin, PinFilter, PinInfo
+from holdfast.records import Added, Pin, PinFilter, PinInfo, PinProgress, Usage
 
 ROOT: Final = "/api/v0"
 OLDEST: Final = (0, 37)  # the first with pin-name for `add`; max-file-links came with 0.35
@@ -304,6 +304,12 @@ class KuboAPI(DaemonAPI[Pin]):
             '("/api/v0" allows everything), and start Kubo again',
         )
 
+    def usage(self) -> Exchange[Usage]:
+        """Return the bytes of all blocks, and how many there may be."""
+        reply = yield self.command("repo/stat", {"size-only": "true"})
+        value = self._objects(self._checked(reply, "repo/stat"))[-1]
+        return Usage(bytes=_count(value, "RepoSize"), limit=_count(value, "StorageMax"))
+
     def addresses(self) -> Exchange[list[str]]:
         """Return the public addresses of the node on the network; none where Kubo is offline."""
         reply = self._checked((yield self.command("id")), "id")
@@ -422,6 +428,25 @@ def _is_public(address: str) -> bool:
 def _make_pin(cid: str, name: str) -> Pin:
     """Return a pin. Kubo knows neither its size nor its time, and has no other id than the CID."""
     return Pin(id=cid, cid=cid, name=name, size=None)
+
+
+def read_progress(body: bytearray) -> PinProgress | None:
+    r"""Return the last progress that a part of a reply to ``pin/add`` reports, if it does.
+
+    Example:
+        >>> read_progress(bytearray(b'{"Progress":1,"Bytes":9}\n{"Pins":["bafkqaaa"]}\n')).bytes
+        9
+    """
+    for line in reversed(body.splitlines()[-3:]):  # the last one may be cut off
+        value = json_text.value_of(bytes(line))
+        if (blocks := _count(value, "Progress")) is not None:
+            return PinProgress(blocks=blocks, bytes=_count(value, "Bytes"))
+    return None
+
+
+def _count(value: Any, member: str) -> int | None:
+    count = value.get(member) if isinstance(value, dict) else None
+    return count if isinstance(count, int) else None
 
 
 def check_info(info: PinInfo) -> None:

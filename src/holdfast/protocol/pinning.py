@@ -15,7 +15,7 @@ from holdfast.protocol.http import Reply, Request
 from holdfast.protocol.multipart import FileForm, FormFile, OnSent
 from holdfast.protocol.pin_api import JSON_TYPE, OTHER, Exchange, KeyValues, PagedList, ServiceAPI
 from holdfast.protocol.status_errors import PINNING_ERRORS
-from holdfast.records import Added, Pin, PinFilter, PinInfo, PinState, merged_keyvalues
+from holdfast.records import Added, Pin, PinFilter, PinInfo, PinState, Usage, merged_keyvalues
 
 # The service's names for the members of its bodies. The spec writes the first one ``pinContent``.
 CONTENT: Final = b"pinataContent"
@@ -220,6 +220,13 @@ class PinningAPI(ServiceAPI):
                 "check pin_api_url, and whether a proxy or login page is in between"
             )
             raise self.failure(words, reply)
+
+    def usage(self) -> Exchange[Usage]:
+        """Return the number of pins, and the bytes of their blocks."""
+        reply = yield self.request("GET", "/data/userPinnedDataTotal")
+        value = self.read_json(reply)
+        with self.reading(reply, "the provider's reply holds no totals (pin_count)"):
+            return Usage(pins=int(value["pin_count"]), bytes=int(value["pin_size_total"]))
 
     def _read_added(self, reply: Reply) -> Added:
         value = self.read_json(reply)

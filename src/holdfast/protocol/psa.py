@@ -16,7 +16,7 @@ from holdfast.protocol import pin_api
 from holdfast.protocol.http import Reply, Request, authorization, read_size
 from holdfast.protocol.pin_api import Exchange, KeyValues, PagedList, PinPages, ServiceAPI
 from holdfast.protocol.status_errors import one_line
-from holdfast.records import Pin, PinFilter, PinInfo, PinState, merged_keyvalues, value_text
+from holdfast.records import Pin, PinFilter, PinInfo, PinState, Usage, merged_keyvalues, value_text
 
 MAX_ORIGINS: Final = 20  # the limit of the specification
 NOT_THE_API: Final = (
@@ -255,6 +255,13 @@ class PSAAPI(ServiceAPI):
         reply = yield self.request("GET", "/pins?limit=1")
         if not isinstance(self.read_object(reply, "results")["results"], list):
             raise self.failure(NOT_THE_API.format("results"), reply)
+
+    def usage(self) -> Exchange[Usage]:
+        """Return the number of pins."""
+        reply = yield self.request("GET", "/pins?limit=1")
+        count = self.read_object(reply, "count")["count"]
+        with self.reading(reply, NOT_THE_API.format("count")):
+            return Usage(pins=int(count))
 
     def read_object(self, reply: Reply, member: str) -> dict[str, Any]:
         """Return the JSON object of a successful reply, which has `member`."""

@@ -28,7 +28,7 @@ MAX_BYTES: Final = 16 << 40  # of all files: as much as one file on ext4
 IN_MEMORY: Final = 1 << 18  # bytes of waiting entries, for each directory on the way to the current
 
 
-class Usage:
+class DiskUsage:
     """Counts what a directory has so far, and raises an error above a limit.
 
     Args:
@@ -109,7 +109,7 @@ class DirectoryCount:
     occur when its blocks first arrive, not when they are written at each of these places.
     """
 
-    def __init__(self, usage: Usage, cid: CID) -> None:
+    def __init__(self, usage: DiskUsage, cid: CID) -> None:
         self._usage = usage
         self._key = _key(cid)
         self._is_new = self._key not in usage.below

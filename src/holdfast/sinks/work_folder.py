@@ -43,7 +43,7 @@ from holdfast.disk.closing import closed_at_end, on_error
 from holdfast.disk.disk_space import FULL
 from holdfast.disk.locks import try_lock
 from holdfast.errors import ClientClosedError, VerificationError
-from holdfast.sinks.entries import Usage
+from holdfast.sinks.entries import DiskUsage
 from holdfast.sinks.names import EntryPath, NameRules, longest_name
 from holdfast.sinks.sinks import Finishes, Sink, finished
 from holdfast.sources.local_cids import verify
@@ -332,7 +332,7 @@ class WorkFolder:
         """Make a symbolic link of the directory."""
         self.tree.link((FILES, *path), text)
 
-    def commit(self, entries: int, usage: Usage) -> Generator[bool, None, None]:
+    def commit(self, entries: int, usage: DiskUsage) -> Generator[bool, None, None]:
         """Make the target durable, with so many `entries`; yield True after each step.
 
         `usage` counts what finishes write. Without finishes, the directory gets its name at once.
@@ -349,7 +349,7 @@ class WorkFolder:
             (self.path / FILES).rename(self.target)
         sync_name(self.target)
 
-    def _finish(self, entries: int, usage: Usage) -> Iterator[bool]:
+    def _finish(self, entries: int, usage: DiskUsage) -> Iterator[bool]:
         """Let the finishes make the target; remove it if that fails or is not run to its end."""
         self._check_target()
         self.target.mkdir(exist_ok=True)
@@ -382,7 +382,7 @@ class WorkFolder:
         finally:
             target.close()
 
-    def _finish_file(self, target: TargetTree, path: EntryPath, usage: Usage) -> Iterator[bool]:
+    def _finish_file(self, target: TargetTree, path: EntryPath, usage: DiskUsage) -> Iterator[bool]:
         """Make one file of the target; yield True after some MiB.
 
         One that is there must have the same bytes.
@@ -496,7 +496,7 @@ class PartFile(WorkFile, Sink):
     is_in_memory = False
 
     def __init__(
-        self, work: WorkFolder, path: EntryPath, cid: CID, usage: Usage, *, continues: bool
+        self, work: WorkFolder, path: EntryPath, cid: CID, usage: DiskUsage, *, continues: bool
     ) -> None:
         self._work = work
         self._path = path

@@ -56,7 +56,7 @@ from holdfast.errors import (
 )
 from holdfast.protocol import json_text
 from holdfast.protocol.gateway import Gateway
-from holdfast.records import Added, Entry, Health, Pin, PinFilter, PinInfo
+from holdfast.records import Added, Entry, Health, Pin, PinFilter, PinInfo, Usage
 from holdfast.sinks.sinks import SpoolSink, TargetSink, TextSink, spool
 from holdfast.sources.archive_sources import ArchiveSource
 from holdfast.sources.blob import Blob
@@ -250,6 +250,10 @@ class AsyncBaseProvider(AsyncStorageProvider, ABC):
         Define it if `pin` may return before the content is pinned.
         """
         return pin
+
+    @optional("does not say how much it keeps; count the pins of iter_pins")
+    async def usage(self) -> Usage:
+        """Return the number of pins and of bytes, as far as the provider says it."""
 
     @optional("cannot be told where content is; pin it by its CID alone")
     async def pin_from(self, cid: str, info: PinInfo, origins: Sequence[str]) -> Pin:

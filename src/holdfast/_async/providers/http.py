@@ -26,7 +26,7 @@ from holdfast.protocol.host_privacy import WORLD, privacy
 from holdfast.protocol.http import Reply, Request
 from holdfast.protocol.pin_api import Exchange, PinPages
 from holdfast.protocol.retrying import retry_reason
-from holdfast.records import Pin, PinFilter
+from holdfast.records import Pin, PinFilter, Usage
 from holdfast.sinks.sinks import MemorySink
 from holdfast.sources.archive_sources import ArchiveSource, BuiltArchive
 from holdfast.sources.folder_source import FolderSource
@@ -167,6 +167,12 @@ class AsyncServiceProvider(AsyncHTTPProvider):
                 page = pages.read(await self.fetch(pages.request(), call))
             for pin in page:
                 yield pin
+
+    async def read_usage(self) -> Usage:
+        """Return what the API says of the number of pins and of bytes, if it says that."""
+        async with self.call("usage") as call:
+            usage: Usage = await self.run(self._api.usage(), call)
+            return usage
 
     def list_call(self, clock: Clock, cid: str | None = None) -> AsyncContextManager[Call]:
         """Make a call for a part of a list. Nothing is held while the caller works on a pin."""

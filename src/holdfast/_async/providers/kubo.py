@@ -1,7 +1,8 @@
 """The provider for Kubo: a real IPFS node, by its RPC API."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
@@ -23,9 +24,10 @@ from holdfast.content.unixfs.layouts import WriteCheck, not_what_was_sent
 from holdfast.errors import NetworkError, ProviderError, UnsupportedError
 from holdfast.protocol import kubo
 from holdfast.protocol.gateway import ArchiveScope
-from holdfast.protocol.http import Request
+from holdfast.protocol.http import Reply, Request
 from holdfast.protocol.multipart import SMALL
-from holdfast.records import Added, Pin, PinFilter, PinInfo
+from holdfast.protocol.retrying import retry_reason
+from holdfast.records import Added, Pin, PinFilter, PinInfo, PinProgress, Usage
 from holdfast.sources.archive_sources import ArchiveSource
 from holdfast.sources.folder_source import FolderSource
 from holdfast.sources.hashed_source import HashedSource
@@ -239,8 +241,44 @@ class AsyncKuboProvider(AsyncDaemonProvider):
         kubo.check_info(info)
         async with self.call("pin", cid) as call:
             timeout = self._node.patience(call.deadline.left())
-            pin, _ = await self.run(self._api.keep(cid, info, timeout=timeout), call)
+            keep = self._api.keep(cid, info, timeout=timeout)
+            pin, _ = await self.run(keep, call, report=info.progress)
             return pin
+
+    async def fetch(
+        self,
+        request: Request,
+        call: Call,
+        report: Callable[[PinProgress], object] | None = None,
+    ) -> Reply:
+        """Send `request`, and return the complete reply; `report` is called while a pin is made."""
+        if report is None or self._api.command_of(request) != "pin/add":
+            return await super().fetch(request, call)
+        watch = partial(self._watch, request, call, report)
+        reason = partial(retry_reason, statuses=request.retried)
+        reply: Reply = await self._session.retry(watch, call, reason)
+        return reply
+
+    async def _watch(
+        self, request: Request, call: Call, report: Callable[[PinProgress], object]
+    ) -> Reply:
+        body = bytearray()
+        async with aclosing(await self._session.send(request, call)) as response:
+            if response.status != 200:
+                return await read_whole(response)
+            async for piece in response.chunks():
+                body += piece
+                if (progress := kubo.read_progress(body)) is not None:
+                    report(progress)
+                if len(body) > request.max_reply:
+                    break
+            error = response.stream_error
+            return Reply(response.status, response.headers, bytes(body), stream_error=error)
+
+    async def usage(self) -> Usage:
+        """Return the number of pins, and the bytes that Kubo has and may have."""
+        numbers = [1 async for _ in self.find_pins(PinFilter())]
+        return replace(await self.read_usage(), pins=len(numbers))
 
     async def addresses(self) -> list[str]:
         """Return the public addresses of the node on the network."""

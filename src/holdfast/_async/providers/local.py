@@ -25,7 +25,7 @@ from holdfast.content.reference import Reference
 from holdfast.disk.copy_journal import Place
 from holdfast.errors import ConfigError, NotFoundError, UnprovenError
 from holdfast.hints import advise
-from holdfast.records import Added, Pin, PinFilter, PinInfo, merged_keyvalues
+from holdfast.records import Added, Pin, PinFilter, PinInfo, PinProgress, Usage, merged_keyvalues
 from holdfast.repository import PinQuery, Repository
 from holdfast.repository.pins import pin_pages
 from holdfast.sources.archive_sources import ArchiveSource
@@ -165,13 +165,14 @@ class AsyncLocalProvider(AsyncBaseProvider):
         """
         adding = self.repository.adding()
         export = AsyncDagExport(self.reader, reference)
-        done = 0
+        count = size = 0
         try:
             while (page := await export.next_page(call)) is not None:
                 await run_blocking(adding.put_missing, page)
-                done += sum(len(block) for _, block in page)
+                count += len(page)
+                size += sum(len(block) for _, block in page)
                 if info.progress is not None:
-                    info.progress(done, None)
+                    info.progress(PinProgress(blocks=count, bytes=size))
             return await run_blocking(self.repository.pin, reference.cid, **fields)
         finally:
             await export.aclose()
@@ -185,6 +186,12 @@ class AsyncLocalProvider(AsyncBaseProvider):
     async def check_credentials(self, _call: Call, /) -> None:
         """Return if the repository can be read."""
         await run_blocking(self.repository.totals)
+
+    async def usage(self) -> Usage:
+        """Return the number of pins, and the bytes of their blocks."""
+        async with self.call("usage"):
+            pins, size = await run_blocking(self.repository.totals)
+            return Usage(pins=pins, bytes=size)
 
     async def list_pins(self, *, name: str | None = None, limit: int | None = None) -> list[Pin]:
         """Return what is pinned, newest first."""

@@ -28,7 +28,7 @@ from holdfast.protocol.host_privacy import WORLD, privacy
 from holdfast.protocol.http import Reply, Request
 from holdfast.protocol.pin_api import Exchange, PinPages
 from holdfast.protocol.retrying import retry_reason
-from holdfast.records import Pin, PinFilter
+from holdfast.records import Pin, PinFilter, Usage
 from holdfast.sinks.sinks import MemorySink
 from holdfast.sources.archive_sources import ArchiveSource, BuiltArchive
 from holdfast.sources.folder_source import FolderSource
@@ -165,6 +165,12 @@ class ServiceProvider(HTTPProvider):
                 page = pages.read(self.fetch(pages.request(), call))
             for pin in page:
                 yield pin
+
+    def read_usage(self) -> Usage:
+        """Return what the API says of the number of pins and of bytes, if it says that."""
+        with self.call("usage") as call:
+            usage: Usage = self.run(self._api.usage(), call)
+            return usage
 
     def list_call(self, clock: Clock, cid: str | None = None) -> ContextManager[Call]:
         """Make a call for a part of a list. Nothing is held while the caller works on a pin."""

@@ -27,7 +27,7 @@ from holdfast.content.reference import Reference
 from holdfast.disk.copy_journal import Place
 from holdfast.errors import ConfigError, NotFoundError, UnprovenError
 from holdfast.hints import advise
-from holdfast.records import Added, Pin, PinFilter, PinInfo, merged_keyvalues
+from holdfast.records import Added, Pin, PinFilter, PinInfo, PinProgress, Usage, merged_keyvalues
 from holdfast.repository import PinQuery, Repository
 from holdfast.repository.pins import pin_pages
 from holdfast.sources.archive_sources import ArchiveSource
@@ -163,13 +163,14 @@ class LocalProvider(BaseProvider):
         """
         adding = self.repository.adding()
         export = DagExport(self.reader, reference)
-        done = 0
+        count = size = 0
         try:
             while (page := export.next_page(call)) is not None:
                 run_blocking(adding.put_missing, page)
-                done += sum(len(block) for _, block in page)
+                count += len(page)
+                size += sum(len(block) for _, block in page)
                 if info.progress is not None:
-                    info.progress(done, None)
+                    info.progress(PinProgress(blocks=count, bytes=size))
             return run_blocking(self.repository.pin, reference.cid, **fields)
         finally:
             export.close()
@@ -183,6 +184,12 @@ class LocalProvider(BaseProvider):
     def check_credentials(self, _call: Call, /) -> None:
         """Return if the repository can be read."""
         run_blocking(self.repository.totals)
+
+    def usage(self) -> Usage:
+        """Return the number of pins, and the bytes of their blocks."""
+        with self.call("usage"):
+            pins, size = run_blocking(self.repository.totals)
+            return Usage(pins=pins, bytes=size)
 
     def list_pins(self, *, name: str | None = None, limit: int | None = None) -> list[Pin]:
         """Return what is pinned, newest first."""

@@ -7,6 +7,7 @@ from math import inf
 from typing import Any, Final, cast
 
 from holdfast._sync.pin_waiting import wait_for_pin
+from holdfast._sync.providers.base import BaseProvider
 from holdfast._sync.providers.large_upload import LargeUpload
 from holdfast._sync.providers.pinning import PinProvider
 from holdfast._sync.reads.gateway_reader import GatewayReader, LinkReader, read_gateways
@@ -79,6 +80,8 @@ class PinataProvider(PinProvider):
         """Return the v3 API for `config`."""
         root, version = pinata.api_root(config), config.cid_version
         return PinataAPI(root, token, cid_version=version, options=self._options, clock=now_ms)
+
+    usage = BaseProvider.usage  # of which v3 says nothing
 
     def supports(self, operation: str) -> bool:
         """Return whether the provider has an operation. Links to private files give no blocks."""

@@ -124,7 +124,7 @@ class WrappingProvider(BaseProvider):
 
 FORWARDED: Final = (
     *("add", "call", "default_name", "check_open", "url", "where", "place", "is_on_network"),
-    *("list_pins", "find_pins", "import_whole", "share", "readers"),
+    *("list_pins", "find_pins", "import_whole", "share", "readers", "usage"),
     *("update_pin", "pin", "check_pin", "pin_from", "addresses", "own_block", "signed_url"),
     *("gateway_block", "export_car", "delete_at", "check_health", "foreign_pins"),
 )
