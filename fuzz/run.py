@@ -224,7 +224,8 @@ def read_stanzas(raw: bytes) -> None:
 def read_payload(raw: bytes) -> None:
     """Decrypt in two pieces; a payload that opens has the size that its length says."""
     half = len(raw) // 2
-    content = b"".join(decrypt_payload(FILE_KEY, raw[:half], io.BytesIO(raw[half:]).read, 1))
+    pieces = decrypt_payload(FILE_KEY, raw[:half], io.BytesIO(raw[half:]).read, 1)
+    content = b"".join(map(bytes, pieces))
     if len(content) != plain_size(len(raw)):
         raise AssertionError("another size")
 

@@ -27,7 +27,7 @@ def whole(source, start=0):
 
 
 def decrypted(data):
-    return b"".join(KEYS.decrypt(io.BytesIO(data).read))
+    return b"".join(map(bytes, KEYS.decrypt(io.BytesIO(data).read)))
 
 
 @pytest.mark.parametrize("size", [0, 1, 65_536, 65_537, 1 << 20, (1 << 20) + 1, len(CONTENT)])

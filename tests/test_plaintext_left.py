@@ -30,7 +30,7 @@ PIECE = 100_000
 LARGE = marked(15 * PIECE)
 FILES = {"large": LARGE, **{f"{number}.txt": marked(3_000 + number) for number in range(20)}}
 TREE = {"sub": None, **{f"sub/{name}": content for name, content in FILES.items()}}
-SIZES = ("SPOOL", "FINISH")
+SIZES = ("SPOOL", "BESIDE")
 METHODS = ["spool", "file", "folder"]
 
 
@@ -355,7 +355,7 @@ fields = {"provider_token": token, "pin_api_url": url, "gateway_url": url + "/ip
 fields |= {"provider": "pinning", "cache_path": home / "cache", "cache_bytes": 100_000_000}
 if named == "a name":
     atomic.NO_NAME = None
-masks.PIECE = sinks.SPOOL_SIZE = sinks.FINISH_SIZE = 100_000
+masks.PIECE = sinks.SPOOL_SIZE = sinks.BESIDE_SIZE = 100_000
 
 def slowly(file):
     for piece in masks.unmask(file):

@@ -53,7 +53,7 @@ class WorkFile:
     _file: BinaryIO | None = None
     saved_size: int = 0
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes | memoryview) -> None:
         """Append `data`."""
         try:
             self._opened().write(data)
@@ -74,12 +74,16 @@ class WorkFile:
         """Make durable what was written so far. Another thread may write meanwhile."""
         getattr(os, "fdatasync", os.fsync)(self._opened().fileno())
 
-    def check_size(self, size: int) -> None:
-        """Raise `OSError` unless the file has `size` bytes."""
+    def flush(self) -> None:
+        """Let others that read the file see what was written so far."""
         try:
             self._opened().flush()
         except OSError as error:
             raise self.explained(error) from None
+
+    def check_size(self, size: int) -> None:
+        """Raise `OSError` unless the file has `size` bytes."""
+        self.flush()
         check_size(self._opened(), size)
 
     def truncate(self, size: int) -> None:

@@ -5,17 +5,21 @@ may see them before `commit`. If they turn out to be wrong, `truncate` removes t
 tries again.
 
 A reader that changes content on its way (one that decrypts, say) adds a `Finish`. Then the sink has
-two stages: it collects the verified bytes, which an interrupted download saves; at the end, the
-finish makes the content from them, in a second sink of the same kind.
+two stages: it collects the verified bytes, which an interrupted download saves, and the finish
+makes the content from them, in a second sink of the same kind. For a large file, the finish runs
+beside the download.
 """
 
 import contextlib
 import io
 import os
 import tempfile
+import threading
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO, Final, Protocol, Self, TypeAlias, cast
 
@@ -31,7 +35,7 @@ from holdfast.sources.sources import PiecesFile, Progress, Source, open_source
 
 FLUSH_SIZE = 32 << 20  # bytes after which what was written to a target is made durable
 SPOOL_SIZE = 4 << 20  # a larger download goes to a temporary file
-FINISH_SIZE: Final = 1 << 20  # bytes of finished content in one job, before a cancelled call ends
+BESIDE_SIZE: Final = 4 << 20  # verified bytes after which finishes run beside the download
 IN_ANOTHER_FOLDER = "free some space, set TMPDIR to a folder on another disk, or name a target"
 IN_ANOTHER_CACHE = "free some space, or set cache_path to a folder on a larger disk"
 
@@ -48,9 +52,10 @@ class Finish:
     """What makes the content of a file from its verified bytes.
 
     Args:
-        make: Reads the verified bytes and yields the content. It runs on a worker thread when all
-            bytes are verified. If it fails, nothing is written to the target, and the verified
-            bytes are saved like those of an interrupted download.
+        make: Reads the verified bytes and yields the content. It runs on a worker thread, and waits
+            there for bytes that are not verified yet. It may use the memory of a piece again for
+            the next one. If it fails, nothing is written to the target, and the verified bytes are
+            saved like those of an interrupted download.
         size: Returns the bytes of the content that is made from so many verified bytes. Limits and
             progress use it before there is any content; `make` says how many there are at the end.
 
@@ -64,7 +69,7 @@ class Finish:
         bytearray(b'hello')
     """
 
-    make: Callable[[BytesReader], Iterable[bytes]]
+    make: Callable[[BytesReader], Iterable[bytes | memoryview]]
     size: Callable[[int], int]
 
     def progress(self, progress: Progress | None) -> Progress | None:
@@ -78,11 +83,49 @@ class Finish:
 Finishes: TypeAlias = tuple[Finish, ...]
 
 
-def finished(finishes: Finishes, source: BytesReader) -> Iterator[bytes]:
-    """Yield what `finishes` make of the bytes of `source`, in pieces of some MiB."""
-    for finish in finishes:
-        source = PiecesFile(finish.make(source))
-    return iter(partial(source.read, FINISH_SIZE), b"")
+def finished(finishes: Finishes, source: BytesReader) -> Iterator[bytes | memoryview]:
+    """Yield what `finishes` make of the bytes of `source`. A piece is valid until the next one."""
+    *inner, outermost = finishes
+    for finish in inner:
+        source = PiecesFile(map(bytes, finish.make(source)))
+    return iter(outermost.make(source))
+
+
+class VerifiedBytes:
+    """The bytes of an open file that are verified so far. To read more of them is to wait.
+
+    One thread writes and verifies the file, another one reads it here.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._changed = threading.Condition()
+        self._position = self._verified = 0
+        self._ended = self._closed = False
+
+    def verify(self, size: int, *, ended: bool = False) -> None:
+        """Let the first `size` bytes be read; `ended` says that there are no others."""
+        with self._changed:
+            self._verified, self._ended = size, ended
+            self._changed.notify()
+
+    def close(self) -> None:
+        """Let `read` fail, which may be waiting."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+
+    def read(self, size: int, /) -> bytes:
+        """Return the next `size` bytes, fewer at the end; wait until they are verified."""
+        stop = self._position + size
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or self._ended or stop <= self._verified)
+            if self._closed:
+                raise InterruptedError("nobody needs the bytes any more")
+            stop = min(stop, self._verified)
+        data = os.pread(self._descriptor, stop - self._position, self._position)
+        self._position += len(data)
+        return data
 
 
 class Sink:
@@ -119,7 +162,7 @@ class Sink:
         """
         self.check_limit(size)
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes | memoryview) -> None:
         """Append `data`."""
         raise NotImplementedError
 
@@ -142,9 +185,8 @@ class Sink:
 
     def restart(self) -> None:
         """Remove what was written, and the finishes, so that the sink can be filled again."""
-        if self.final is not None:
-            self.final.discard()
-        self.final, self.finishes, self.verified = None, (), 0
+        self.discard_final()
+        self.finishes, self.verified = (), 0
         self.truncate(0)
 
     def commit(self) -> None:
@@ -155,10 +197,15 @@ class Sink:
 
         After `commit` this does nothing.
         """
-        if self.final is not None:
-            self.final.discard()
+        self.discard_final()
 
     # The second stage
+
+    def discard_final(self) -> None:
+        """Remove what the finishes have made."""
+        if self.final is not None:
+            self.final.discard()
+            self.final = None
 
     def content_size(self, size: int) -> int:
         """Return how large the content is that is made from `size` verified bytes."""
@@ -181,17 +228,16 @@ class Sink:
 
     def finish(self: Self) -> Generator[bool, None, None]:
         """Fill `final` with what the finishes make; yield True after some MiB."""
+        yield from self.fill_final(self.read_all())
+
+    def fill_final(self: Self, source: BytesReader) -> Generator[bool, None, None]:
+        """Fill `final` with what the finishes make of the bytes of `source`, as `finish` does."""
         final = self.final = self.make_final()
         final.open()
         final.expect(self.content_size(self.size))
-        with Background() as writer:  # while the next piece is made
-            for piece in finished(self.finishes, self.read_all()):
-                if self.is_in_memory:
-                    final.write(piece)
-                else:
-                    writer.submit(final.write, piece)
-                yield True
-            writer.drain()
+        for piece in finished(self.finishes, source):
+            final.write(piece)
+            yield True
 
     def read_all(self) -> BytesReader:
         """Return all bytes that were written."""
@@ -209,7 +255,7 @@ class MemorySink(Sink):
         super().__init__(max_bytes)
         self.data: bytearray = bytearray()
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes | memoryview) -> None:
         """Append `data`."""
         self.check_limit(self.size + len(data))
         self.data += data
@@ -243,7 +289,7 @@ class RangeSink(Sink):
         super().__init__()
         self.data: bytearray = bytearray(size)
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes | memoryview) -> None:
         """Append `data`; raise ValueError if the range has too many bytes then."""
         stop = self.size + len(data)
         if stop > len(self.data):
@@ -277,7 +323,7 @@ class SpoolSink(Sink):
         if size > SPOOL_SIZE and not is_claim:
             self._space.require(size - self.size + self.second_size(size))
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes | memoryview) -> None:
         """Append `data`."""
         self.check_limit(self.size + len(data))
         if self.is_in_memory and self.size + len(data) > SPOOL_SIZE:
@@ -358,6 +404,8 @@ class TargetSink(Sink):
         self._flusher = Background()
         self._flushed = 0
         self._proven = 0
+        self._verified_bytes: VerifiedBytes | None = None  # which a thread reads for the finishes
+        self._finished: Future[None] = Future()
 
     @property
     def verified(self) -> int:
@@ -369,6 +417,40 @@ class TargetSink(Sink):
         self._proven = size
         if size >= WORTH_KEEPING:
             self._file.save()
+        if self.finishes and size >= BESIDE_SIZE:
+            self._file.flush()
+            if self._verified_bytes is None:
+                self._verified_bytes, self._finished = VerifiedBytes(self._file.fileno()), Future()
+                args = self._verified_bytes, self._finished
+                threading.Thread(target=self._finish_beside, args=args, daemon=True).start()
+            self._verified_bytes.verify(size)
+
+    def _finish_beside(self, source: VerifiedBytes, result: "Future[None]") -> None:
+        """Make the content on this thread while the bytes of `source` are downloaded."""
+        try:
+            deque(self.fill_final(source), maxlen=0)
+            result.set_result(None)
+        except BaseException as error:  # noqa: BLE001 - raised by `finish`
+            result.set_exception(error)
+
+    def finish(self) -> Generator[bool, None, None]:
+        """Wait for the thread that makes the content, if there is one; yield True meanwhile."""
+        if self._verified_bytes is None:
+            yield from super().finish()
+            return
+        self._check_size()
+        self._verified_bytes.verify(self.size, ended=True)
+        while not wait([self._finished], timeout=0.1).done:
+            yield True
+        self._finished.result()
+
+    def discard_final(self) -> None:
+        """Remove what the finishes have made, and end the thread on which they run."""
+        if self._verified_bytes is not None:
+            self._verified_bytes.close()
+            wait([self._finished])
+            self._verified_bytes = None
+        super().discard_final()
 
     def expect(self, size: int, *, is_claim: bool = False) -> None:
         """Raise TooLargeError above `max_bytes`, and `OSError` if a disk has too little space."""
@@ -395,7 +477,7 @@ class TargetSink(Sink):
             self._space = DiskSpace(self._file.folder, IN_ANOTHER_CACHE)
         self.size = self.saved_size = self._file.saved_size
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes | memoryview) -> None:
         """Append `data`."""
         self.check_limit(self.size + len(data))
         self._space.spend(len(data))
@@ -415,6 +497,8 @@ class TargetSink(Sink):
     def truncate(self, size: int) -> None:
         """Remove what was written, apart from the first `size` bytes."""
         self._flusher.drain()
+        if size < self._proven:
+            self.discard_final()
         self._file.truncate(size)
         self.size: int = size
         self.saved_size: int = min(self.saved_size, size)

@@ -525,7 +525,7 @@ class PartFile(WorkFile, Sink):
             if self.finishes:
                 self._usage.require_space(size - self.size + self.second_size(size))
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes | memoryview) -> None:
         """Append `data`."""
         size = self.size + len(data)
         self._count(max(self._least_size, size), size)

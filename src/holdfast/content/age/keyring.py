@@ -89,7 +89,7 @@ class Keyring:
         """Return the key of a file; raise NoKeyError if no identity opens it."""
         return header.unwrap(self._identities)
 
-    def decrypt(self, read: Callable[[int], bytes]) -> Iterator[bytes]:
+    def decrypt(self, read: Callable[[int], bytes]) -> Iterator[memoryview]:
         """Return the content of an age file, in pieces that are authenticated.
 
         `read` returns the next bytes of the file, as many as it is asked for, fewer at the end.

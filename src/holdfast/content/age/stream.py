@@ -20,7 +20,8 @@ CHUNK_SIZE: Final = 64 << 10
 TAG_SIZE: Final = 16
 ENCRYPTED_CHUNK_SIZE: Final = CHUNK_SIZE + TAG_SIZE
 COUNTER_SIZE: Final = 11
-BATCH: Final = 16  # chunks at a time: 1 MiB, as most leaves and sources have
+BATCH: Final = 16  # chunks encrypted at a time: 1 MiB, as most leaves and sources have
+SMALL_BATCH: Final = 4  # chunks decrypted at a time, between which other threads can run
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -116,9 +117,11 @@ class ChunkCipher:
 
 
 def decrypt_payload(
-    file_key: FileKey, begin: bytes, read: Callable[[int], bytes], chunks: int = BATCH
-) -> Iterator[bytes]:
+    file_key: FileKey, begin: bytes, read: Callable[[int], bytes], chunks: int = SMALL_BATCH
+) -> Iterator[memoryview]:
     """Yield the content of a payload, so many chunks at a time, when they are authenticated.
+
+    What is yielded is valid until the next piece.
 
     `begin` has the first bytes of the payload. `read` returns the next ones, as many as it is asked
     for, fewer at the end. That the content is complete is known at its end: before that, the rest
@@ -127,8 +130,8 @@ def decrypt_payload(
     Example:
         >>> file_key, nonce = FileKey.generate(), bytes(NONCE_SIZE)
         >>> chunk = ChunkCipher(file_key, nonce).encrypt(0, b"hello", last=True)
-        >>> [*decrypt_payload(file_key, nonce + chunk, lambda _: b"")]
-        [b'hello']
+        >>> b"".join(decrypt_payload(file_key, nonce + chunk, lambda _: b""))
+        b'hello'
     """
     size = chunks * ENCRYPTED_CHUNK_SIZE
     begin += read(max(0, NONCE_SIZE + size - len(begin)))
@@ -138,7 +141,7 @@ def decrypt_payload(
     batch, first, buffer = begin[NONCE_SIZE:], 0, bytearray(len(begin))
     while batch or first == 0:  # an empty file has an empty chunk
         ahead = read(size)
-        yield bytes(cipher.decrypt(first, batch, last=not ahead, buffer=buffer))
+        yield cipher.decrypt(first, batch, last=not ahead, buffer=buffer)
         batch, first = ahead, first + chunks
 
 
