@@ -176,7 +176,7 @@ class Tables:
 
     def ids_in_group(self, group: str | None) -> list[str]:
         """Return the ids of the files in a group; with None, of those in any group."""
-        sql = "SELECT uuid FROM files WHERE group_id IS NOT NULL AND (?1 IS NULL OR group_id = ?1)"
+        sql = "SELECT uuid FROM files WHERE group_id IS NOT NULL AND group_id = ifnull(?, group_id)"
         with self._using() as connection:
             return [text(id_) for (id_,) in connection.execute(sql, (group,))]
 

@@ -149,7 +149,7 @@ class Ledger(ForkAware):
             pin, existed = pin_table.add_pin(connection, cid, **named, **fields)
             if existed and info.is_explicit:
                 _update(connection, cid, info.name if info.given else None, info.keyvalues)
-            sql = "INSERT INTO copies VALUES (?, ?) ON CONFLICT DO UPDATE SET want = ?2"
+            sql = "INSERT INTO copies VALUES (?, ?) ON CONFLICT DO UPDATE SET want = excluded.want"
             connection.execute(sql, (cid.key, want))
             sql = "INSERT INTO places VALUES (?, ?, 'sent', 0, 0, 0) ON CONFLICT DO NOTHING"
             connection.executemany(sql, [(cid.key, member) for member in members])
