@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import asdict
 from functools import partial
 from typing import Annotated, Any, Final
 
@@ -101,7 +102,7 @@ class HealthReport(BatchReport):
         self.counts[state] += 1
         self.code: int = max(self.code, self.codes.get(state, 0))
         if self._run.as_json:
-            output.say_json(pin.to_dict())
+            output.say_json(asdict(pin))
         elif state in self.codes:
             line = f"{len(sites)} of {pin.want}  {output.cid_column(pin.cid)}  {where}  {pin.name}"
             self._waiting.append(partial(output.say, line))
