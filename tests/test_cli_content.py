@@ -1,6 +1,8 @@
 """Content and pins by the command line: on the embedded store, and over HTTP."""
 
+import io
 import json
+import tarfile
 import time
 from datetime import UTC, datetime, timedelta
 
@@ -9,7 +11,7 @@ import pytest
 from holdfast import compute_cid
 from holdfast.content import dag_json
 from holdfast.content.cid import DAG_CBOR
-from tests.commands import Commands, node_variables, shell
+from tests.commands import Commands, node_variables, plain, shell
 from tests.folder_dags import on_disk
 from tests.support import HELLO_CID
 from tests.value_dags import ValueDag
@@ -90,13 +92,30 @@ def test_upload_and_download_a_folder(everywhere):
     facts = {"cid": f"{cid}/sub", "path": "inbox/sub", "size": 5, "type": "directory"}
     assert everywhere.json("download", f"{cid}/sub", "inbox") == facts
     assert on_disk(folder / "inbox") == {"sub": None, "sub/b.txt": b"again"}
-    assert everywhere.text("download", cid) == cid
-    assert on_disk(folder / cid) == expected
+    assert everywhere.text("download", cid, "inbox") == "inbox/photos"
+    assert on_disk(folder / "inbox/photos") == expected
     code, lines = everywhere.failure("download", cid)
     remedy = "hint: `holdfast download CID FOLDER` writes all of it to a new folder"
-    assert (code, lines) == (1, [f"error: the folder exists: {cid}", remedy])
-    code, lines = everywhere.failure("download", cid, "-")
-    assert (code, lines[-1]) == (7, remedy)
+    assert (code, lines[0]) == (1, "error: the folder exists: photos")
+    assert lines[1].startswith(remedy)
+    code, shown = everywhere.on_terminal("download", cid, "-")
+    assert (code, remedy in plain(shown)) == (7, True)
+
+
+def test_a_folder_is_written_to_a_pipe_as_tar(everywhere):
+    folder = everywhere.folder
+    (folder / "photos/sub").mkdir(parents=True)
+    (folder / "photos/a.txt").write_bytes(b"hello")
+    (folder / "photos/sub/b.txt").write_bytes(b"again" * 3000)
+    cid = everywhere.text("upload", "photos")
+    result = everywhere.run("download", cid, "-")
+    assert (result.returncode, result.stderr) == (0, b"")
+    with tarfile.open(fileobj=io.BytesIO(result.stdout)) as archive:
+        assert [(member.uid, member.mtime) for member in archive] == [(0, 0)] * 4
+        archive.extractall(folder / "unpacked", filter="data")
+    assert on_disk(folder / "unpacked/photos") == on_disk(folder / "photos")
+    assert everywhere.run("cat", cid).stdout == result.stdout
+    assert everywhere.run("cat", cid, "--max-size", "1K").returncode == 15
 
 
 def test_download_makes_up_a_name_but_replaces_nothing_then(commands):
@@ -108,13 +127,51 @@ def test_download_makes_up_a_name_but_replaces_nothing_then(commands):
     (commands.folder / cid).write_bytes(b"mine")
     code, lines = commands.failure("download", cid)
     assert (code, lines[0]) == (1, f"error: the file exists: {cid}")
-    assert lines[1] == f"hint: `holdfast download CID -o {cid}` replaces it"
+    assert lines[1] == "hint: add --force to replace it, or name another file"
+    assert commands.failure("download", cid, "-o", cid) == (code, lines)
     assert (commands.folder / cid).read_bytes() == b"mine"
-    assert commands.text("download", cid, "-o", cid) == cid
+    assert commands.text("download", cid, "-o", cid, "--force") == cid
     assert (commands.folder / cid).read_bytes() == b"hello"
     code, lines = commands.failure("download", cid, "new/")
     assert (code, lines[0]) == (1, "error: No such folder to write to: new/")
     assert not (commands.folder / "new").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("tide.txt", "tide.txt"),
+        ("2026/May/tide.txt", "tide.txt"),
+        ("tides/..", "tides"),
+        ("../../.bashrc", ""),
+        ("-rf", ""),
+        ("a\\b", ""),
+        ("con.txt", ""),
+        ("client-1700000000000", ""),
+        ("x" * 256, ""),
+        ("ebb.age", "ebb.age"),
+    ],
+)
+def test_a_download_without_a_target_has_the_name_of_the_pin(commands, name, file):
+    cid = commands.text("store", "[1]", "--name", name)
+    assert commands.text("download", cid) == (file or cid)
+    assert (commands.folder / (file or cid)).read_bytes() == b"[1]"
+    assert len([*commands.folder.iterdir()]) == 1
+
+
+def test_files_are_not_replaced_without_a_word(commands):
+    """Every command that writes a file which it is told."""
+    (commands.folder / "old").write_bytes(b"mine")
+    cid = commands.text("upload", "old")
+    for words in (["backup"], ["car", "export", cid], ["car", "pack", "old"], ["download", cid]):
+        code, lines = commands.failure(*words, "old")
+        assert (code, lines[0]) == (1, "error: the file exists: old")
+        assert commands.failure(*words, "-o", "old") == (code, lines)
+        assert (commands.folder / "old").read_bytes() == b"mine"
+    assert commands.run("backup", "old", "--force").returncode == 0
+    assert commands.text("car", "unpack", "old", f"{cid}", "-o", "new") == "new"
+    assert commands.failure("car", "unpack", "old", cid, "-o", "new")[0] == 1
+    assert commands.text("car", "pack", "new", "old", "-f") == cid
 
 
 def test_send_and_receive(commands):

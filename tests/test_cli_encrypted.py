@@ -107,6 +107,15 @@ def test_a_download_says_that_the_content_is_encrypted(own):
         assert (result.returncode, result.stderr.decode()) == (0, expected), arguments
 
 
+def test_a_decrypted_file_has_no_random_name(own):
+    (own.folder / "a.txt").write_text(PLAIN)
+    cid = own.text("upload", "a.txt", "--encrypt")
+    assert own.text("download", cid, "--decrypt") == cid
+    named = own.text("upload", "a.txt", "--encrypt", "--name", "tide.txt.age")
+    assert own.text("download", named, "--decrypt") == "tide.txt"
+    assert (own.folder / "tide.txt").read_text() == (own.folder / cid).read_text() == PLAIN
+
+
 def test_several_files(own):
     for name in "ab":
         (own.folder / name).write_text(PLAIN + name)

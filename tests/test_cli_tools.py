@@ -8,12 +8,15 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.request
 
 import pytest
 
 import holdfast
 from holdfast import Client, compute_cid
 from holdfast.cli.app import COMMANDS
+from holdfast.repository import Repository
+from holdfast.repository.owners import announced, node_url
 from holdfast.testing import Scripted, ScriptedServer
 from tests.commands import Commands, node_variables
 from tests.content import DATA
@@ -94,6 +97,8 @@ def test_car_import_keeps_blocks_without_a_pin_until_gc(commands):
 def test_gc_removes_what_was_revoked_and_check_finds_damage(commands):
     cid = commands.text("upload", "-", stdin=os.urandom(100_000))
     commands.text("revoke", commands.text("upload", "-", stdin=os.urandom(200_000)))
+    assert commands.text("gc", "--dry-run") == "would remove 1 block, 195 KiB"
+    assert commands.json("gc", "--dry-run") == {"blocks": 1, "size": 200_000}
     assert commands.json("gc") == {"blocks": 1, "size": 200_000}
     assert commands.text("gc") == "removed 0 blocks, 0 B"
     assert commands.text("check") == "sound: 1 pin, 97.7 KiB"
@@ -138,6 +143,43 @@ def test_the_node_runs_until_it_is_interrupted(commands):
     code, words = ended(process, signal.SIGINT)
     assert (code, json.loads(words)["error"]["message"]) == (130, "interrupted")
     assert commands.text("retrieve", record.cid, "--json", "--path", "store") == '{"a": 1}'
+
+
+@pytest.mark.slow
+def test_links_lead_to_a_running_node_of_the_same_store(commands):
+    """Also if it listens on all addresses; not after it was killed."""
+    cid = commands.text("upload", "-", stdin=b"hello")
+    process = commands.start(
+        "node", "--port", "0", "--host", "0.0.0.0", HOLDFAST_NODE_TOKEN="secret"
+    )  # noqa: S104
+    try:
+        port = process.stdout.readline().rpartition(":")[2].strip()
+        link = f"http://127.0.0.1:{port}/ipfs/{cid}"
+        assert commands.text("url", cid) == commands.text("open", "--show", cid) == link
+        with urllib.request.urlopen(link) as reply:  # noqa: S310
+            assert reply.read() == b"hello"
+        assert commands.json("status")["node"] == {
+            "url": f"http://127.0.0.1:{port}",
+            "running": True,
+        }
+        assert commands.text("open", "--show", cid, "--path", "other") == f"ipfs://{cid}"
+    finally:
+        process.kill()
+        process.communicate()
+    assert commands.text("open", "--show", cid) == f"ipfs://{cid}"
+
+
+def test_a_node_is_found_by_its_store(tmp_path):
+    with Repository(tmp_path):
+        assert node_url(tmp_path) is None
+        with announced(tmp_path, "http://127.0.0.1:1"):
+            with announced(tmp_path, "http://127.0.0.1:2"):
+                assert node_url(tmp_path) == "http://127.0.0.1:1"
+            assert node_url(tmp_path) == "http://127.0.0.1:1"
+        assert node_url(tmp_path) is None
+        with announced(tmp_path, "http://127.0.0.1:3"):
+            assert node_url(tmp_path) == "http://127.0.0.1:3"
+    assert node_url(tmp_path / "missing") is None
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])

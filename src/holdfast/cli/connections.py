@@ -29,6 +29,7 @@ from holdfast.hints import advise
 commands: Final = group()
 METAVAR: Final = "CONNECTION"
 NODE: Final = "127.0.0.1", 5080  # the usual address of `holdfast node`
+USUAL_NODE: Final = "http://{}:{}".format(*NODE)
 TITLE: Final = b"<title>Holdfast</title>"
 MAX_PAGE: Final = 64 << 10
 Value = TypeVar("Value")
@@ -138,7 +139,7 @@ def status(run: Run, timeout: TEST_TIMEOUT = 5.0) -> None:
     folder = store_folder("" if row.reads_path or row.over_others else value_of(settings, "path"))
     connection: Probe[bool | None] = Probe(partial(_connect, settings, folder, timeout), timeout)
     store: Probe[dict[str, Any]] = Probe(partial(_look_at_store, folder), timeout)
-    node: Probe[bool] = Probe(partial(_is_node_running, timeout), timeout)
+    node: Probe[str] = Probe(partial(_running_node, folder, timeout), timeout)
     usage: Probe[dict[str, int | None] | None] = Probe(partial(_usage, settings, timeout), timeout)
     wait_for([connection, store, node, usage], timeout)
 
@@ -156,7 +157,7 @@ def status(run: Run, timeout: TEST_TIMEOUT = 5.0) -> None:
         "usage": usage.value,
         **({} if error is None else {"error": exit_codes.describe(error)}),
         "store": {"path": str(folder), **(store.value or {"exists": None, "error": trouble})},
-        "node": {"url": "http://{}:{}".format(*NODE), "running": bool(node.value)},
+        "node": {"url": node.value or USUAL_NODE, "running": bool(node.value)},
     }
     if run.as_json:
         output.say_json(value)
@@ -203,16 +204,20 @@ def _look_at_store(folder: Path) -> dict[str, Any]:
     return facts
 
 
-def _is_node_running(seconds: float) -> bool:
-    """Return whether a node answers at its usual address."""
+def _running_node(folder: Path, seconds: float) -> str:
+    """Return the address of the node of this store, or of one at the usual address; else ""."""
     from http.client import HTTPConnection, HTTPException
 
+    from holdfast.repository.owners import node_url
+
+    if (url := node_url(folder)) is not None:
+        return url
     connection = HTTPConnection(*NODE, timeout=seconds)
     try:
         connection.request("GET", "/")
-        return TITLE in connection.getresponse().read(MAX_PAGE)
+        return USUAL_NODE if TITLE in connection.getresponse().read(MAX_PAGE) else ""
     except (OSError, HTTPException):
-        return False
+        return ""
     finally:
         connection.close()
 

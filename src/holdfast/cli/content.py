@@ -21,8 +21,9 @@ from holdfast.cli.reports import BatchReport, note_excluded, source_reader, tell
 from holdfast.cli.run import Run, command, group
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
-from holdfast.errors import InvalidCIDError, NotAFileError, SerializationError
+from holdfast.errors import ClientError, InvalidCIDError, NotAFileError, SerializationError
 from holdfast.hints import advise
+from holdfast.sinks.names import safe_part
 
 if TYPE_CHECKING:
     from holdfast import Blob, Client, ClientRecord
@@ -31,7 +32,11 @@ if TYPE_CHECKING:
 
 commands: Final = group()
 FILE_NAME: Final = re.compile(r"\S*(/\S+|\.(json|geojson|jsonl|ndjson|txt))")  # as people mean it
-FOLDER_REMEDY: Final = "`holdfast download CID FOLDER` writes all of it to a new folder"
+FOLDER_REMEDY: Final = (
+    "`holdfast download CID FOLDER` writes all of it to a new folder, and > FILE a tar archive"
+)
+MADE_UP: Final = re.compile(r"client-\d+|client-file|[0-9a-f]{16}\.age")
+"""The names of pins that nobody chose."""
 
 TARGET = 'The new file or folder, a folder to put it in, or "-". Default: its name, or the CID.'
 RECURSIVE = Annotated[
@@ -360,16 +365,19 @@ def download(
     portable: PORTABLE = False,
     max_size: options.MAX_SIZE = None,
     decrypt: options.DECRYPT = False,
+    force: options.FORCE = False,
 ) -> None:
     """Download a file or folder, verified; write its path.
 
-    What exists is replaced only if it is a file, and TO names it. An interrupted download continues
-    when the command is run again.
+    Without TO, its name is that of the pin, if every system can have such a file, else the CID. A
+    folder that is written to "-" is a tar archive. An interrupted download continues when the
+    command is run again.
     """
     _check_is_no_cid(to)
     to = options.one_target(to, output_file)
     with run.view(encrypted=decrypt, reads=True) as client:
-        save(run, client, find(client, cid), to, max_size, symlinks=symlinks, portable=portable)
+        how: dict[str, Any] = {"symlinks": symlinks, "portable": portable, "max_bytes": max_size}
+        save(run, client, find(client, cid), to, force=force, decrypt=decrypt, **how)
 
 
 def save(
@@ -377,27 +385,34 @@ def save(
     client: "Client",
     reference: Reference,
     to: str | None,
-    max_size: int | None,
+    *,
+    force: bool,
+    decrypt: bool = False,
     **folder_options: Any,
 ) -> None:
     """Download a file or folder to `to`, and write where it is; "-" is standard output."""
+    max_size = folder_options["max_bytes"]
     out = run.standard_output() if to == "-" else None
     if out is not None:
         with run.progress_bar("download") as progress:
             try:
                 blob = client.download(reference, progress=progress, max_bytes=max_size)
             except NotAFileError as error:
-                raise advise(error, FOLDER_REMEDY) from None
+                if out.isatty():
+                    raise advise(error, FOLDER_REMEDY) from None
+                name = _own_name(client, reference, decrypt=decrypt)
+                _write_tar(client, reference, name, out, progress=progress, **folder_options)
+                return
         _write_content(blob, out)
         _note_encrypted(run, blob)
         return
-    target = _target(reference, to)
+    target = _target(client, reference, to, decrypt=decrypt)
+    options.check_new(target, force=force)
     with run.progress_bar(target.name) as progress:
         try:
             telling = telling_resumes(run, client, target.name, progress)
             blob = telling.download(reference, to=target, progress=progress, max_bytes=max_size)
         except NotAFileError:
-            folder_options["max_bytes"] = max_size
             telling = telling_resumes(run, client, target.name)
             facts = _download_folder(telling, reference, target, folder_options, progress)
         else:
@@ -462,18 +477,47 @@ def _is_plain_text(blob: "Blob") -> bool:
             return False
 
 
-def _target(reference: Reference, to: str | None) -> Path:
-    """Return the path to write; raise FileExistsError if it exists and was not named."""
+def _write_tar(
+    client: "Client", reference: Reference, name: str, out: BinaryIO, **folder_options: Any
+) -> None:
+    """Write a folder as a tar archive, after all of it was verified."""
+    import tarfile
+    import tempfile
+
+    def plain(info: tarfile.TarInfo) -> tarfile.TarInfo:
+        info.uid = info.gid = 0
+        info.uname = info.gname = ""
+        info.mtime = 0  # so that the same folder is always the same archive
+        return info
+
+    with tempfile.TemporaryDirectory() as folder:
+        client.download_folder(reference, Path(folder, name), **folder_options)
+        with tarfile.open(fileobj=out, mode="w|") as archive:
+            archive.add(Path(folder, name), name, filter=plain)
+
+
+def _target(client: "Client", reference: Reference, to: str | None, *, decrypt: bool) -> Path:
+    """Return the path to write; raise FileExistsError for a folder that was not named."""
     folder = Path(to or ".")
     if to is not None and not folder.is_dir():
         if to.endswith(("/", os.sep)):
             raise FileNotFoundError(errno.ENOENT, "No such folder to write to", to)
         return folder
-    target = folder / (reference.path[-1] if reference.path else reference.text)
+    target = folder / _own_name(client, reference, decrypt=decrypt)
     if target.is_dir():
         taken = FileExistsError(errno.EEXIST, "the folder exists", target)
         raise advise(taken, FOLDER_REMEDY)
-    if target.exists():
-        taken = FileExistsError(errno.EEXIST, "the file exists", target)
-        raise advise(taken, f"`holdfast download CID -o {shlex.quote(str(target))}` replaces it")
     return target
+
+
+def _own_name(client: "Client", reference: Reference, *, decrypt: bool) -> str:
+    """Return the name of a new file: the last of the path, or that of the pin, or the CID."""
+    if reference.path:
+        name = reference.path[-1]
+    else:
+        names: list[str] = []
+        with suppress(ClientError):  # only the name would come from there
+            names = [pin.name for pin in client.iter_pins(cid=reference.text, limit=1)]
+        name = safe_part("".join(names))
+        name = "" if MADE_UP.fullmatch(name) else name
+    return (name.removesuffix(".age") if decrypt else name) or reference.text

@@ -260,17 +260,22 @@ class CopyReport(BatchReport):
 
 @command(commands, *options.LOOKS)
 def backup(
-    run: Run, file: Annotated[str | None, FILE] = None, *, output_file: options.OUTPUT = None
+    run: Run,
+    file: Annotated[str | None, FILE] = None,
+    *,
+    output_file: options.OUTPUT = None,
+    force: options.FORCE = False,
 ) -> None:
     """Write all pins to one file.
 
     The file has their content, names and key-values. It is an archive (CAR), and appears complete,
     or not at all. Pins whose content cannot be read are named, and the exit code is that of the
-    first. Then an older backup of the same name stays, and the new one is FILE.incomplete.
+    first. Then an older backup that --force would replace stays, and the new one is
+    FILE.incomplete.
     """
     from holdfast.cli.backup_file import BackupWriter
 
-    file = options.required_target(file, output_file)
+    file = options.required_target(file, output_file, force=force)
     with run.client(is_source=True) as client, _opened(run, file) as (out, commit):
         with (
             closing(BackupWriter(out, client.iter_pins())) as writer,

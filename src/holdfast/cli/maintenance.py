@@ -54,6 +54,7 @@ def pack(
     include_hidden: options.INCLUDE_HIDDEN = False,
     exclude: options.EXCLUDE = None,
     no_ignore: options.NO_IGNORE = False,
+    force: options.FORCE = False,
 ) -> None:
     """Write a file or folder to an archive; write its CID.
 
@@ -62,7 +63,7 @@ def pack(
     """
     from holdfast import car
 
-    to = options.required_target(to, output_file)
+    to = options.required_target(to, output_file, force=force)
     profile = run.profile()
     target: Any = run.standard_output("an archive") if to == "-" else to
     read = source_reader(exclude, include_hidden=include_hidden, no_ignore=no_ignore)
@@ -101,15 +102,16 @@ def unpack(
     symlinks: SYMLINKS = False,
     portable: PORTABLE = False,
     max_size: options.MAX_SIZE = None,
+    force: options.FORCE = False,
 ) -> None:
     """Write a file or folder of an archive to disk, verified; write its path.
 
-    No store is needed. What is written appears complete, or not at all. What exists is replaced
-    only if it is a file, and TO names it.
+    No store is needed. What is written appears complete, or not at all.
     """
+    how: dict[str, Any] = {"symlinks": symlinks, "portable": portable, "max_bytes": max_size}
     with holdfast.Client.init(provider=registry.ARCHIVE, path=archive) as client:
         reference = _reference(archive, [pin.cid for pin in client.iter_pins()], path)
-        save(run, client, reference, output_file, max_size, symlinks=symlinks, portable=portable)
+        save(run, client, reference, output_file, force=force, **how)
 
 
 def _reference(archive: str, roots: list[str], path: str | None) -> Reference:
@@ -129,11 +131,12 @@ def export_car(
     to: Annotated[str | None, options.file_argument('The archive to write, or "-".')] = None,
     *,
     output_file: options.OUTPUT = None,
+    force: options.FORCE = False,
 ) -> None:
     """Write all blocks under a CID to an archive."""
     from holdfast.disk.atomic import PendingFile
 
-    to = options.required_target(to, output_file)
+    to = options.required_target(to, output_file, force=force)
     out = run.standard_output("an archive") if to == "-" else None
     with run.repository() as repository:
         provider = holdfast.LocalProvider(holdfast.ClientConfig(), repository=repository)
@@ -191,12 +194,19 @@ def _counted(
 
 
 @command(commands, options.store_options)
-def gc(run: Run) -> None:
+def gc(
+    run: Run,
+    *,
+    dry_run: Annotated[
+        bool, options.flag("Only say how much would be removed.", "--dry-run")
+    ] = False,
+) -> None:
     """Remove the blocks of the store that no pin needs."""
     with run.repository() as repository, run.progress_bar("gc", unit="blocks") as progress:
-        removed = repository.collect_garbage(progress)
+        removed = repository.collect_garbage(progress, dry_run=dry_run)
     amounts = output.count_text(removed.blocks, "block"), output.size_text(removed.size)
-    run.emit(removed._asdict(), f"removed {', '.join(amounts)}")
+    verb = "would remove" if dry_run else "removed"
+    run.emit(removed._asdict(), f"{verb} {', '.join(amounts)}")
 
 
 @command(commands, options.store_options)

@@ -1,5 +1,6 @@
 """The options and arguments that commands share. Those for configuration derive from `FIELDS`."""
 
+import errno
 import json
 import re
 import time
@@ -20,6 +21,7 @@ from holdfast.config.fields import FIELDS, read_flag, read_list, read_number, re
 from holdfast.config.locations import store_folder
 from holdfast.config.settings_files import connections, gather
 from holdfast.errors import ClientError, ConfigError
+from holdfast.hints import advise
 from holdfast.readable_size import parse_size
 
 # Completion of CIDs and names with TAB: from the pins of the store on this machine.
@@ -160,12 +162,21 @@ def one_target(argument: str | None, option: str | None) -> str | None:
     return argument if option is None else option
 
 
-def required_target(argument: str | None, option: str | None) -> str:
-    """Return the file to write to; raise UsageError if there is none."""
+def required_target(argument: str | None, option: str | None, *, force: bool) -> str:
+    """Return the file to write to; raise an error for none and, without `force`, for an old one."""
     target = one_target(argument, option)
     if target is None:
         raise UsageError('name the file to write, or "-" for standard output')
+    if target != "-":
+        check_new(target, force=force)
     return target
+
+
+def check_new(target: str | Path, *, force: bool) -> None:
+    """Raise FileExistsError if `target` is a file, unless the user wants to replace it."""
+    if not force and Path(target).is_file():
+        taken = FileExistsError(errno.EEXIST, "the file exists", str(target))
+        raise advise(taken, "add --force to replace it, or name another file")
 
 
 def parse_keyvalues(texts: list[str] | None) -> dict[str, str] | None:
@@ -203,6 +214,7 @@ PATH_ARGUMENT = Annotated[str, cid_argument("A CID, a path under one, a link, or
 CID_ARGUMENT = Annotated[str, cid_argument("A CID, or a link to one.")]
 PIN_ARGUMENT = Annotated[str, cid_argument("A CID, a link to one, or name:NAME.")]
 NAME = Annotated[str | None, option("NAME", "The name of the pin.", "-n", "--name")]
+FORCE = Annotated[bool, flag("Replace a file that exists.", "-f", "--force")]
 OUTPUT = Annotated[
     str | None,
     option("FILE", "Another way to name the target.", "-o", "--output", callback=not_empty),

@@ -1,19 +1,25 @@
 """Commands that share content, open and sign links, and test the connection."""
 
 import warnings
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
+from holdfast import registry
 from holdfast.cli.options import CONNECTED, LOOKS, PATH_ARGUMENT, PINS, argument, flag, option
 from holdfast.cli.references import find
 from holdfast.cli.run import Run, command, group
 from holdfast.cli.tokens import ask_passphrase
+from holdfast.config.locations import store_folder
 from holdfast.config.settings_files import is_from_project
+from holdfast.content.reference import Reference
 from holdfast.errors import ConfigError, UnsupportedError
 from holdfast.hints import advise
 
+if TYPE_CHECKING:
+    from holdfast import Client
+
 commands: Final = group()
 EXPIRES = Annotated[int, option("SECONDS", "For how long it works.", "--expires", min=1)]
-REMEDY = "use a gateway: `holdfast node`, then `--gateway-url http://127.0.0.1:5080/ipfs`"
+REMEDY = "run `holdfast node` in another terminal, or name a gateway with --gateway-url"
 PUBLIC = "`holdfast url CID` writes the link to public content"
 
 
@@ -28,10 +34,13 @@ def test_connection(run: Run) -> None:
 
 @command(commands, *LOOKS)
 def url(run: Run, cid: PATH_ARGUMENT) -> None:
-    """Write the link to a CID at the gateway. For a CID, no request is sent."""
+    """Write the link to a CID at the gateway. For a CID, no request is sent.
+
+    For the store on your disk, it is the link at a `holdfast node` that runs over it.
+    """
     with run.client() as client:
         reference = find(client, cid)
-        address = client.url(reference)
+        address = _link(client, reference)
     _warn_of_gateway(run)
     run.emit({"cid": str(reference), "url": address}, address)
     if not address.startswith("http"):
@@ -49,7 +58,7 @@ def open_link(
 
     with run.client() as client:
         reference = find(client, cid)
-        link = client.url(reference)
+        link = _link(client, reference)
         provider = client.config.provider
     if not show and not link.startswith("http"):
         wrong = ConfigError(f"provider {provider!r} has no URL for browsers")
@@ -59,6 +68,17 @@ def open_link(
     if not show and not opened:
         warnings.warn("no browser was found; open the link yourself", UserWarning, stacklevel=1)
     run.emit({"cid": str(reference), "url": link, "opened": opened}, link)
+
+
+def _link(client: "Client", reference: Reference) -> str:
+    """Return the link to `reference`: at the node of the same store, if there is no gateway."""
+    link, config = client.url(reference), client.config
+    if not link.startswith("http") and registry.row_of(config.provider).on_this_machine:
+        from holdfast.repository.owners import node_url
+
+        node = node_url(store_folder(config.path))
+        return link if node is None else f"{node}/ipfs/{reference}"
+    return link
 
 
 def _warn_of_gateway(run: Run) -> None:

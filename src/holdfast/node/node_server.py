@@ -27,6 +27,7 @@ from holdfast.node.http_server import acceptor
 from holdfast.node.http_server.http_connection import BODY_SIZE, NodeProtocol
 from holdfast.node.settings import DEFAULT_V3_PROFILE, SCOPES, NodeSettings, NodeToken
 from holdfast.repository import Repository
+from holdfast.repository.owners import announced
 
 GRACE_SECONDS = 1.0  # for requests that are under way when the node stops
 SEND_BUFFER = 256 << 10  # of the system, for each connection; its default grows to 4 MiB
@@ -221,7 +222,8 @@ def serve(
         values = (url, f"{url}/ipfs", path_text, generated, page_url(url, generated))
         named = dict(zip(LABELS, values, strict=True))
         lines = [f"{LABELS[name]:<12} {value}" for name, value in named.items() if value]
-        with _stopped_by_hangup(server):
+        reachable = url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
+        with announced(repository.path, reachable), _stopped_by_hangup(server):
             server.run(lambda: announce(named, lines))
 
 

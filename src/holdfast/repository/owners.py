@@ -12,7 +12,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +25,8 @@ from holdfast.forks import ForkAware
 NAME: Final = re.compile("[0-9a-f]{32}")
 OWNERS: Final = "owners"
 REPAIR: Final = "repair.lock"
+NODE: Final = "node.url"
+LONGEST_URL: Final = 1000
 ATTEMPTS: Final = 10
 PAUSE: Final = 0.05
 
@@ -167,3 +169,33 @@ def _release(folder: Folder, name: str, descriptor: int, process: int) -> None:
         with suppress(OSError, ConfigError):
             folder.remove(name)
     os.close(descriptor)
+
+
+# The node that serves a store. Its address is in a file on which it holds a lock.
+
+
+@contextmanager
+def announced(root: Path, url: str) -> Iterator[None]:
+    """Let `node_url` find the node at `url` while the block runs, if the store can be written.
+
+    If another node is found already, it stays.
+    """
+    with ExitStack() as opened:
+        with suppress(OSError, ConfigError):
+            file = Folder(root, OWNERS).open(NODE, os.O_RDWR | os.O_CREAT, 0o600)
+            opened.enter_context(closed_at_end(file))
+            for _ in range(ATTEMPTS):  # `node_url` holds the lock for a moment
+                if try_lock(file):
+                    os.ftruncate(file, 0)
+                    os.write(file, url.encode())
+                    break
+                time.sleep(PAUSE)
+        yield
+
+
+def node_url(root: Path) -> str | None:
+    """Return the address of the node that serves the store in `root`; None if none does."""
+    with suppress(OSError, ConfigError), closed_at_end(Folder(root, OWNERS).open(NODE)) as file:
+        if not try_lock(file, shared=True):
+            return os.read(file, LONGEST_URL).decode("ascii", "replace")
+    return None

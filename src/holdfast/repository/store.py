@@ -244,13 +244,16 @@ class Repository:
 
     # Upkeep
 
-    def collect_garbage(self, progress: Progress | None = None) -> Collected:
-        """Remove the blocks that no pin and no current add needs.
+    def collect_garbage(
+        self, progress: Progress | None = None, *, dry_run: bool = False
+    ) -> Collected:
+        """Remove the blocks that no pin and no current add needs; with `dry_run`, count them.
 
         Block files that are not in the database stay. `progress` receives the number of blocks that
         were looked at, and of all blocks.
         """
-        return collect(self._database, self._files, self._owner, progress or no_progress)
+        files = self._database, self._files, self._owner
+        return collect(*files, progress or no_progress, dry_run=dry_run)
 
     def check(self, progress: Progress | None = None) -> Iterator[Damage]:
         """Verify every block and follow every pin; yield what is damaged or missing.

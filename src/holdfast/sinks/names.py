@@ -65,6 +65,23 @@ def why_not_portable(name: str) -> str | None:
     return None
 
 
+def safe_part(name: str) -> str:
+    """Return the last part of `name` that every system can have as a file; "" if there is none.
+
+    A name that a pin has may come from anybody. So a part that begins with a dot, which hides a
+    file, or with a hyphen, which makes it an option, is left out too.
+
+    Example:
+        >>> safe_part("photos/a.jpg"), safe_part("photos/.."), safe_part("../.bashrc")
+        ('a.jpg', 'photos', '')
+    """
+    for part in reversed(name.split("/")):
+        is_plain = part[:1] not in {"", ".", "-"} and why_not_portable(part) is None
+        if is_plain and len(part.encode()) <= LONGEST_NAME:
+            return part
+    return ""
+
+
 def folded(name: str, *, case: bool, forms: bool) -> str:
     """Return a text that is the same for all names that a file system may take for one.
 

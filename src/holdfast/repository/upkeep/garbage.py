@@ -245,9 +245,16 @@ class Collected(NamedTuple):
 
 
 def collect(
-    database: Database, files: BlockFiles, owner: Owner, progress: Progress = no_progress
+    database: Database,
+    files: BlockFiles,
+    owner: Owner,
+    progress: Progress = no_progress,
+    *,
+    dry_run: bool = False,
 ) -> Collected:
     """Find the blocks that pins need, then remove the others, a few at a time.
+
+    With `dry_run`, only count them.
 
     Others may write meanwhile: each transaction that marks blocks looks for new pins first. A block
     is marked in one transaction and removed in a later one. A marked block counts as missing, so an
@@ -262,23 +269,38 @@ def collect(
     last = SMALLEST_ID
     with find_live(database, progress) as live:
         while numbers := live.candidates(last, _step(database, MARKED)):
-            removed = _remove(database, files, live, numbers)
+            if dry_run:
+                removed = _unused(database, live, numbers)
+            else:
+                removed = _remove(database, files, live, numbers)
             count += len(removed)
             size += sum(removed)
             last = numbers[-1]
             handled += len(numbers)
             progress(min(live.followed + handled, live.total), live.total)
-            if database.is_short_of_space():
+            if database.is_short_of_space() and not dry_run:
                 database.shrink()
-    files.remove_leftovers()
-    owner.remove_dead()
-    database.shrink()
+    if not dry_run:
+        files.remove_leftovers()
+        owner.remove_dead()
+        database.shrink()
     progress(live.total, live.total)
     return Collected(count, size)
 
 
 def _step(database: Database, usual: int) -> int:
     return SMALL_BATCH if database.is_short_of_space() else usual
+
+
+def _unused(database: Database, live: LiveBlocks, numbers: list[int]) -> list[int]:
+    """Return the sizes of the blocks with these ids that no pin and no lease needs."""
+    with database.reading() as connection:
+        live.update(connection)
+        numbers = live.without_live(numbers)
+        leased = _leased(connection, numbers, None)
+        sql = f"SELECT id, size FROM blocks WHERE id IN ({placeholders(numbers)})"  # noqa: S608
+        rows = connection.execute(sql, numbers)
+        return [natural(size) for number, size in rows if number not in leased]
 
 
 def _remove(
