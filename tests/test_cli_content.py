@@ -174,6 +174,14 @@ def test_files_are_not_replaced_without_a_word(commands):
     assert commands.text("car", "pack", "new", "old", "-f") == cid
 
 
+def test_what_is_piped_in_is_uploaded(commands):
+    assert commands.text("upload", stdin=b"hello") == HELLO_CID
+    code, lines = commands.failure("upload", stdin=b"")
+    words = "name the files and folders to store, or pipe the content in"
+    assert (code, lines[0]) == (2, f"error: {words}")
+    assert commands.on_terminal("upload")[0] == 2
+
+
 def test_send_and_receive(commands):
     cid = commands.text("send", "alice", "Low tide at six.")
     lines = commands.text("receive", cid).splitlines()

@@ -168,7 +168,7 @@ def test_a_dry_run_copies_nothing(filled):
 # JSON before and after the command; verbose.
 
 
-@pytest.mark.parametrize("typed", ["list", f"car export {HELLO_CID} out.car", "version"])
+@pytest.mark.parametrize("typed", ["list", f"car export {HELLO_CID} out.car --force", "version"])
 def test_json_is_before_or_after_the_command(filled, typed):
     words = typed.split()
     before = filled.text("--json", *words)

@@ -743,10 +743,49 @@ def test_connections_are_listed_and_tested(archive, server, other_server):
     assert TOKEN not in json.dumps(rows)
 
 
+def test_connections_are_added_and_removed(commands):
+    commands.write_user_file("# mine\nrate_limit = 3\n")
+    words = ["--provider", "local", "--path", "here"]
+    assert commands.text("connections", "add", "disk", *words).startswith("added 'disk' to ")
+    text = commands.user_file.read_text()
+    assert text.startswith("# mine\nrate_limit = 3\n")
+    assert f'path = "{commands.folder}/here"' in text
+    cid = commands.text("store", "1", "--use", "disk")
+    assert commands.rows("connections", "list") == commands.rows("connections", "disk")
+    assert commands.json("connections")["connected"] is True
+    code, lines = commands.failure("connections", "add", "disk", "--provider", "kubo")
+    assert (code, lines[0].endswith("has a connection 'disk' already")) == (3, True)
+    assert lines[1] == "hint: `holdfast connections remove disk` removes it"
+
+    service = ["--provider", "pinata", "--gateway-url", "https://example.org", "--token-env", "JWT"]
+    assert commands.json("connections", "add", "service", *service)["name"] == "service"
+    source = commands.json("config", "--use", "service", JWT=TOKEN)["provider_token"]["source"]
+    assert source.endswith("[connections.service] token_env")
+    for wrong in (
+        ["x", "--provider", "nonsense"],
+        ["x"],
+        ["", "--provider", "local"],
+        ["x", "--provider", "pinata", "--gateway-url", "nonsense"],
+        ["x", "--provider", "pinata", "--token-env", "A", "--token-file", "b"],
+    ):
+        assert commands.failure("connections", "add", *wrong)[0] in {2, 3}
+    commands.text("config", "set", "use", "disk")
+    assert commands.failure("connections", "rm", "disk")[1][1] == (
+        "hint: first run `holdfast config unset use`"
+    )
+    commands.text("config", "unset", "use")
+    assert commands.text("connections", "rm", "disk").startswith("removed 'disk' from ")
+    code, lines = commands.failure("connections", "remove", "disk")
+    assert (code, lines[1]) == (3, "hint: there are: service")
+    assert commands.text("retrieve", cid, "--path", "here") == "1"
+
+
 def test_without_connections_there_is_nothing_to_test(commands):
     result = commands.run("connections")
     assert (result.returncode, result.stdout) == (0, b"")
-    assert result.stderr.startswith(b"there are no connections: add [connections.NAME] to ")
+    assert result.stderr.startswith(
+        b"there are no connections: `holdfast connections add` adds one"
+    )
     assert commands.run("connections", "--json").stdout == b""
     for text in ("nonsense", "connections = 1\n"):
         commands.write_user_file(text)

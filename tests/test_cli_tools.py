@@ -150,13 +150,14 @@ def test_links_lead_to_a_running_node_of_the_same_store(commands):
     """Also if it listens on all addresses; not after it was killed."""
     cid = commands.text("upload", "-", stdin=b"hello")
     process = commands.start(
-        "node", "--port", "0", "--host", "0.0.0.0", HOLDFAST_NODE_TOKEN="secret"
-    )  # noqa: S104
+        *("node", "--port", "0", "--host", "0.0.0.0"),  # noqa: S104
+        HOLDFAST_NODE_TOKEN="secret",
+    )
     try:
         port = process.stdout.readline().rpartition(":")[2].strip()
         link = f"http://127.0.0.1:{port}/ipfs/{cid}"
         assert commands.text("url", cid) == commands.text("open", "--show", cid) == link
-        with urllib.request.urlopen(link) as reply:  # noqa: S310
+        with urllib.request.urlopen(link) as reply:
             assert reply.read() == b"hello"
         assert commands.json("status")["node"] == {
             "url": f"http://127.0.0.1:{port}",

@@ -17,10 +17,12 @@ import typer
 import holdfast
 from holdfast import registry
 from holdfast.cli import exit_codes, output
-from holdfast.cli.options import CONNECTED, TEST_TIMEOUT, argument, connection_names
+from holdfast.cli.options import CONNECTED, TEST_TIMEOUT, argument, connection_names, option
 from holdfast.cli.run import Run, command, config_of, group
-from holdfast.config.connections import USE, Setting
+from holdfast.cli.unknown_words import CommandGroup
+from holdfast.config.connections import CONNECTIONS, USE, Setting, connection_name
 from holdfast.config.locations import store_folder
+from holdfast.config.secret import Secret
 from holdfast.config.settings_files import connections as named_connections
 from holdfast.config.settings_files import gather, user_file
 from holdfast.errors import ConfigError, RequestTimeoutError
@@ -256,7 +258,87 @@ def _usage_text(pins: int | None, bytes: int | None, limit: int | None) -> str:
     return ", ".join(filter(None, ["" if pins is None else output.count_text(pins, "pin"), size]))
 
 
-@command(commands)
+class ConnectionCommands(CommandGroup):
+    """The commands for connections. Without the name of one, it is `list`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments; ``rm`` is another word for ``remove``."""
+        args = ["remove", *args[1:]] if args[:1] == ["rm"] else args
+        if args[:1] not in (["-h"], ["--help"]) and self.commands.keys().isdisjoint(args[:1]):
+            args = ["list", *args]
+        return super().parse_args(ctx, args)
+
+
+connection_commands: Final = group(
+    ConnectionCommands, "List, test, add and remove your connections."
+)
+commands.add_typer(connection_commands, name="connections")
+SAVED_NAME = Annotated[str, argument("NAME", "Its name, for --use.")]
+
+
+@command(connection_commands)
+def add(
+    run: Run,
+    name: SAVED_NAME,
+    *,
+    provider: Annotated[
+        str, option("NAME", "Its provider.", autocompletion=registry.known_providers)
+    ],
+    path: Annotated[str | None, option("FOLDER", "The folder of its store.")] = None,
+    pin_api_url: Annotated[
+        list[str] | None, option("URL", "The address of its API, if not the usual. Repeatable.")
+    ] = None,
+    gateway_url: Annotated[
+        list[str] | None, option("URL", "The gateway for reads. Repeatable.")
+    ] = None,
+    token_file: Annotated[str | None, option("FILE", "The file with its token.")] = None,
+    token_env: Annotated[str | None, option("VARIABLE", "The variable with its token.")] = None,
+) -> None:
+    """Add a connection to your holdfast.toml. The rest of the file stays as it is."""
+    from holdfast.cli.settings_editor import changing
+
+    fields: dict[str, Any] = {"provider": provider, "path": path}
+    fields |= {"pin_api_url": pin_api_url, "gateway_url": gateway_url}
+    fields = {field: value for field, value in fields.items() if value}
+    tokens = {"token_file": token_file, "token_env": token_env}
+    if all(tokens.values()):
+        raise exit_codes.UsageError("give --token-file or --token-env, not both")
+    registry.check_provider(provider)
+    settings = {field: Setting(value, f"--{field}") for field, value in fields.items()}
+    config_of(settings)
+    with changing() as file:
+        if connection_name("NAME", Secret(name)) in named_connections():
+            wrong = ConfigError(f"{file.path} has a connection {name!r} already")
+            raise advise(wrong, f"`holdfast connections remove {name}` removes it")
+        for field, value in {**fields, **tokens}.items():
+            saved = (
+                str(Path(value).absolute()) if field in {"path", "token_file"} and value else value
+            )
+            if saved is not None:
+                file.change((CONNECTIONS, name, field), saved)
+    words = f"added {name!r} to {file.path}; `holdfast connections {name}` tests it"
+    run.emit({"name": name, "settings": str(file.path)}, words)
+
+
+@command(connection_commands)
+def remove(run: Run, name: SAVED_NAME) -> None:
+    """Remove a connection from your holdfast.toml. Its content stays where it is."""
+    from holdfast.cli.settings_editor import changing
+
+    with changing() as file:
+        defined = named_connections()
+        if name not in defined:
+            wrong = ConfigError(f"{file.path} has no connection {name!r}")
+            raise advise(wrong, f"there are: {', '.join(defined) or 'none'}")
+        if file.values.get(USE) == name:
+            wrong = ConfigError(f"{file.path} uses the connection {name!r}")
+            raise advise(wrong, f"first run `holdfast config unset {USE}`")
+        file.change((CONNECTIONS, name), None)
+    words = f"removed {name!r} from {file.path}"
+    run.emit({"name": name, "settings": str(file.path)}, words)
+
+
+@command(connection_commands, name="list")
 def connections(
     run: Run,
     names: Annotated[
@@ -284,7 +366,7 @@ def connections(
     ]
     run.emit_rows(rows, *_lines(rows))
     if not rows:
-        run.note(f"there are no connections: add [connections.NAME] to {user_file()}")
+        run.note(f"there are no connections: `holdfast connections add` adds one to {user_file()}")
     if failed := [row["error"]["exitCode"] for row in rows if "error" in row]:
         raise typer.Exit(failed[0])
 

@@ -183,7 +183,10 @@ def _limited(run: Run, file: BinaryIO, name: str) -> bytes:
 @command(commands, *options.WRITES)
 def upload(
     run: Run,
-    files: Annotated[list[str], options.file_argument('The files and folders to store, or "-".')],
+    files: Annotated[
+        list[str] | None,
+        options.file_argument('The files and folders to store, or "-". Default: what is piped in.'),
+    ] = None,
     name: Annotated[
         str | None,
         options.option("NAME", "The name of the pin, for one FILE; else its own.", "-n", "--name"),
@@ -207,6 +210,10 @@ def upload(
     keyvalues = options.parse_keyvalues(keyvalue)
     read = source_reader(exclude, include_hidden=include_hidden, no_ignore=no_ignore)
     opened = run.view(encrypted=encrypt, readers=to)
+    is_piped = sys.stdin is not None and not sys.stdin.isatty()
+    if not files and not (is_piped and sys.stdin.buffer.peek(1)):
+        raise UsageError("name the files and folders to store, or pipe the content in")
+    files = files or ["-"]
     if len(files) == 1:
         _upload_one(run, opened, files[0], read, name=name, keyvalues=keyvalues)
     elif name is not None:
