@@ -210,7 +210,7 @@ def test_an_incomplete_backup_names_what_it_lacks_and_replaces_no_other(
 ):
     before, expected = file.read_bytes(), pins(store)
     remove_file(store, 100_010)
-    result = commands.run("backup", file, "--path", store)
+    result = commands.run("backup", file, "--force", "--path", store)
     assert (result.returncode, result.stdout.decode()) == (10, f"{file}.incomplete\n")
     errors = result.stderr.decode()
     (lost,) = [cid for cid in expected if f"error: {cid} is not in this store" in errors]
@@ -225,7 +225,7 @@ def test_an_incomplete_backup_names_what_it_lacks_and_replaces_no_other(
 def test_a_store_that_is_missing_does_not_replace_a_backup(commands, file, tmp_path):
     """Its path may be misspelled, or its disk not mounted."""
     before = file.read_bytes()
-    code, lines = commands.failure("backup", file, "--path", tmp_path / "stoer")
+    code, lines = commands.failure("backup", file, "--force", "--path", tmp_path / "stoer")
     assert (code, lines[0]) == (3, f"error: there is no store in {tmp_path / 'stoer'}")
     assert file.read_bytes() == before
     # Nor is a file restored that is not a backup.

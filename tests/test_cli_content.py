@@ -68,7 +68,7 @@ def test_a_download_has_a_largest_size(commands):
     (commands.folder / "photos" / "a").write_bytes(bytes(3000))
     cid = commands.text("upload", "photos")
     before = on_disk(commands.folder)
-    for words in (["download", cid], ["get", f"{cid}/a"], ["cat", f"{cid}/a"]):
+    for words in (["download", cid, "new"], ["get", f"{cid}/a"], ["cat", f"{cid}/a"]):
         result = commands.run(*words, "--max-size", "2K")
         assert (result.returncode, result.stdout) == (15, b"")
         assert b"2048" in result.stderr

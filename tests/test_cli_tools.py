@@ -416,6 +416,6 @@ def test_links(commands):
     assert commands.json("url", HELLO_CID, *gateway) == {"cid": HELLO_CID, "url": link}
     result = commands.run("url", HELLO_CID)
     assert (result.returncode, result.stdout.decode()) == (0, f"ipfs://{HELLO_CID}\n")
-    assert result.stderr.decode().startswith("browsers cannot open this link: use a gateway")
+    assert result.stderr.decode().startswith("browsers cannot open this link: run `holdfast node`")
     code, _ = commands.failure("url", "nonsense")
     assert code == 4

@@ -269,11 +269,14 @@ class ConnectionCommands(CommandGroup):
         return super().parse_args(ctx, args)
 
 
-connection_commands: Final = group(
-    ConnectionCommands, "List, test, add and remove your connections."
-)
+connection_commands: Final = group(ConnectionCommands)
 commands.add_typer(connection_commands, name="connections")
 SAVED_NAME = Annotated[str, argument("NAME", "Its name, for --use.")]
+
+
+@command(connection_commands, is_group=True)
+def connections(_: Run) -> None:
+    """List and test your connections; add and remove them."""
 
 
 @command(connection_commands)
@@ -339,7 +342,7 @@ def remove(run: Run, name: SAVED_NAME) -> None:
 
 
 @command(connection_commands, name="list")
-def connections(
+def list_connections(
     run: Run,
     names: Annotated[
         list[str] | None,

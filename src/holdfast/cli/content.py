@@ -211,7 +211,7 @@ def upload(
     read = source_reader(exclude, include_hidden=include_hidden, no_ignore=no_ignore)
     opened = run.view(encrypted=encrypt, readers=to)
     is_piped = sys.stdin is not None and not sys.stdin.isatty()
-    if not files and not (is_piped and sys.stdin.buffer.peek(1)):
+    if not files and not (is_piped and sys.stdin.buffer.peek(1)):  # type: ignore[union-attr]
         raise UsageError("name the files and folders to store, or pipe the content in")
     files = files or ["-"]
     if len(files) == 1:

@@ -337,9 +337,9 @@ class _LogHandler(logging.Handler):
         output.write_aside("log", record.getMessage(), as_json=self._as_json)
 
 
-def group(kind: type[CommandGroup] = CommandGroup, help: str | None = None) -> typer.Typer:
+def group(kind: type[CommandGroup] = CommandGroup) -> typer.Typer:
     """Return a group of commands, with the settings that all groups share."""
-    return typer.Typer(cls=kind, help=help, rich_markup_mode=None, add_completion=False)
+    return typer.Typer(cls=kind, rich_markup_mode=None, add_completion=False)
 
 
 class PlainCommand(TyperCommand):
