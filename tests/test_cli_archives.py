@@ -91,7 +91,9 @@ def test_other_commands_read_an_archive(commands, root):
     assert (result.returncode, result.stderr.decode()) == (0, "copied to local: 1 pin\n")
     assert commands.text("ls", root).splitlines() == ["a b?.txt", "sub"]
     code, lines = commands.failure("store", "1", *over)
-    assert lines[0].startswith("error: CarProvider only reads; to store or pin, use one of local,")
+    assert lines[0].startswith(
+        "error: provider 'car' only reads; to store or pin, use one of local,"
+    )
     assert code != 0
 
 

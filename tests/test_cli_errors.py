@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import signal
 import sys
 from collections import defaultdict
@@ -159,6 +160,63 @@ def test_wrong_usage_is_2(commands, arguments):
     assert people[1][-1].startswith("hint: `holdfast ")
     (line,) = machines[1]
     assert json.loads(line)["error"]["exitCode"] == 2
+
+
+IN_PLAIN_WORDS = {
+    "send ' ' hi": "the recipient is empty; say whom the message is for",
+    f"link {HELLO_CID}": "provider 'local' makes no signed links; share the link that "
+    "`holdfast url` writes, or let pinata sign uploads",
+    "retrieve EMPTY": "EMPTY is a directory; read a file in it by its path, or all of it with "
+    "`holdfast download`",
+    "download FIVE five --max-size 1": "the content has 5 bytes or more, and --max-size allows 1",
+    "pin FIVE --wait x": "Invalid value for '--wait': it must be a number",
+    "pin FIVE --wait -1": "Invalid value for '--wait': it must be at least 0",
+    "list --limit x": "Invalid value for '--limit': it must be a whole number",
+    "node --port 70000": "Invalid value for '--port': it must be at most 65535",
+    "config set retries.x 3": "retries takes numbers by name: attempts, base, cap, budget, "
+    "max_retry_after",
+    "car import value.json": "value.json is not an archive (CAR)",
+    "car ls value.json": "value.json is not an archive (CAR)",
+    "keygen": "KEY exists, and keys are never overwritten",
+    "store 1 --encrypt --to AGE-SECRET-KEY-1QQQQ": "this is a secret key: give its recipient, a "
+    "text that begins with age1",
+    "share FIVE age-secret-key-1qqqq": "this is a secret key: give its recipient, a text that "
+    "begins with age1",
+    "info https://ipfs.io/ipfs/zzz?token=hidden": "Invalid CID ('https://ipfs.io/ipfs/zzz' is not "
+    "a CID: unknown CID version 13)",
+}
+HINTS = {
+    "car import value.json": "`holdfast upload value.json` stores it as it is",
+    "car ls value.json": "`holdfast upload value.json` stores it as it is",
+    "keygen": "name another key: `holdfast keygen NAME`",
+}
+
+
+def test_messages_are_in_the_words_of_the_command_line(commands):
+    (commands.folder / "empty").mkdir()
+    (commands.folder / "value.json").write_text('{"a": 1}')
+    words = {
+        "EMPTY": commands.text("upload", "empty"),
+        "FIVE": commands.text("store", "[1,2]"),
+        "KEY": str(commands.user_file.parent / "keys/default.txt"),
+    }
+    assert commands.run("keygen").returncode == 0
+    for typed, expected in IN_PLAIN_WORDS.items():
+        message = expected
+        for name, word in words.items():
+            message = message.replace(name, word)
+        arguments = [words.get(argument, argument) for argument in shlex.split(typed)]
+        _, lines = commands.failure(*arguments)
+        assert (lines[0], len(lines)) == (f"error: {message}", 2)
+        assert lines[1] == f"hint: {HINTS[typed]}" if typed in HINTS else lines[1][:6] == "hint: "
+        assert not re.search("QQQQ|qqqq|hidden|COMMAND", "".join(lines))
+
+
+def test_a_full_disk_is_told_with_what_frees_it(commands, small_disk):
+    (commands.folder / "large").write_bytes(os.urandom(16 << 20))
+    code, lines = commands.failure("upload", "large", "--path", small_disk / "store")
+    hint = "hint: free some space; `holdfast gc` removes what no pin of the store needs"
+    assert (code, lines[-1]) == (1, hint)
 
 
 @pytest.mark.parametrize("arguments", [["download", HELLO_CID], ["car", "export", HELLO_CID]])

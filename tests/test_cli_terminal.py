@@ -132,6 +132,7 @@ def test_what_is_typed_is_not_run_over_by_a_bar(commands):
     code, shown = commands.on_terminal("upload", "-", typed="hello\n\x04\x04")
     assert (code, shown.splitlines()[-1]) == (0, commands.text("cid", "-", stdin=b"hello\n"))
     assert "\x1b" not in shown
+    assert "waiting for input: type it, then press Ctrl-D on a line of its own\n" in shown
 
 
 def test_cid_and_verify_show_bars(commands):

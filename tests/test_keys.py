@@ -162,7 +162,7 @@ def test_a_key_file_is_never_overwritten_nor_left_in_part(tmp_path):
         os.umask(umask)
     assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
     before = path.read_bytes()
-    with pytest.raises(ConfigError, match="exists; keys are never overwritten") as caught:
+    with pytest.raises(ConfigError, match="exists, and keys are never overwritten") as caught:
         write_key(path, HYBRID)
     assert_no_secret_in(caught.value, forms=SECRETS)
     assert path.read_bytes() == before

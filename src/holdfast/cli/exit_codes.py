@@ -3,7 +3,7 @@
 import math
 from typing import Any, Final, NamedTuple
 
-from holdfast import errors
+from holdfast import errors, registry
 from holdfast.disk.disk_space import FULL
 from holdfast.hints import hint_of
 from holdfast.single_line import without_queries
@@ -22,6 +22,22 @@ EXTRAS: Final = {
     "cryptography": "encryption",
 } | dict.fromkeys(("starlette", "uvicorn", "httptools", "multipart"), "node")
 """The packages that only some commands need, and the extra that installs them."""
+
+
+IN_PYTHON: Final = {
+    "recipient_id is": "the recipient is",
+    "all of it with download_folder": "all of it with `holdfast download`",
+    "max_bytes allows": "--max-size allows",
+    "leave only_at out": "leave --only-at out",
+    "the address of url()": "the link that `holdfast url` writes",
+    "use signed_url": "use `holdfast link`",
+    "use a client of": "choose a connection of",
+} | {
+    f"{row.class_name} ": f"provider {name!r} "
+    for name, row in registry.BUILT_IN.items()
+    if row.stands_for is None
+}
+"""What errors of the library call by its Python name, and what the command line calls it."""
 
 
 class UsageError(Exception):
@@ -146,6 +162,8 @@ def describe(error: BaseException) -> dict[str, Any]:
     hint = hint_of(error)
     message = str(error)
     remedy = family.remedy if hint is None else hint.on_command_line
+    for in_python, word in IN_PYTHON.items():
+        message = message.replace(in_python, word)
     if family is UNEXPECTED:
         message = f"{type(error).__name__}: {error}"
     elif isinstance(error, KeyboardInterrupt):
@@ -162,7 +180,7 @@ def describe(error: BaseException) -> dict[str, Any]:
     ):
         message = f"{error.strerror}: {error.filename}" if error.filename else error.strerror
         if error.errno in FULL:
-            remedy = "free some space on that disk and try again"
+            remedy = "free some space; `holdfast gc` removes what no pin of the store needs"
     details = getattr(error, "details", None)
     said = (remedy, details, None if hint is None else hint.note, getattr(error, "remedy", None))
     notes = [note for note in getattr(error, "__notes__", ()) if note not in said]

@@ -19,7 +19,8 @@ from holdfast.cli.run import Run, command, group
 from holdfast.config.locations import cache_folder
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
-from holdfast.errors import ConfigError, InvalidCIDError, VerificationError
+from holdfast.disk.archive_file import ArchiveFile
+from holdfast.errors import ConfigError, InvalidCIDError, MalformedError, VerificationError
 from holdfast.hints import advise
 
 if TYPE_CHECKING:
@@ -174,10 +175,15 @@ def import_car(
         run.progress_bar(Path(file).name, hidden=file == "-") as progress,
     ):
         pieces = _counted(source.chunks(), source.size, progress)
-        if blocks_only:
-            roots = [*map(str, repository.import_blocks(pieces))]
-        else:
-            roots = [pin.cid for pin in repository.import_car(pieces)]
+        try:
+            if blocks_only:
+                roots = [*map(str, repository.import_blocks(pieces))]
+            else:
+                roots = [pin.cid for pin in repository.import_car(pieces)]
+        except MalformedError:
+            if file != "-":  # raise another error if it is no archive at all
+                ArchiveFile(Path(file).open("rb"), file).close()  # noqa: SIM115
+            raise
     run.emit({"roots": roots}, *roots)
 
 

@@ -4,6 +4,7 @@ An alias runs our command. What is not ours is an error whose hint names the com
 """
 
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from shlex import quote
 from typing import Any, Final
@@ -164,6 +165,14 @@ EXTRA_ARGUMENT_POINTERS: Final = {
 Refused: Any = typer.BadParameter.__base__
 """The error of the parser. Newer versions of Typer have their own class of it."""
 
+NUMBERS: Final = {
+    "Input should be a valid integer.*": "it must be a whole number",
+    "Input should be a valid number.*": "it must be a number",
+    "Input should be greater than or equal to": "it must be at least",
+    "Input should be less than or equal to": "it must be at most",
+}
+"""What the parser says about numbers, and what is written in its place."""
+
 EXTRA_ARGUMENT = "unexpected extra argument"  # in the message of the parser
 
 
@@ -243,7 +252,10 @@ def usage_error(error: Any) -> UsageError:
         names = [name for one in parameters for name in (*one.opts, *one.secondary_opts)]
         wrong = _unknown_option(error.option_name, command, names)
     else:
-        wrong = UsageError(error.format_message())
+        message = error.format_message()
+        for pattern, words in NUMBERS.items():
+            message = re.sub(pattern, words, message)
+        wrong = UsageError(message)
     is_extra = EXTRA_ARGUMENT in str(wrong)
     if is_extra and command == "login":  # it may be a token
         wrong = UsageError("login takes the name of a provider")

@@ -94,5 +94,5 @@ def _made(kind: type[Limits], name: str, value: Any) -> Limits:
         return value
     names = [limit.name for limit in fields(kind)]
     if not isinstance(value, Mapping) or not set(value) <= set(names):
-        raise ConfigError(f"{name} must be {kind.__name__}({', '.join(names)})")
+        raise ConfigError(f"{name} takes numbers by name: {', '.join(names)}")
     return kind(**value)

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import suppress
+from shlex import quote
 from threading import Lock
 from typing import BinaryIO
 
@@ -12,6 +13,7 @@ from holdfast.content.cid import CID
 from holdfast.disk.closing import on_error
 from holdfast.disk.seen_cids import TemporaryDatabase
 from holdfast.errors import MalformedError
+from holdfast.hints import advise
 
 
 class ArchiveFile:
@@ -74,7 +76,9 @@ class ArchiveFile:
         try:
             start, stop = self._read_header()
         except ValueError:
-            raise MalformedError(f"{self._name} is not an archive (CAR)") from None
+            wrong = MalformedError(f"{self._name} is not an archive (CAR)")
+            remedy = f"`holdfast upload {quote(self._name)}` stores it as it is"
+            raise advise(wrong, "upload it as it is", remedy) from None
         while start < stop and not self.damage:
             begin, size, cid, end = start, 0, None, 0
             with suppress(ValueError):

@@ -23,8 +23,13 @@ from holdfast.content.age.header import VERSION_LINE
 from holdfast.content.age.keys import Identity, Passphrase, Recipient
 from holdfast.disk.atomic import sync_name
 from holdfast.errors import ConfigError, NoKeyError
+from holdfast.hints import advise
 
 MAX_KEY_FILE: Final = 60 << 10  # bytes: one chunk of an age file, or 30 post-quantum recipients
+SECRET_KEY: Final = "AGE-SECRET-KEY-"  # noqa: S105 - how one begins
+SEEN: Final = (
+    "`holdfast keys` shows your recipients; make a new key if others may have seen this one"
+)
 TEXT: Final = "(text)"  # what a key is called that has no name
 SUFFIX: Final = ".txt"
 DEFAULT: Final = "default"
@@ -52,6 +57,11 @@ def load_keys(
     if not recipients and identities is None:
         with suppress(ConfigError):  # this user has no folder of keys
             identities = Secret(DEFAULT) if key_path(DEFAULT).exists() else None
+    if any(source.strip().upper().startswith(SECRET_KEY) for source in recipients):
+        wrong = ConfigError(
+            "this is a secret key: give its recipient, a text that begins with age1"
+        )
+        raise advise(wrong, SEEN)
     read = cache(partial(read_keys, ask=ask))
     public = [key for source in recipients for key in read(Secret(source))]
     private = [key for source in split_sources(identities) for key in read(source)]
@@ -74,7 +84,10 @@ def read_keys(source: Secret, ask: Ask | None = None) -> list[Identity | Recipie
     try:
         return [_parse(line) for line in _lines(path, ask)]
     except ConfigError as error:
-        raise ConfigError(f"the key file {path}: {error}") from None
+        wrong = ConfigError(f"the key file {path}: {error}")
+        raise advise(
+            wrong, "`holdfast keys` lists your keys; others send you a text age1…"
+        ) from None
 
 
 def label(source: Secret) -> str:
@@ -116,7 +129,7 @@ def _read(path: Path) -> Secret:
         raise ConfigError(f"it cannot be read: {reason_of(error)}") from None
     if len(content.reveal()) > MAX_KEY_FILE:
         raise ConfigError(f"it is larger than {MAX_KEY_FILE >> 10} KiB, so it is not a key file")
-    if is_open_to_all and "AGE-SECRET-KEY-" in content.reveal():
+    if is_open_to_all and SECRET_KEY in content.reveal():
         words = f"{path}: every user of this machine can read this key: chmod 600 protects it"
         warnings.warn(words, UserWarning, stacklevel=2)
     return content
@@ -145,7 +158,8 @@ def write_key(path: Path, identity: Identity, ask: Callable[[], Secret] | None =
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
-        raise ConfigError(f"{path} exists; keys are never overwritten: name another file") from None
+        wrong = ConfigError(f"{path} exists, and keys are never overwritten")
+        raise advise(wrong, "name another key: `holdfast keygen NAME`") from None
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(_content(identity, None if ask is None else Passphrase(ask())))

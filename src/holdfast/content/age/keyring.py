@@ -8,6 +8,7 @@ from holdfast.content.age.header import Header, HeaderReader
 from holdfast.content.age.keys import FileKey, Identity, Recipient, Wrapper
 from holdfast.content.age.stream import NONCE_SIZE, ChunkCipher, decrypt_payload
 from holdfast.errors import ConfigError, NoKeyError, VerificationError
+from holdfast.hints import advise
 
 
 class Seal:
@@ -64,7 +65,7 @@ class Keyring:
         self._recipients = tuple(dict.fromkeys(recipients or own))
         self._identities = tuple(identities)
         if not self._recipients:
-            raise ConfigError("encryption needs keys: make one with `holdfast keygen`")
+            raise advise(ConfigError("encryption needs keys"), "make one with `holdfast keygen`")
         if not write_only and not {*self._recipients} & {*own}:
             raise ConfigError(
                 "none of your identities could open what you write: add the recipient of one of "
