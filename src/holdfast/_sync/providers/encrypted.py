@@ -108,7 +108,7 @@ class DecryptingReader(WrappingReader):
         blocks: Blocks | None = None,
         verify: bool | None = None,
     ) -> str:
-        """Fill `sink` with an age file, which is decrypted when all of it is there."""
+        """Fill `sink` with an age file, which a finish decrypts."""
         # A large file should not be fetched only to find that it cannot be decrypted. A document in
         # memory is small, and one request for it is faster than two.
         is_document = isinstance(sink, MemorySink)
