@@ -10,7 +10,7 @@ Then open http://localhost:8000 and choose an image. A real service would ask wh
 it signs a link for them.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -53,7 +53,7 @@ PAGE: Final = """<!doctype html>
 
 
 @asynccontextmanager
-async def lifespan(_app: FastAPI) -> AsyncIterator[dict[str, AsyncClient]]:
+async def lifespan(_app: FastAPI) -> AsyncGenerator[dict[str, AsyncClient]]:
     """One client for all requests."""
     async with AsyncClient.init(ClientConfig.from_env()) as client:
         yield {"client": client}

@@ -54,7 +54,8 @@ class Mirror(hp.BaseProvider):
 
     def _all(self, do: Callable[[hp.BaseProvider], T]) -> list[T]:
         """Do it at both; return the results, or raise the first error if both have failed."""
-        results, failures = [], []
+        results: list[T] = []
+        failures: list[ClientError | OSError] = []
         for member in self._members:
             try:
                 results.append(do(member))
@@ -66,7 +67,7 @@ class Mirror(hp.BaseProvider):
 
     def _first(self, do: Callable[[hp.BaseProvider], T]) -> T:
         """Do it at the first that can; raise its error if none can."""
-        failures = []
+        failures: list[ClientError | OSError] = []
         for member in self._members:
             try:
                 return do(member)
@@ -147,7 +148,8 @@ class AsyncMirror(hp.AsyncBaseProvider):
 
     async def _all(self, do: Callable[[hp.AsyncBaseProvider], Awaitable[T]]) -> list[T]:
         """Do it at both; return the results, or raise the first error if both have failed."""
-        results, failures = [], []
+        results: list[T] = []
+        failures: list[ClientError | OSError] = []
         for member in self._members:
             try:
                 results.append(await do(member))
@@ -159,7 +161,7 @@ class AsyncMirror(hp.AsyncBaseProvider):
 
     async def _first(self, do: Callable[[hp.AsyncBaseProvider], Awaitable[T]]) -> T:
         """Do it at the first that can; raise its error if none can."""
-        failures = []
+        failures: list[ClientError | OSError] = []
         for member in self._members:
             try:
                 return await do(member)

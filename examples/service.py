@@ -20,7 +20,7 @@ http://localhost:8000/docs has all of it to click on.
 """
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Annotated, Any, Final
 
@@ -52,7 +52,7 @@ class Stored(BaseModel):
 
 
 @asynccontextmanager
-async def lifespan(_app: FastAPI) -> AsyncIterator[dict[str, AsyncClient]]:
+async def lifespan(_app: FastAPI) -> AsyncGenerator[dict[str, AsyncClient]]:
     """One client for all requests: they share its connections, its rate limit and its retries."""
     async with AsyncClient.init(ClientConfig.from_env()) as client:
         yield {"client": client}
@@ -99,7 +99,7 @@ async def download(
     part = part_of(byte_range, file.size)
     start, stop = part or (0, file.size)
 
-    async def pieces() -> AsyncIterator[bytes]:
+    async def pieces() -> AsyncGenerator[bytes]:
         # Each piece is verified before it is sent. One that cannot be breaks the connection, short
         # of the promised length, so that nobody takes the beginning for the whole.
         async with file:

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import tarfile
 import time
 from datetime import UTC, datetime, timedelta
@@ -381,6 +382,20 @@ def test_pins_are_listed_by_all_filters(everywhere):
     assert cids("--until", str(yesterday - timedelta(days=1)), TZ="UTC") == []
     assert cids("--since", (now + timedelta(hours=1)).isoformat()) == []
     assert cids("--until", (now + timedelta(hours=1)).isoformat()) == [two, one]
+
+
+def test_json_without_a_name_is_shown_itself(commands, node):
+    commands.text("store", '{"tide": "high\\u001b[2J"}')
+    commands.text("store", json.dumps("x" * 70_000))
+    commands.text("store", "[1]", "--name", "client-1")
+    shown = [line.split("  ")[-1] for line in commands.text("list").splitlines()]
+    assert shown == ["client-1", "-", r'{"tide":"high\u001b[2J"}']
+    names = [pin["name"] for pin in commands.rows("list")]
+    assert [bool(re.fullmatch(r"client-\d{13}", name)) for name in names] == [False, True, True]
+    assert commands.json("retrieve", f"name:{names[2]}") == {"tide": "high\x1b[2J"}
+    variables = node_variables(node)
+    commands.text("store", "[1, 2]", **variables)
+    assert commands.text("list", "--limit", "1", **variables).endswith("  -")
 
 
 def test_columns_of_a_list_are_in_line_for_cids_of_both_versions(commands):

@@ -54,7 +54,11 @@ def test_they_need_what_they_say_and_no_more():
             elif isinstance(node, ast.ImportFrom):
                 imported.add(node.module.partition(".")[0])
         needed[path.stem] = imported - sys.stdlib_module_names - {"holdfast"}
-    expected = {"service": {"fastapi", "pydantic"}, "browser_upload": {"fastapi"}}
+    expected = {
+        "service": {"fastapi", "pydantic"},
+        "browser_upload": {"fastapi"},
+        "tracing": {"opentelemetry"},
+    }
     assert {name: extras for name, extras in needed.items() if extras} == expected
 
 

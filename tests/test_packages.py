@@ -112,13 +112,12 @@ def test_a_package_installs_and_works(built, tmp_path, pattern, version):
         assert "are not what this CID names" in shown
 
 
-@pytest.mark.skipif(shutil.which("npm") is None, reason="Node.js with npm is not installed")
-def test_every_public_name_has_a_type(install_packages):
+def pyright(install_packages, *options):
+    """Run Pyright in the root, with the settings of pyproject.toml."""
     folder = install_packages(ROOT / "tests" / "js" / "types")
     program = folder / "node_modules" / "pyright" / "index.js"
-    options = ["--verifytypes", "holdfast", "--ignoreexternal", "--outputjson"]
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(  # noqa: S603
+    return subprocess.run(  # noqa: S603
         ["node", program, *options],  # noqa: S607
         cwd=ROOT,
         env={**os.environ, "PATH": path},
@@ -126,10 +125,25 @@ def test_every_public_name_has_a_type(install_packages):
         text=True,
         check=False,
     )
+
+
+@pytest.mark.skipif(shutil.which("npm") is None, reason="Node.js with npm is not installed")
+def test_every_public_name_has_a_type(install_packages):
+    options = ["--verifytypes", "holdfast", "--ignoreexternal", "--outputjson"]
+    done = pyright(install_packages, *options)
     symbols = json.loads(done.stdout)["typeCompleteness"]["symbols"]
     public = [symbol for symbol in symbols if symbol["isExported"]]
     assert len(public) > 4000
     assert [symbol["name"] for symbol in public if not symbol["isTypeKnown"]] == []
+
+
+@pytest.mark.skipif(shutil.which("npm") is None, reason="Node.js with npm is not installed")
+def test_the_examples_pass_a_second_strict_checker(install_packages):
+    """Mypy checks them in `make lint`."""
+    done = pyright(install_packages, "--outputjson")
+    report = json.loads(done.stdout)
+    assert report["summary"]["filesAnalyzed"] >= len([*ROOT.glob("examples/*.py")])
+    assert [row["message"] for row in report["generalDiagnostics"]] == []
 
 
 def find_python(version):

@@ -94,7 +94,7 @@ class InvalidCIDError(ClientError, ValueError):
     ) -> None:
         super().__init__(message)
         self.reason = reason
-        self.details = reason if value is None else f"{quoted(value)} is not a CID: {reason}"
+        self.details: str = reason if value is None else f"{quoted(value)} is not a CID: {reason}"
         if self.details:
             self.add_note(self.details)
 

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from holdfast import AsyncClient, ClientConfig
+from holdfast import AsyncClient, ClientConfig, Usage
 from holdfast.content.cid import CID
 from holdfast.errors import (
     ConfigError,
@@ -215,6 +215,11 @@ async def test_a_pin_that_the_peers_gave_up_is_an_error_in_one_short_line(
         await client.pin(HELLO_CID, wait=5)
     assert len(str(caught.value)) < 1_000
     assert str(caught.value).isprintable()
+
+
+async def test_usage_of_a_cluster_is_the_number_of_its_pins(client, server):
+    reply(server, 2 * line(PIN))
+    assert await client.usage() == Usage(pins=2)
 
 
 async def test_waiting_for_a_pin_reports_the_status_at_each_peer(client, server):

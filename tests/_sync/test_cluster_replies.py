@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from holdfast import Client, ClientConfig
+from holdfast import Client, ClientConfig, Usage
 from holdfast.content.cid import CID
 from holdfast.errors import (
     ConfigError,
@@ -217,6 +217,11 @@ def test_a_pin_that_the_peers_gave_up_is_an_error_in_one_short_line(
         client.pin(HELLO_CID, wait=5)
     assert len(str(caught.value)) < 1_000
     assert str(caught.value).isprintable()
+
+
+def test_usage_of_a_cluster_is_the_number_of_its_pins(client, server):
+    reply(server, 2 * line(PIN))
+    assert client.usage() == Usage(pins=2)
 
 
 def test_waiting_for_a_pin_reports_the_status_at_each_peer(client, server):

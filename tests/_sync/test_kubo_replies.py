@@ -129,11 +129,11 @@ def test_a_pin_with_progress_fails_and_is_tried_again_like_any_other(server):
 
 
 def test_usage_is_what_kubo_says_of_its_repository(client, server):
-    server.reply(200, lines({"Cid": HELLO_CID, "Name": "a"}), headers=JSON)
     server.reply(200, {"RepoSize": 123, "StorageMax": 10**10, "NumObjects": 0}, headers=JSON)
+    server.reply(200, lines({"Cid": HELLO_CID, "Name": "a"}), headers=JSON)
     assert client.usage() == Usage(pins=1, bytes=123, limit=10**10)
-    server.reply(200, b"", headers=JSON)
     server.reply(200, {"RepoSize": "many"}, headers=JSON)
+    server.reply(200, b"", headers=JSON)
     assert client.usage() == Usage(pins=0)
 
 

@@ -4,10 +4,12 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Annotated, Any, Final
 
 import holdfast
+from holdfast import registry
 from holdfast.arguments import milliseconds
 from holdfast.cli import options, output
 from holdfast.cli.exit_codes import UsageError
@@ -15,8 +17,11 @@ from holdfast.cli.output import Column, write_table
 from holdfast.cli.references import References, find
 from holdfast.cli.reports import BatchReport
 from holdfast.cli.run import Run, command, group
+from holdfast.errors import ClientError
 from holdfast.hints import advise
+from holdfast.protocol.json_text import to_text
 from holdfast.records import now_ms, value_text
+from holdfast.single_line import short
 
 commands: Final = group()
 COLUMNS: Final = (
@@ -35,6 +40,8 @@ ORDERS: Final[Mapping[str, Callable[[holdfast.Pin], Any]]] = {
     "name": lambda pin: (pin.name.casefold(), pin.name),
     "size": lambda pin: -(pin.size or 0),
 }
+MADE_UP: Final = re.compile(r"client-\d{13}")  # the name that `store` sends if it is given none
+MAX_SHOWN: Final = 1 << 16  # bytes of JSON that is shown in place of its name
 AGO: Final = re.compile(r"(\d{1,5})([hdw])")
 HOURS: Final = {"h": 1, "d": 24, "w": 7 * 24}
 
@@ -126,7 +133,8 @@ def list_pins(
     Commands take a shortened CID too. The size is that of all blocks. For folders, large files and
     CIDs of version 0 it is a little more than that of the files, which `ls -l` shows. A line says
     so if the content is not pinned yet. For a cluster, it says how many nodes have the pin; --json
-    names them. With --json there is a line for each pin.
+    names them. With --json there is a line for each pin. JSON that was stored without a name is
+    shown itself, if it is in the local store.
     """
     filters: Mapping[str, Any] = {
         "name": name,
@@ -149,14 +157,27 @@ def list_pins(
             pins = iter(sorted(pins, key=ORDERS[sort])[:limit])
         if quiet or run.as_json or not sys.stdout.isatty():
             for pin in pins:
-                run.emit(pin.cid if quiet else pin.to_dict(), pin.cid if quiet else _line(pin))
-        elif not write_table(FULL_COLUMNS if full else COLUMNS, map(_cells, pins)):
+                run.emit(
+                    pin.cid if quiet else pin.to_dict(), pin.cid if quiet else _line(client, pin)
+                )
+        elif not write_table(FULL_COLUMNS if full else COLUMNS, map(partial(_cells, client), pins)):
             run.note("there are no such pins" if any(filters.values()) else "there are no pins")
 
 
-def _cells(pin: "holdfast.Pin") -> tuple[str, ...]:
+def _title(client: "holdfast.Client", pin: "holdfast.Pin") -> str:
+    """Return the name of a pin; for one that `store` made up, the JSON, if the store has it."""
+    if MADE_UP.fullmatch(pin.name) is None:
+        return pin.name
+    is_here = registry.row_of(client.config.provider).on_this_machine
+    with suppress(ClientError):
+        if is_here and (pin.size or 0) <= MAX_SHOWN:
+            return short(to_text(client.retrieve(pin.cid)))
+    return "-"
+
+
+def _cells(client: "holdfast.Client", pin: "holdfast.Pin") -> tuple[str, ...]:
     size, created = output.size_text(pin.size), output.time_text(pin.created_ms)
-    return pin.name or "-", size, created, pin.cid, _state(pin), keyvalues_text(pin)
+    return _title(client, pin) or "-", size, created, pin.cid, _state(pin), keyvalues_text(pin)
 
 
 def keyvalues_text(pin: "holdfast.Pin") -> str:
@@ -164,11 +185,11 @@ def keyvalues_text(pin: "holdfast.Pin") -> str:
     return " ".join(f"{key}={value_text(value)}" for key, value in pin.keyvalues.items())
 
 
-def _line(pin: "holdfast.Pin") -> str:
+def _line(client: "holdfast.Client", pin: "holdfast.Pin") -> str:
     """Return a line for a pipe: the CID comes first, and the name, which may be any text, last."""
-    _, size, created, cid, state, keyvalues = _cells(pin)
+    title, size, created, cid, state, keyvalues = _cells(client, pin)
     more = "".join(f"  {text:<9}" for text in (state, keyvalues) if text)
-    return f"{output.cid_column(cid)}  {size:>9}  {created}{more}  {pin.name}"
+    return f"{output.cid_column(cid)}  {size:>9}  {created}{more}  {title if pin.name else ''}"
 
 
 def _state(pin: "holdfast.Pin") -> str:

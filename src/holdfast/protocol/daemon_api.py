@@ -13,6 +13,7 @@ from holdfast.protocol.http import RETRIED, Reply, Request, authorization
 from holdfast.protocol.multipart import FileForm, FileSource, FormFile, OnSent
 from holdfast.protocol.pin_api import Exchange, ListSize, other_version
 from holdfast.protocol.status_errors import ErrorTable, failure, one_line
+from holdfast.records import Usage
 
 Row = TypeVar("Row")
 MAX_LINE: Final = 1 << 20  # bytes
@@ -84,6 +85,11 @@ class DaemonAPI(ABC, Generic[Row]):
         pin = yield from self.find_text(cid)
         other = other_version(cid) if pin is None else None
         return pin if other is None else (yield from self.find_text(other))
+
+    def usage(self) -> Exchange[Usage]:
+        """Return what the API says of bytes; here, nothing."""
+        yield from ()
+        return Usage()
 
     @abstractmethod
     def find_text(self, cid: str) -> Exchange[Row | None]:

@@ -58,8 +58,8 @@ class EncryptedSource(WrappingSource):
         self._use(keys.new_seal(), b"")
         size = None if inner.size is None else len(self._seal.header.raw) + payload_size(inner.size)
         super().__init__(inner, size=size)
-        self.leaf_ends = (len(self._seal.header.raw),) if own_layout else ()
-        self.name = random_name()
+        self.leaf_ends: tuple[int, ...] = (len(self._seal.header.raw),) if own_layout else ()
+        self.name: str | None = random_name()
         self.type = TYPE
 
     def _use(self, seal: Seal, tags: bytes) -> None:

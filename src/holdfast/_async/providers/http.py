@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, AsyncContextManager, ClassVar, Self, TypeVar  # noqa: UP035
 from urllib.parse import urlsplit
@@ -168,8 +169,8 @@ class AsyncServiceProvider(AsyncHTTPProvider):
             for pin in page:
                 yield pin
 
-    async def read_usage(self) -> Usage:
-        """Return what the API says of the number of pins and of bytes, if it says that."""
+    async def usage(self) -> Usage:
+        """Return what the API says of the number of pins and of bytes."""
         async with self.call("usage") as call:
             usage: Usage = await self.run(self._api.usage(), call)
             return usage
@@ -191,6 +192,12 @@ class AsyncDaemonProvider(AsyncServiceProvider):
         """Return the archive of `content`, which begins with its root: so it is hashed first."""
         root = (await self.import_content(content, None, ignore)).cid
         return BuiltArchive(content, self._profile, root)
+
+    async def usage(self) -> Usage:
+        """Return what the API says of bytes, and the number of pins in its list."""
+        usage = await super().usage()
+        rows = self.stream_rows(PinFilter(), Clock(self.config.timeouts.total))
+        return replace(usage, pins=len([1 async for _ in rows]))
 
     @abstractmethod
     async def open_list(self, pin_filter: PinFilter, call: Call) -> "AsyncResponse | None":

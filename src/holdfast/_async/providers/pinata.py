@@ -5,7 +5,6 @@ from math import inf
 from typing import Any, Final, cast
 
 from holdfast._async.pin_waiting import wait_for_pin
-from holdfast._async.providers.base import AsyncBaseProvider
 from holdfast._async.providers.large_upload import AsyncLargeUpload
 from holdfast._async.providers.pinning import AsyncPinProvider
 from holdfast._async.reads.gateway_reader import AsyncGatewayReader, AsyncLinkReader, read_gateways
@@ -79,11 +78,10 @@ class AsyncPinataProvider(AsyncPinProvider):
         root, version = pinata.api_root(config), config.cid_version
         return PinataAPI(root, token, cid_version=version, options=self._options, clock=now_ms)
 
-    usage = AsyncBaseProvider.usage  # of which v3 says nothing
-
     def supports(self, operation: str) -> bool:
         """Return whether the provider has an operation. Links to private files give no blocks."""
-        is_missing = self._is_private and operation in {"export_archive", "import_whole"}
+        of_public = {"export_archive", "import_whole"}
+        is_missing = operation == "usage" or (self._is_private and operation in of_public)
         return not is_missing and super().supports(operation)
 
     def is_on_network(self) -> bool:

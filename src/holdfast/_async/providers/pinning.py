@@ -105,8 +105,6 @@ class AsyncPinProvider(AsyncServiceProvider):
             await run_blocking(self._layout.compare_folder, hashed, cid)
         return added
 
-    usage = AsyncServiceProvider.read_usage
-
     async def pin(self, cid: str, info: PinInfo) -> Pin:
         """Ask the service to fetch and pin `cid`, unless it is pinned already."""
         async with self.call("pin", cid) as call:

@@ -60,8 +60,6 @@ class AsyncPSAProvider(AsyncServiceProvider):
         async with self.call("pin", pin.cid) as call:
             return await self.run(self._api.check_pin(pin), call)
 
-    usage = AsyncServiceProvider.read_usage
-
 
 def read_origins(config: ClientConfig) -> tuple[str, ...]:
     """Return the option ``origins``; raise ConfigError for another one, or another form."""

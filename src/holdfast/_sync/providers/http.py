@@ -5,6 +5,7 @@
 from abc import abstractmethod
 from collections.abc import Generator, Mapping
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, ContextManager, Self, TypeVar  # noqa: UP035
 from urllib.parse import urlsplit
@@ -166,8 +167,8 @@ class ServiceProvider(HTTPProvider):
             for pin in page:
                 yield pin
 
-    def read_usage(self) -> Usage:
-        """Return what the API says of the number of pins and of bytes, if it says that."""
+    def usage(self) -> Usage:
+        """Return what the API says of the number of pins and of bytes."""
         with self.call("usage") as call:
             usage: Usage = self.run(self._api.usage(), call)
             return usage
@@ -189,6 +190,12 @@ class DaemonProvider(ServiceProvider):
         """Return the archive of `content`, which begins with its root: so it is hashed first."""
         root = (self.import_content(content, None, ignore)).cid
         return BuiltArchive(content, self._profile, root)
+
+    def usage(self) -> Usage:
+        """Return what the API says of bytes, and the number of pins in its list."""
+        usage = super().usage()
+        rows = self.stream_rows(PinFilter(), Clock(self.config.timeouts.total))
+        return replace(usage, pins=len([1 for _ in rows]))
 
     @abstractmethod
     def open_list(self, pin_filter: PinFilter, call: Call) -> "Response | None":

@@ -4,7 +4,6 @@
 
 from collections.abc import Callable, Generator
 from contextlib import closing
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
@@ -29,7 +28,7 @@ from holdfast.protocol.gateway import ArchiveScope
 from holdfast.protocol.http import Reply, Request
 from holdfast.protocol.multipart import SMALL
 from holdfast.protocol.retrying import retry_reason
-from holdfast.records import Added, Pin, PinFilter, PinInfo, PinProgress, Usage
+from holdfast.records import Added, Pin, PinFilter, PinInfo, PinProgress
 from holdfast.sources.archive_sources import ArchiveSource
 from holdfast.sources.folder_source import FolderSource
 from holdfast.sources.hashed_source import HashedSource
@@ -266,11 +265,6 @@ class KuboProvider(DaemonProvider):
                     break
             error = response.stream_error
             return Reply(response.status, response.headers, bytes(body), stream_error=error)
-
-    def usage(self) -> Usage:
-        """Return the number of pins, and the bytes that Kubo has and may have."""
-        numbers = [1 for _ in self.find_pins(PinFilter())]
-        return replace(self.read_usage(), pins=len(numbers))
 
     def addresses(self) -> list[str]:
         """Return the public addresses of the node on the network."""

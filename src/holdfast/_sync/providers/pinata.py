@@ -7,7 +7,6 @@ from math import inf
 from typing import Any, Final, cast
 
 from holdfast._sync.pin_waiting import wait_for_pin
-from holdfast._sync.providers.base import BaseProvider
 from holdfast._sync.providers.large_upload import LargeUpload
 from holdfast._sync.providers.pinning import PinProvider
 from holdfast._sync.reads.gateway_reader import GatewayReader, LinkReader, read_gateways
@@ -81,11 +80,10 @@ class PinataProvider(PinProvider):
         root, version = pinata.api_root(config), config.cid_version
         return PinataAPI(root, token, cid_version=version, options=self._options, clock=now_ms)
 
-    usage = BaseProvider.usage  # of which v3 says nothing
-
     def supports(self, operation: str) -> bool:
         """Return whether the provider has an operation. Links to private files give no blocks."""
-        is_missing = self._is_private and operation in {"export_archive", "import_whole"}
+        of_public = {"export_archive", "import_whole"}
+        is_missing = operation == "usage" or (self._is_private and operation in of_public)
         return not is_missing and super().supports(operation)
 
     def is_on_network(self) -> bool:

@@ -103,8 +103,6 @@ class PinProvider(ServiceProvider):
             run_blocking(self._layout.compare_folder, hashed, cid)
         return added
 
-    usage = ServiceProvider.read_usage
-
     def pin(self, cid: str, info: PinInfo) -> Pin:
         """Ask the service to fetch and pin `cid`, unless it is pinned already."""
         with self.call("pin", cid) as call:

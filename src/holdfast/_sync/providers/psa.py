@@ -62,8 +62,6 @@ class PSAProvider(ServiceProvider):
         with self.call("pin", pin.cid) as call:
             return self.run(self._api.check_pin(pin), call)
 
-    usage = ServiceProvider.read_usage
-
 
 def read_origins(config: ClientConfig) -> tuple[str, ...]:
     """Return the option ``origins``; raise ConfigError for another one, or another form."""
