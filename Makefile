@@ -8,6 +8,7 @@ SLOW_WORKERS ?= $(shell $(PYTHON) -c 'import os; print(2 * (os.cpu_count() or 1)
 STAMP := .venv/.installed
 DATA_STAMP := .venv/.data-tools
 RELEASE_STAMP := .venv/.release-tools
+DOCS := .venv-docs
 LOWEST := .venv-lowest
 # The quick tests of what uses a dependency: both transports, the node, the command line, fsspec.
 LOWEST_NAMES := transport.py lifecycle.py connection_loss.py wrong_replies.py limits_of_replies.py
@@ -89,8 +90,14 @@ release-check: $(RELEASE_STAMP)
 	$(BIN)/python scripts/release_check.py
 
 # A broken link or any warning fails the build; a test of `make test-slow` builds it as well.
-docs: $(STAMP)
-	$(BIN)/python scripts/build_docs.py
+docs: $(DOCS)/.installed
+	$(DOCS)/bin/python scripts/build_docs.py
+
+# Only what builds the site: the package itself is read, and not imported.
+$(DOCS)/.installed: pyproject.toml
+	test -x $(DOCS)/bin/python || $(PYTHON) -m venv --without-pip $(DOCS)
+	$(PYTHON) -m pip --python $(DOCS)/bin/python install --quiet --disable-pip-version-check '.[docs]'
+	touch $@
 
 # What the tests of the page run in; without it they are skipped. Asks for root where it must.
 browser:
@@ -143,4 +150,4 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix --quiet .
 
 clean:
-	rm -rf .venv .venv-pythons $(LOWEST) build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-pythons $(DOCS) $(LOWEST) build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -3,15 +3,20 @@
 import re
 import sys
 import tomllib
+from functools import partial
 from html.parser import HTMLParser
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
+from scripts.build_docs import typed_lines
 
 import holdfast
 import holdfast.content
 import holdfast.providers
 import holdfast.testing
+from tests.browser import running_browser
 from tests.commands import run_python
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -61,7 +66,7 @@ def exported_names():
     elsewhere = set(holdfast.providers.__all__) - set(holdfast.__all__)
     yield from (f"holdfast.providers.{name}" for name in elsewhere)
     for name, value in vars(holdfast.errors).items():
-        if isinstance(value, type):
+        if isinstance(value, type) and value.__module__ == "holdfast.errors":
             yield f"holdfast.errors.{name}"
 
 
@@ -69,6 +74,92 @@ def test_every_public_name_is_in_the_reference(site):
     text = "".join(path.read_text() for path in (site / "reference").glob("*.html"))
     anchors = set(re.findall(r'id="(holdfast[\w.]*)"', text))
     assert set(exported_names()) - anchors == set()
+
+
+def test_each_class_of_the_client_has_a_page(site):
+    for name, title in {
+        "client": "Client",
+        "async-client": "AsyncClient",
+        "content-file": "ContentFile",
+        "async-content-file": "AsyncContentFile",
+    }.items():
+        anchors = re.findall(r'id="(holdfast\.\w+)"', (site / f"reference/{name}.html").read_text())
+        assert set(anchors) == {f"holdfast.{title}"}
+
+
+def test_every_page_shows_the_version_and_all_sections(site):
+    for path in (site / "index.html", site / "quick-start.html", site / "guides/files.html"):
+        text = path.read_text()
+        assert f"Holdfast {holdfast.__version__}</title>" in text
+        navigation = text[text.index('class="md-sidebar md-sidebar--primary"') :]
+        for page in ("guides/json.html", "reference/cli.html", "CHANGELOG.html"):
+            assert re.search(rf'href="\.[^"]*{Path(page).name}"', navigation), page
+
+
+def test_a_copied_session_is_what_one_types():
+    console = "$ echo a \\\n    b\na b\n$ cat <<X\n> <&>\n> X\n<&>\n"
+    assert typed_lines(console, "console") == "echo a \\\n    b\ncat <<X\n<&>\nX"
+    session = ">>> for x in y:\n...     x\n...\n1\n>>> x\n"
+    assert typed_lines(session, "pycon") == "for x in y:\n    x\n\nx"
+
+
+@pytest.fixture(scope="module")
+def tab(site):
+    """A tab of a browser, and the address of the site."""
+    handler = partial(QuietHandler, directory=site)
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server, running_browser() as browser:
+        Thread(target=server.serve_forever).start()
+        try:
+            context = browser.new_context()
+            context.grant_permissions(["clipboard-read", "clipboard-write"])
+            yield context.new_page(), f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+
+
+class QuietHandler(SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
+def test_the_copy_button_copies_commands_without_prompts_and_output(tab):
+    page, address = tab
+    page.goto(f"{address}/quick-start.html")
+    page.locator(".language-console", has_text="holdfast retrieve").locator("button").click()
+    page.wait_for_function("navigator.clipboard.readText()")
+    cid = "bafkreic3ve2yeilynkmoa3zhoqwwq6bajh7n4bq7mgmiaywcvlkm5sccma"
+    assert page.evaluate("navigator.clipboard.readText()").splitlines() == [
+        """holdfast store '{"title":"Kelp","depth":12}'""",
+        f"holdfast retrieve {cid}",
+        f"holdfast retrieve {cid} --json",
+    ]
+
+
+# The results are in a shadow root; more of them come when one scrolls.
+RESULTS = """() => {
+    const host = [...document.querySelectorAll("*")].find((element) => element.shadowRoot);
+    const links = host ? [...host.shadowRoot.querySelectorAll("a")] : [];
+    return links.length > 2 && links.map((link) => new URL(link.href).pathname);
+}"""
+
+
+@pytest.mark.parametrize("word", ["encrypt", "retry", "gateway"])
+def test_the_search_shows_guides_first_and_decisions_last(tab, word):
+    page, address = tab
+    page.goto(f"{address}/index.html")
+    page.locator(".md-search__button").click()
+    page.keyboard.type(word)
+    paths = page.wait_for_function(RESULTS).json_value()
+    ranks = [rank_of(path) for path in paths]
+    assert ranks[0] == 0
+    assert ranks == sorted(ranks)
+
+
+def rank_of(path):
+    folder = path.split("/")[1]
+    first = {"index.html", "quick-start.html", "examples.html", "guides"}
+    names = {"reference": 1, "platforms.html": 1, "decisions": 3}
+    return 0 if folder in first else names.get(folder, 2)
 
 
 class Loads(HTMLParser):
