@@ -766,7 +766,6 @@ def test_connections_are_added_and_removed(commands):
         ["x"],
         ["", "--provider", "local"],
         ["x", "--provider", "pinata", "--gateway-url", "nonsense"],
-        ["x", "--provider", "pinata", "--token-env", "A", "--token-file", "b"],
     ):
         assert commands.failure("connections", "add", *wrong)[0] in {2, 3}
     commands.text("config", "set", "use", "disk")

@@ -300,25 +300,18 @@ def add(
     """Add a connection to your holdfast.toml. The rest of the file stays as it is."""
     from holdfast.cli.settings_editor import changing
 
-    fields: dict[str, Any] = {"provider": provider, "path": path}
-    fields |= {"pin_api_url": pin_api_url, "gateway_url": gateway_url}
-    fields = {field: value for field, value in fields.items() if value}
-    tokens = {"token_file": token_file, "token_env": token_env}
-    if all(tokens.values()):
-        raise exit_codes.UsageError("give --token-file or --token-env, not both")
+    folder, file_of_token = (text and str(Path(text).absolute()) for text in (path, token_file))
+    values = {"provider": provider, "path": folder, "gateway_url": gateway_url}
+    values |= {"pin_api_url": pin_api_url}
     registry.check_provider(provider)
-    settings = {field: Setting(value, f"--{field}") for field, value in fields.items()}
-    config_of(settings)
+    config_of({field: Setting(value, field) for field, value in values.items() if value})
     with changing() as file:
         if connection_name("NAME", Secret(name)) in named_connections():
             wrong = ConfigError(f"{file.path} has a connection {name!r} already")
             raise advise(wrong, f"`holdfast connections remove {name}` removes it")
-        for field, value in {**fields, **tokens}.items():
-            saved = (
-                str(Path(value).absolute()) if field in {"path", "token_file"} and value else value
-            )
-            if saved is not None:
-                file.change((CONNECTIONS, name, field), saved)
+        values |= {"token_file": file_of_token, "token_env": token_env}
+        for field in filter(values.get, values):
+            file.change((CONNECTIONS, name, field), values[field])
     words = f"added {name!r} to {file.path}; `holdfast connections {name}` tests it"
     run.emit({"name": name, "settings": str(file.path)}, words)
 
@@ -367,7 +360,8 @@ def list_connections(
         }
         for name, (settings, probe) in zip(names, tests, strict=True)
     ]
-    run.emit_rows(rows, *_lines(rows))
+    for row, line in zip(rows, _lines(rows), strict=True):
+        run.emit(row, line)
     if not rows:
         run.note(f"there are no connections: `holdfast connections add` adds one to {user_file()}")
     if failed := [row["error"]["exitCode"] for row in rows if "error" in row]:

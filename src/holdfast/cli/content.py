@@ -336,7 +336,8 @@ def uploads(
     for key, state in unfinished.listed():
         is_free = unfinished.forget(key) if clear else not unfinished.is_busy(key)
         rows.append(_row(state, is_busy=not is_free, is_removed=clear and is_free))
-    run.emit_rows(rows, *map(_line, rows))
+    for row in rows:
+        run.emit(row, _line(row))
     if not rows and not run.as_json and sys.stdout.isatty():
         run.note("there are no unfinished uploads")
 

@@ -58,7 +58,8 @@ def keys(run: Run) -> None:
     It encrypts random bytes to each key and opens them with your identities, in memory.
     """
     rows = list(_rows(run))
-    run.emit_rows(rows)
+    for row in rows if run.as_json else ():
+        output.say_json(row)
     if not run.as_json:
         short = [{**row, "recipient": row["recipient"][:SHORT_RECIPIENT]} for row in rows]
         output.write_table(COLUMNS, ([*row.values()] for row in short))

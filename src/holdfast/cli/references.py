@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from holdfast import registry
 from holdfast.cli.exit_codes import UsageError
 from holdfast.content.reference import Reference
-from holdfast.errors import InvalidCIDError, NotFoundError, UnsupportedError
+from holdfast.errors import ClientError, InvalidCIDError, NotFoundError, UnsupportedError
 from holdfast.hints import advise
 
 if TYPE_CHECKING:
@@ -18,45 +18,43 @@ MOST: Final = 10_000  # pins that a service is asked for
 SHORTEST: Final = 12  # characters of a part of a CID
 CANDIDATES: Final = 5  # in the notes of an error
 NAME: Final = "name:"
+WHOLE: Final = "give the whole CID: `holdfast list --full` shows it"
 
 
 @dataclass(slots=True)
 class _Part:
-    """A text that is not a whole CID, and the pins that it fits, by their CIDs.
+    """A text that is not a whole CID.
 
     Attributes:
         text: What was typed.
-        fits: Returns whether the text names a pin.
         error: The error if no pin fits.
-        name: The name that was typed, or None if it was a part of a CID.
+        fits: Returns whether the text names a pin.
+        name: The name that was typed; None for a part of a CID.
         path: The path that was typed after the CID, with its slash.
-        pins: The pins that fit.
-        near: Pins whose name contains the one that was typed.
+        pins: The pins that fit, by their CIDs; and those whose name only contains that name.
     """
 
     text: str
+    error: ClientError
     fits: "Callable[[Pin], bool]"
-    error: Exception
     name: str | None = None
     path: str = ""
     pins: "dict[str, Pin]" = field(default_factory=dict)
-    near: "dict[str, Pin]" = field(default_factory=dict)
 
     def chosen(self) -> "Pin":
-        """Return the only pin that fits; raise an error with the candidates if there is none."""
-        if len(self.pins) == 1:
-            return next(iter(self.pins.values()))
-        error = self.error
-        if not self.pins and self.name is None:
+        """Return the only pin that fits; otherwise raise an error with the candidates."""
+        fitting = [*filter(self.fits, self.pins.values())]
+        if len(fitting) == 1:
+            return fitting[0]
+        error: Exception = self.error
+        if fitting:
+            error = advise(UsageError(f"{self.text!r} stands for {len(fitting):,} pins"), WHOLE)
+        elif self.name is None:
             error.add_note("no CID of a pin begins with it, or is shortened to it")
-        elif self.pins:
-            error = UsageError(f"{self.text!r} stands for {len(self.pins):,} pins")
-            advise(error, "copy the whole CID of one: `holdfast list --full` shows it")
-        candidates = [*(self.pins or self.near).values()]
-        for pin in candidates[:CANDIDATES]:
-            error.add_note(f"{pin.cid}  {pin.name}")
-        if len(candidates) > CANDIDATES:
-            error.add_note(f"… and {len(candidates) - CANDIDATES:,} more")
+        candidates = [f"{pin.cid}  {pin.name}" for pin in fitting or self.pins.values()]
+        more = len(candidates) - CANDIDATES
+        for note in [*candidates[:CANDIDATES], *([f"… and {more:,} more"] if more > 0 else [])]:
+            error.add_note(note)
         raise error
 
 
@@ -86,9 +84,9 @@ class References:
 
     def cids(self) -> list[str]:
         """Return what the texts name, each once; texts that are not CIDs as they are."""
-        invalid = (isinstance(parsed, Exception) for parsed in self._parsed.values())
-        pairs = zip(self._parsed, invalid, strict=True)
-        return [*dict.fromkeys(text if wrong else str(self[text][0]) for text, wrong in pairs)]
+        parsed = self._parsed.items()
+        named = (text if isinstance(one, Exception) else str(self[text][0]) for text, one in parsed)
+        return [*dict.fromkeys(named)]
 
 
 def find(client: "Client", text: str) -> Reference:
@@ -106,30 +104,26 @@ def _parse(text: str) -> Reference | _Part | InvalidCIDError:
     if name and name != text:
         missing = NotFoundError(f"no pin has the name {name!r}")
         advise(missing, "`holdfast list` shows the names")
-        return _Part(text, lambda pin: pin.name == name, missing, name)
+        return _Part(text, missing, lambda pin: pin.name == name, name)
     part, slash, path = text.strip().partition("/")
     begin, _, end = part.replace("...", "…").partition("…")
     if not f"{begin}{end}".isalnum() or len(begin) + len(end) < SHORTEST:
         return invalid
     fits = lambda pin: pin.cid.startswith(begin) and pin.cid.endswith(end)  # noqa: E731
-    return _Part(text, fits, invalid, path=slash + path)
+    return _Part(text, invalid, fits, path=slash + path)
 
 
 def _search(client: "Client", name: str | None, parts: list[_Part]) -> None:
     """Look for `parts` in the pins, or in those with a `name`, of which a service has few."""
-    is_local = registry.row_of(client.config.provider).on_this_machine
+    most = None if registry.row_of(client.config.provider).on_this_machine else MOST
     try:
-        pins = iter(client.iter_pins(name=name, limit=None if is_local else MOST + 1))
-    except UnsupportedError:
-        if name is None:
-            raise parts[0].error from None
-        raise
-    for pin in islice(pins, None if is_local else MOST):
+        pins = iter(client.iter_pins(name=name, limit=most and most + 1))
+    except UnsupportedError as error:
+        raise error if name else parts[0].error from None
+    for pin in islice(pins, most):
         for part in parts:
-            if part.fits(pin):
+            if name or part.fits(pin):
                 part.pins[pin.cid] = pin
-            elif name is not None:
-                part.near[pin.cid] = pin
     if next(pins, None) is not None:
         wrong = UsageError(f"there are more than {MOST:,} pins, and only so many are searched")
-        raise advise(wrong, "give the whole CID: `holdfast list --full` shows it")
+        raise advise(wrong, WHOLE)

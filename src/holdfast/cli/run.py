@@ -6,7 +6,7 @@ import logging
 import re
 import sys
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property
 from pathlib import Path
@@ -206,14 +206,6 @@ class Run:
         """Write the result: `value` with --json, else `lines`."""
         if self.as_json:
             output.say_json(value)
-        else:
-            output.say(*lines)
-
-    def emit_rows(self, values: Iterable[Any], *lines: str) -> None:
-        """Write several results: a line of JSON for each with --json, else `lines`."""
-        if self.as_json:
-            for value in values:
-                output.say_json(value)
         else:
             output.say(*lines)
 
