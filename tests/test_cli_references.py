@@ -228,7 +228,7 @@ def test_a_missing_folder_of_a_store_is_an_error_where_nothing_is_written(comman
     for words in (["list"], ["ls"], ["cat", CID], ["info", CID], ["retrieve", CID]):
         code, lines = commands.failure(*words, "--path", "missing")
         assert (code, lines[0]) == (3, "error: there is no store in missing")
-        assert lines[1] == "hint: name its folder with --path"
+        assert lines[1] == "hint: check --path; the first upload makes a store there"
     assert not (commands.folder / "missing").exists()
     assert commands.text("list") == ""
 

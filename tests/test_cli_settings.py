@@ -776,6 +776,8 @@ def test_connections_are_added_and_removed(commands):
     assert commands.text("connections", "rm", "disk").startswith("removed 'disk' from ")
     code, lines = commands.failure("connections", "remove", "disk")
     assert (code, lines[1]) == (3, "hint: there are: service")
+    commands.text("connections", "remove", "service")
+    assert commands.user_file.read_text().rstrip() == "# mine\nrate_limit = 3"
     assert commands.text("retrieve", cid, "--path", "here") == "1"
 
 

@@ -329,7 +329,8 @@ def remove(run: Run, name: SAVED_NAME) -> None:
         if file.values.get(USE) == name:
             wrong = ConfigError(f"{file.path} uses the connection {name!r}")
             raise advise(wrong, f"first run `holdfast config unset {USE}`")
-        file.change((CONNECTIONS, name), None)
+        # Without the last one, the table of all would be left.
+        file.change((CONNECTIONS, name) if len(defined) > 1 else (CONNECTIONS,), None)
     words = f"removed {name!r} from {file.path}"
     run.emit({"name": name, "settings": str(file.path)}, words)
 

@@ -98,10 +98,12 @@ class Run:
         """Return a client for the configured provider; prompt for a missing token.
 
         With `is_source`, all its content is wanted: a store that is missing is a ConfigError. If
-        the command only `reads`, that is so where --path names the store.
+        the command only `reads`, that is so where --path names a store without gateways.
         """
-        needs_store = is_source or (reads and self._flags.keys() & {"path"})
-        return _client(self.settings, "name its folder with --path" if needs_store else None)
+        remedy = "name its folder with --path" if is_source else None
+        if reads and "path" in self._flags and not self.config().reads_through:
+            remedy = "check --path; the first upload makes a store there"
+        return _client(self.settings, remedy)
 
     @contextmanager
     def view(
