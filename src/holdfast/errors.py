@@ -30,7 +30,8 @@ Messages, details and request ids may be words of a peer. They never contain a c
 that an error in a log is one line: see `single_line`.
 """
 
-from typing import Any, ClassVar
+import typing
+from typing import ClassVar
 
 from holdfast.single_line import quoted, single_line, without_queries
 
@@ -188,7 +189,7 @@ class AuthenticationError(ProviderError):
         "`provider_token`, or `gateway_token` for a gateway"
     )
 
-    def __init__(self, message: str, **facts: Any) -> None:
+    def __init__(self, message: str, **facts: typing.Any) -> None:
         super().__init__(message, **facts)
         self.add_note(self.remedy)
 
