@@ -64,7 +64,7 @@ def test_the_token_goes_to_the_api_alone(visit, node, client):
     api = ("pinList", "userPinnedDataTotal", "testAuthentication")
     assert with_token == {f"/data/{call}" for call in api}
     assert not [request for request in visit.requests if "referer" in request.all_headers()]
-    assert tab.evaluate("history.length") == 2  # about:blank, and the address without the token
+    assert tab.evaluate("history.length") == 3  # about:blank, the list without the token, the pin
     assert node.token not in tab.content() + tab.evaluate("location.href")
 
 

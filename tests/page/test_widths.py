@@ -157,7 +157,7 @@ def test_the_token(view, node, client, sound):
 
 
 def test_a_folder(view, node, client, sound, tmp_path):
-    """A folder is a list or a grid in natural order, and is downloaded as tar."""
+    """A folder is a list or a grid in natural order, is downloaded as tar, and has an address."""
     folder = tmp_path / "album"
     (folder / "inner").mkdir(parents=True)
     (folder / "inner" / "deep.txt").write_text("deep")
@@ -183,3 +183,10 @@ def test_a_folder(view, node, client, sound, tmp_path):
     tab.locator(".entry", has_text="deep").click()
     expect(tab.locator("#content pre")).to_have_text("deep")
     sound()
+    tab.reload()
+    expect(tab.locator("#content pre")).to_have_text("deep")  # the address keeps the place
+    for names_shown in (["deep.txt"], ["1.txt", "2.txt", "10.txt", "inner"]):
+        tab.go_back()
+        expect(names).to_have_text(names_shown)
+    tab.go_back()
+    expect(tab.locator("#preview")).to_be_hidden()

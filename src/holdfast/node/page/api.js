@@ -32,6 +32,12 @@ export async function listPins({ search, sortBy, sortOrder, limit, offset }, { s
   return { ...valueIn(await response.text()), state: response.headers.get("ETag") ?? "" };
 }
 
+/** Return the pin of a CID as the list has it, or null. */
+export async function findPin(cid, signal) {
+  const query = new URLSearchParams({ status: "pinned", cid, copies: true, includeCount: false });
+  return (await call(`/data/pinList?${query}`, { signal })).rows[0] ?? null;
+}
+
 /** Return the number and the size of all pins, and the space of the disk. */
 export const totals = () => call("/data/userPinnedDataTotal?disk=true");
 

@@ -5,11 +5,14 @@ import { byId } from "./dom.js";
 /** Return whether the list can be used: the user is signed in, and no dialog is open. */
 export const isReady = () => !byId("workspace").hidden && !document.querySelector("dialog[open]");
 
+/** Close a dialog as Escape does: whoever listens can prevent it. */
+const close = (dialog) => dialog.dispatchEvent(new Event("cancel", { cancelable: true })) && dialog.close();
+
 /** Let dialogs close by their close buttons; those without a field, by a click outside too. */
 export function prepareDialogs() {
   for (const dialog of document.querySelectorAll("dialog")) {
-    for (const close of dialog.querySelectorAll(".close")) {
-      close.addEventListener("click", () => dialog.close());
+    for (const each of dialog.querySelectorAll(".close")) {
+      each.addEventListener("click", () => close(dialog));
     }
     dialog.addEventListener("close", () => document.body.append(byId("notices")));
     if (dialog.querySelector("input, textarea")) {
@@ -56,7 +59,7 @@ function closeOnOutsideClick(dialog) {
   dialog.addEventListener("mousedown", (event) => (pressedOutside = isOutside(dialog, event)));
   dialog.addEventListener("click", (event) => {
     if (pressedOutside && isOutside(dialog, event)) {
-      dialog.close();
+      close(dialog);
     }
   });
 }

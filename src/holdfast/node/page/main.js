@@ -8,7 +8,8 @@ import * as editing from "./editing.js";
 import * as live from "./live.js";
 import * as menu from "./menu.js";
 import * as pins from "./pins.js";
-import { focusAgain, focusRow, shownPins } from "./rows.js";
+import { go, place } from "./place.js";
+import { focusAgain, focusRow } from "./rows.js";
 import * as selection from "./selection.js";
 import { start } from "./session.js";
 import * as snippets from "./start.js";
@@ -62,22 +63,24 @@ function onKey(event) {
   }
 }
 
-/** Close the viewer when the pin that it shows is gone. */
-function afterUnpin() {
-  byId("preview").close();
+/** Leave the viewer when the pin that it shows is gone. */
+function afterUnpin(gone) {
+  if (gone.some((pin) => place().startsWith(pin.path))) {
+    viewer.leave();
+  }
   return refresh();
 }
 
 /** Show the pin as it is by now, in the viewer too. */
 async function afterEdit() {
   await refresh();
-  viewer.lookAgain(shownPins());
+  viewer.show({ again: true });
 }
 
 menu.prepare();
 snippets.prepare();
 prepareDialogs();
-pins.prepare({ look: (pin) => viewer.look(pin, shownPins()), edit: editing.edit, unpin, unpinSelected });
+pins.prepare({ look: (pin) => go(pin.path), edit: editing.edit, unpin, unpinSelected });
 selection.prepare(unpinSelected);
 viewer.prepare({ edit: editing.edit, unpin }, backToList);
 unpinning.prepare(afterUnpin, backToList);
@@ -93,4 +96,4 @@ live.start();
 start(() => {
   selection.clear();
   pins.begin();
-});
+}, viewer.show);

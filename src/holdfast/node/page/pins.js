@@ -14,12 +14,14 @@ const view = { search: "", sortBy: "date_pinned", sortOrder: "DESC", page: 0 };
 let count = 0;
 let known = ""; // the state of the node's store that is shown
 let asked = new AbortController();
+let first = Promise.resolve(); // until the list is there
 let typing;
 
 /** Add the event listeners; `actions` are the functions that show, edit and unpin a pin. */
 export function prepare(actions) {
   rows.prepare(actions);
   readAddress();
+  addEventListener("popstate", follow);
   byId("search").addEventListener("input", () => {
     clearTimeout(typing);
     typing = setTimeout(search, TYPING_PAUSE);
@@ -159,6 +161,7 @@ function sortBy(column) {
 
 function readAddress() {
   const query = new URLSearchParams(location.search);
+  Object.assign(view, { sortBy: "date_pinned", sortOrder: "DESC" });
   view.search = (query.get("search") ?? "").slice(0, byId("search").maxLength);
   if (Object.hasOwn(FIRST_ORDER, query.get("sort"))) {
     view.sortBy = query.get("sort");
@@ -181,7 +184,7 @@ function writeAddress() {
   if (view.page) {
     query.set("page", view.page + 1);
   }
-  history.replaceState(null, "", query.size ? `?${query}` : location.pathname);
+  history.replaceState(null, "", `${location.pathname}${query.size ? `?${query}` : ""}${location.hash}`);
 }
 
 /** Clear the list, then show the pins for the current token. */
@@ -190,7 +193,20 @@ export function begin() {
   known = "";
   draw([]);
   byId("empty").hidden = true;
-  return refresh();
+  first = refresh();
+}
+
+/** Wait until the pins for the current token were listed, or could not be. */
+export const loaded = () => first;
+
+/** Show what the address says, after Back or Forward. */
+function follow() {
+  const before = JSON.stringify(view);
+  readAddress();
+  if (JSON.stringify(view) !== before && !byId("workspace").hidden) {
+    known = "";
+    refresh();
+  }
 }
 
 function draw(listed) {

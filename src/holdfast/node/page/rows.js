@@ -65,7 +65,8 @@ export function focusAgain() {
   }
 }
 
-function pinOf(listed) {
+/** Return a pin of the node's list as the page uses it. */
+export function pinOf(listed) {
   const cid = listed.ipfs_pin_hash;
   return {
     cid,

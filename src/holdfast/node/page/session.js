@@ -8,10 +8,14 @@ import { forgetToken, keepToken, onRefused, token } from "./token.js";
 
 const SENDABLE = /^[\x21-\x7e]+$/; // the characters that a header can have
 let begin = () => {};
+let changed = () => {};
 
-/** Call `given` whenever there is an accepted token: at once, or after the user has signed in. */
-export function start(given) {
-  begin = given;
+/**
+ * Call `entered` whenever there is an accepted token: at once, or after the user has signed in. Call `shown` when the
+ * list or the form to sign in is shown.
+ */
+export function start(entered, shown) {
+  [begin, changed] = [entered, shown];
   byId("sign-in").addEventListener("submit", (event) => {
     event.preventDefault();
     tryToken(byId("token").value.trim(), ask);
@@ -32,23 +36,21 @@ export function start(given) {
     forgetToken();
     ask(WRONG_TOKEN);
   });
-  addEventListener("hashchange", fromAddress);
-  fromAddress();
+  addEventListener("hashchange", () => tokenFromAddress());
+  if (!tokenFromAddress()) {
+    token() ? enter() : ask();
+  }
 }
 
-function fromAddress() {
-  const given = new URLSearchParams(location.hash.slice(1)).get("token");
-  if (location.hash) {
+/** Sign in with the token in the address, if it has one; return whether it has. */
+function tokenFromAddress() {
+  const given = location.hash.startsWith("#/") ? null : new URLSearchParams(location.hash.slice(1)).get("token");
+  if (given) {
     // Remove the token, so that bookmarks, screenshots and copied links do not have it.
     history.replaceState(null, "", location.pathname + location.search);
-  }
-  if (given) {
     tryToken(given, token() ? keepSession : ask);
-  } else if (token()) {
-    enter();
-  } else {
-    ask();
   }
+  return Boolean(given);
 }
 
 /** Keep the current token after a link with a token that is not accepted. */
@@ -79,8 +81,8 @@ async function tryToken(given, otherwise) {
 }
 
 function enter() {
-  showSession(true);
   begin();
+  showSession(true);
 }
 
 function showSession(isSignedIn) {
@@ -88,11 +90,12 @@ function showSession(isSignedIn) {
   for (const id of ["workspace", "refresh", "change-token", "forget-token"]) {
     byId(id).hidden = !isSignedIn;
   }
+  changed();
 }
 
 /** Show the sign-in form, with the error `why`. While there is a token, the user can go back to the list as it was. */
 function ask(why = "") {
-  for (const dialog of document.querySelectorAll("dialog[open]")) {
+  for (const dialog of document.querySelectorAll("dialog[open]:not(#preview)")) {
     dialog.close();
   }
   byId("menu").hidePopover();

@@ -11,7 +11,7 @@ const NAMED = 5; // names in the question about several pins
 
 let asked = null; // the pins that the dialog asks about
 
-/** Add the event listeners; call `unpinned` when pins are gone, and `closed` when the dialog is closed. */
+/** Add the event listeners; call `unpinned` with pins that are gone, and `closed` when the dialog is closed. */
 export function prepare(unpinned, closed) {
   byId("confirm").querySelector("form").addEventListener("submit", (event) => {
     event.preventDefault(); // keep the dialog open until the node has replied
@@ -57,7 +57,7 @@ async function confirm(pins, unpinned) {
     notify(`${what} not unpinned: ${error.message}`, { failed: true });
   }
   if (gone.length) {
-    await unpinned();
+    await unpinned(gone);
   }
 }
 

@@ -1,47 +1,60 @@
-// The viewer: shows a pin, or what is inside of it, with its details and the way to its neighbours.
+// The viewer: shows the pin that the address names, or what is inside of it, with its details and its neighbours.
 
-import { describe, linkTo } from "./api.js";
+import { describe, findPin, linkTo } from "./api.js";
 import { button, byId, element, icon } from "./dom.js";
 import { sorted } from "./folder_view.js";
 import { readableDate, readableName, readableNumber, readableSize } from "./format.js";
 import { copy } from "./notices.js";
-import { copiesOf } from "./rows.js";
+import { go, onPlace, place } from "./place.js";
+import { loaded } from "./pins.js";
+import { copiesOf, pinOf, shownPins } from "./rows.js";
 import { typeWords } from "./types.js";
 import { viewOf } from "./views.js";
 
-let shown = new AbortController();
-let neighbours = []; // functions that show the items beside this one, in order
-let place = 0;
-let root = null; // the pin that is shown as a whole
+let shown = { path: "", stop: new AbortController() };
+let beside = []; // the paths of the items beside this one, in order
+let position = 0;
+let folder = { path: "", item: null }; // the last one, whose entries are the neighbours of each other
 let actions;
+let whenClosed;
 
 /** Add the event listeners; `given` has the functions to edit and unpin a pin. Call `closed` at the end. */
 export function prepare(given, closed) {
-  actions = given;
+  [actions, whenClosed] = [given, closed];
   const dialog = byId("preview");
+  dialog.addEventListener("cancel", (event) => {
+    event.preventDefault();
+    leave();
+  });
   dialog.addEventListener("close", () => {
-    shown.abort();
-    byId("content").replaceChildren(); // stops a video
-    closed();
+    if (shown.path && !dialog.open) {
+      leave(); // a browser closes a dialog without asking when Escape is pressed twice
+    }
   });
   dialog.addEventListener("keydown", onKey);
   byId("before").addEventListener("click", () => step(-1));
   byId("after").addEventListener("click", () => step(1));
+  onPlace(show);
 }
 
-/** Show a pin; `pins` are the pins of the list. */
-export function look(pin, pins) {
-  if (!byId("preview").open) {
-    byId("preview").showModal();
+export const leave = () => go("", { replace: true });
+
+/** Show what the address names, and nothing of what it named before; with `again`, even if it is the same. */
+export function show({ again = false } = {}) {
+  const path = byId("workspace").hidden ? "" : place();
+  if (path === shown.path && !(again && path)) {
+    return;
   }
-  open(pin, [], pins.map((each) => () => look(each, pins)), pins.indexOf(pin));
-}
-
-/** Show the pin as it is in the list by now, if the viewer shows one. */
-export function lookAgain(pins) {
-  const pin = pins.find((each) => each.cid === root?.cid);
-  if (byId("preview").open && pin) {
-    look(pin, pins);
+  shown.stop.abort();
+  shown = { path, stop: new AbortController() };
+  const dialog = byId("preview");
+  if (path) {
+    dialog.open || dialog.showModal();
+    open(path, shown.stop.signal);
+  } else {
+    dialog.close();
+    byId("content").replaceChildren(); // stops a video
+    whenClosed();
   }
 }
 
@@ -56,40 +69,92 @@ function onKey(event) {
   }
 }
 
-const step = (by) => neighbours[place + by]?.();
+function step(by) {
+  const path = beside[position + by];
+  if (path) {
+    go(path, { replace: true });
+  }
+}
 
-/** Show what is at a path below a pin. Each name has its quoted form too, because it need not be UTF-8. */
-async function open(pin, names, beside, at) {
-  shown.abort();
-  shown = new AbortController();
-  const { signal } = shown;
-  [neighbours, place, root] = [beside, at, names.length ? null : pin];
-  const path = [pin.path, ...names.map((each) => each.quoted)].join("/");
-  const title = names.length ? readableName(names.at(-1).name) : pin.shown;
-  byId("preview-title").textContent = title;
+/** Fill the dialog with what is at a path. Once `signal` is aborted, change nothing: another place is shown. */
+async function open(path, signal) {
+  const [cid, ...names] = path.split("/").slice(2);
+  showTitle(pinHere(cid) ?? unpinned(cid), names);
+  showNeighbours([], 0);
   byId("preview-title").focus(); // the focused element may be removed
-  byId("crumbs").replaceChildren(...crumbs(pin, names));
-  byId("position").textContent = beside.length > 1 ? `${readableNumber(at + 1)} of ${readableNumber(beside.length)}` : "";
-  byId("before").disabled = at <= 0;
-  byId("after").disabled = at >= beside.length - 1;
   byId("facts").replaceChildren();
-  byId("content").replaceChildren("…");
-  byId("content").className = "";
   byId("preview-actions").replaceChildren();
-  const show = (read) => fill(read, signal);
-  await show(async () => {
-    const item = await describe(path, signal);
-    item.entries &&= sorted(item.entries);
+  byId("content").replaceChildren("…");
+  const fillWith = (read) => fill(read, signal);
+  await fillWith(async () => {
+    const pin = await pinOfCid(cid, signal);
+    signal.throwIfAborted();
+    const title = showTitle(pin, names);
+    const item = await itemAt(path, signal);
+    const parent = names.length ? await itemAt(path.slice(0, path.lastIndexOf("/")), signal) : null;
+    signal.throwIfAborted();
+    const paths = parent ? parent.entries.map((entry) => entryPath(path, entry)) : shownPins().map((each) => each.path);
+    showNeighbours(paths, paths.indexOf(path));
     byId("facts").replaceChildren(...facts(item, names.length ? null : pin));
     byId("preview-actions").replaceChildren(...links(item, path, pin, names));
-    const enter = (entry) => openEntry(pin, names, item.entries, entry);
-    return viewOf({ ...item, path, title, signal, show, enter });
+    const enter = (entry) => go(`${path}/${entry.quoted}`);
+    return viewOf({ ...item, path, title, signal, show: fillWith, enter });
   });
 }
 
-function openEntry(pin, names, entries, entry) {
-  const beside = entries.map((each) => () => openEntry(pin, names, entries, each));
-  open(pin, [...names, entry], beside, entries.indexOf(entry));
+const entryPath = (path, entry) => `${path.slice(0, path.lastIndexOf("/"))}/${entry.quoted}`;
+const pinHere = (cid) => shownPins().find((pin) => pin.cid === cid);
+const unpinned = (cid) => ({ cid, name: "", shown: cid, path: `/ipfs/${cid}`, isUnpinned: true });
+
+/** Return the pin of a CID: of the list, or of another page of it, or one that only has its CID. */
+async function pinOfCid(cid, signal) {
+  await loaded();
+  const row = pinHere(cid) ? null : await findPin(cid, signal).catch(() => null);
+  return pinHere(cid) ?? (row ? pinOf(row) : unpinned(cid));
+}
+
+async function itemAt(path, signal) {
+  if (folder.path === path) {
+    return folder.item;
+  }
+  const item = await describe(path, signal);
+  if (item.entries) {
+    item.entries = sorted(item.entries);
+    folder = { path, item };
+  }
+  return item;
+}
+
+/** Show the name of what is at a path, with the way to it; return the name. */
+function showTitle(pin, names) {
+  const steps = [pin.shown, ...names.map(nameOf)];
+  byId("preview-title").textContent = steps.at(-1);
+  byId("crumbs").replaceChildren(...(names.length ? crumbs(pin, names, steps) : []));
+  return steps.at(-1);
+}
+
+/** Return the name that a part of a path quotes. It need not be UTF-8. */
+function nameOf(quoted) {
+  const bytes = quoted.replaceAll(/%([0-9a-f]{2})|[^%]/gi, (text, code) => (code ? String.fromCharCode(parseInt(code, 16)) : text));
+  return readableName(new TextDecoder().decode(Uint8Array.from(bytes, (each) => each.charCodeAt(0))));
+}
+
+/** Return the path to what is shown; each step but the last is a button. */
+function crumbs(pin, names, steps) {
+  return steps.flatMap((text, depth) => {
+    const path = [pin.path, ...names.slice(0, depth)].join("/");
+    return depth === names.length
+      ? [element("span", { textContent: text })]
+      : [button(text, () => go(path), { className: "plain" }), " / "];
+  });
+}
+
+function showNeighbours(paths, at) {
+  [beside, position] = [paths, at];
+  const isOne = at >= 0 && paths.length > 1;
+  byId("position").textContent = isOne ? `${readableNumber(at + 1)} of ${readableNumber(paths.length)}` : "";
+  byId("before").disabled = at <= 0;
+  byId("after").disabled = at < 0 || at >= paths.length - 1;
 }
 
 /** Show the result of `read` or its error, unless something else is shown by then. */
@@ -106,19 +171,8 @@ async function fill(read, signal) {
   }
 }
 
-/** Return the path to what is shown; each step but the last is a button. */
-function crumbs(pin, names) {
-  if (!names.length) {
-    return [];
-  }
-  const steps = [pin.shown, ...names.map((each) => readableName(each.name))];
-  return steps.flatMap((text, depth) => {
-    const link = button(text, () => open(pin, names.slice(0, depth), [], 0), { className: "plain" });
-    return depth === names.length ? [element("span", { textContent: text })] : [link, " / "];
-  });
-}
-
-function facts(item, pin) {
+function facts(item, given) {
+  const pin = given?.isUnpinned ? null : given;
   const isDirectory = item.kind === "directory";
   const size = pin?.size ?? item.size; // of a pin, that of the list
   const rows = [
@@ -137,7 +191,7 @@ function facts(item, pin) {
 
 function links(item, path, pin, names) {
   const isDirectory = item.kind === "directory";
-  const name = names.at(-1)?.name ?? pin.name;
+  const name = names.length ? nameOf(names.at(-1)) : pin.name;
   const asFile = { download: "true", ...(name && { filename: name }) };
   const asArchive = (format) => ({ format, download: "true", filename: `${name || item.cid}.${format}` });
   const act = (picture, label, action, properties) => {
@@ -157,7 +211,7 @@ function links(item, path, pin, names) {
     act("link", "Copy link", () => copy(linkTo(path), "Link")),
     ...(isDirectory ? [download("Download tar", asArchive("tar")), download("Download CAR", asArchive("car"))] : [download("Download", asFile)]),
     link("open", "Open in a tab", { href: path, target: "_blank", rel: "noopener noreferrer" }),
-    ...(names.length
+    ...(names.length || pin.isUnpinned
       ? []
       : [act("edit", "Edit", () => actions.edit(pin)), act("unpin", "Unpin", () => actions.unpin(pin))]),
   ];
