@@ -161,7 +161,8 @@ AS_ADDRESSED = """() => {
     const path = location.hash.slice(1);
     const isOpen = document.querySelector("#preview").open;
     const cid = document.querySelector("#facts code")?.textContent;
-    return path ? isOpen && path === `/ipfs/${cid}` : !isOpen && !document.querySelector("#content").firstChild;
+    const isEmpty = !document.querySelector("#content").firstChild;
+    return path ? isOpen && path === `/ipfs/${cid}` : !isOpen && isEmpty;
 }"""
 STORM = """(round) => {
     const names = [...document.querySelectorAll("td.name button")];

@@ -77,6 +77,18 @@ def test_a_row_shows_what_it_is_and_when_it_came(visit, client, tmp_path):
     assert times == ["2 min. ago", "3 hr. ago", "yesterday", "3 wk. ago", "2 yr. ago"]
 
 
+def test_json_without_a_name_shows_its_beginning(visit, node, client):
+    client.store({"kind": "tide", "level": 1.5})
+    client.store("x" * 500)
+    tab = visit.open()
+    lines = ['"' + "x" * 59 + "…", '{"kind":"tide","level":1.5}']
+    expect(tab.locator("#pins td.name button")).to_have_text(lines)
+    visit.row(lines[1]).get_by_role("button", name="Edit").click()
+    expect(tab.locator("#edit-name")).to_have_value(re.compile(r"^client-\d+$"))
+    tab.keyboard.press("Escape")
+    assert [pin.name[:7] for pin in node.repository.pins()] == ["client-"] * 2
+
+
 def test_actions_appear_with_the_pointer_or_the_focus(visit, client):
     client.upload(b"1", name="one")
     client.upload(b"2", name="two")

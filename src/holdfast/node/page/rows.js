@@ -3,6 +3,7 @@
 import { linkTo } from "./api.js";
 import { button, byId, element, iconButton } from "./dom.js";
 import { readableDate, readableName, readableNumber, readableSize, relativeTime } from "./format.js";
+import { readTexts, shownName } from "./made_up_names.js";
 import { copy } from "./notices.js";
 import { typeWords } from "./types.js";
 import * as selection from "./selection.js";
@@ -41,6 +42,15 @@ export function draw(listed) {
     if (hadFocus) {
       focusAgain();
     }
+    drawAgain(now, listed);
+  }
+}
+
+/** Draw the rows again once the texts of pins without a name are there, unless others are shown by then. */
+async function drawAgain(now, listed) {
+  if ((await readTexts(listed)) && drawn === now) {
+    drawn = "";
+    draw(listed);
   }
 }
 
@@ -71,7 +81,7 @@ export function pinOf(listed) {
   return {
     cid,
     name: listed.metadata.name ?? "",
-    shown: readableName(listed.metadata.name ?? ""),
+    shown: shownName(listed),
     keyvalues: listed.metadata.keyvalues ?? {},
     path: `/ipfs/${cid}`,
     size: listed.size,
@@ -99,7 +109,7 @@ const tag = (text, kind = "") => element("span", { className: `tag ${kind}`, tit
 function rowOf(pin) {
   const kind = pin.type === "directory" ? `directory, files: ${readableNumber(pin.files)}` : pin.type;
   const tags = [
-    ...copiesOf(pin).map(([state, places]) => tag(`${state}: ${places}`, state)),
+    ...copiesOf(pin).toReversed().map(([state, places]) => tag(`${state}: ${places}`, state)), // what is missing first
     ...pairsOf(pin.keyvalues).map((text) => tag(text)),
   ];
   const act = (name, label, action) => iconButton(name, `${label}: ${pin.shown}`, () => action(pin));
