@@ -28,9 +28,9 @@ POOR = """() => {
         const style = getComputedStyle(each);
         const isLost = box.width && (box.left < -1 || box.right > innerWidth + 1);
         const hides = ["hidden", "clip"].includes(style.overflowX) && !(isDesk && each.title);
-        const isCut = (hides || each.matches("#start pre")) && each.scrollWidth > each.clientWidth + 1;
-        const spills = each.matches("button, .button, td") && style.overflowX === "visible"
-            && each.clientWidth && each.scrollWidth > each.clientWidth + 1;
+        const isFull = each.clientWidth && each.scrollWidth > each.clientWidth + 1;
+        const isCut = isFull && (hides || each.matches("#start pre"));
+        const spills = isFull && style.overflowX === "visible" && each.matches("button, .button, td");
         const isDumb = each.matches("button") && !each.innerText.trim() && !isDesk;
         if (isLost || isCut || spills || isDumb) poor.push(each.outerHTML.slice(0, 120));
     }
