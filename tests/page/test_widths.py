@@ -20,6 +20,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 POOR = """() => {
     const root = document.querySelector("dialog[open]") ?? document.body;
     const isDesk = innerWidth > 900;
+    const BOXES = "button, .button, td";
     const OTHERS = ".hidden, svg, input, .cid, .fold, #notices";
     const poor = [];
     for (const each of root.querySelectorAll("*")) {
@@ -30,7 +31,7 @@ POOR = """() => {
         const hides = ["hidden", "clip"].includes(style.overflowX) && !(isDesk && each.title);
         const isFull = each.clientWidth && each.scrollWidth > each.clientWidth + 1;
         const isCut = isFull && (hides || each.matches("#start pre"));
-        const spills = isFull && style.overflowX === "visible" && each.matches("button, .button, td");
+        const spills = isFull && style.overflowX === "visible" && each.matches(BOXES);
         const isDumb = each.matches("button") && !each.innerText.trim() && !isDesk;
         if (isLost || isCut || spills || isDumb) poor.push(each.outerHTML.slice(0, 120));
     }
