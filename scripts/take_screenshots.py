@@ -1,6 +1,6 @@
 """Take the pictures of the page for the docs: docs/images/page*.png. Needs Chromium.
 
-With `--all FOLDER`, take every state in light and dark at five widths instead, to look at them.
+With `--all FOLDER`, take every state in light and dark at three widths instead, to look at them.
 """
 
 import argparse

@@ -9,7 +9,8 @@ const shellQuoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 
 const command = (origin, secret) => `export HOLDFAST_PROVIDER_TOKEN=${shellQuoted(secret)}
 holdfast store '{"hello": "world"}' \\
-  --provider pinning --pin-api-url ${origin}`;
+  --provider pinning \\
+  --pin-api-url ${origin}`;
 
 const snippet = (origin, secret) => `from holdfast import Client
 
