@@ -372,7 +372,7 @@ def test_a_full_disk_leaves_the_older_backup(commands, store, small_disk):
         repository.add(os.urandom(10 << 20), UNIXFS_V1_2025)
     path = small_disk / "backup"
     path.write_bytes(b"older")
-    result = commands.run("backup", path, "--path", store)
+    result = commands.run("backup", path, "--force", "--path", store)
     assert result.returncode == 1
     assert "No space left" in result.stderr.decode()
     assert path.read_bytes() == b"older"

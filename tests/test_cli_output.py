@@ -215,7 +215,7 @@ def test_a_download_that_continues_says_from_where(tmp_path, node):
     assert (commands.folder / "copy").read_bytes() == data
     interrupt()
     commands.delay = 0
-    code, shown = commands.on_terminal("download", cid, "copy")
+    code, shown = commands.on_terminal("download", cid, "copy", "--force")
     assert (code, "copy: continues after 3.00 MiB" in shown) == (0, True)
     assert re.search(r"copy \(from 3.00 MiB on\) ━+ 4.77 MiB of 4.77 MiB", plain(shown))
 

@@ -35,7 +35,7 @@ FILE_NAME: Final = re.compile(r"\S*(/\S+|\.(json|geojson|jsonl|ndjson|txt))")  #
 FOLDER_REMEDY: Final = (
     "`holdfast download CID FOLDER` writes all of it to a new folder, and > FILE a tar archive"
 )
-MADE_UP: Final = re.compile(r"client-\d+|client-file|[0-9a-f]{16}\.age")
+NOT_CHOSEN: Final = re.compile(r"client-\d+|client-file|[0-9a-f]{16}\.age")
 """The names of pins that nobody chose."""
 
 TARGET = 'The new file or folder, a folder to put it in, or "-". Default: its name, or the CID.'
@@ -527,5 +527,5 @@ def _own_name(client: "Client", reference: Reference, *, decrypt: bool) -> str:
         with suppress(ClientError):  # only the name would come from there
             names = [pin.name for pin in client.iter_pins(cid=reference.text, limit=1)]
         name = safe_part("".join(names))
-        name = "" if MADE_UP.fullmatch(name) else name
+        name = "" if NOT_CHOSEN.fullmatch(name) else name
     return (name.removesuffix(".age") if decrypt else name) or reference.text

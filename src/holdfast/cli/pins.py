@@ -157,9 +157,10 @@ def list_pins(
             pins = iter(sorted(pins, key=ORDERS[sort])[:limit])
         if quiet or run.as_json or not sys.stdout.isatty():
             for pin in pins:
-                run.emit(
-                    pin.cid if quiet else pin.to_dict(), pin.cid if quiet else _line(client, pin)
-                )
+                if run.as_json:
+                    output.say_json(pin.cid if quiet else pin.to_dict())
+                else:
+                    output.say(pin.cid if quiet else _line(client, pin))
         elif not write_table(FULL_COLUMNS if full else COLUMNS, map(partial(_cells, client), pins)):
             run.note("there are no such pins" if any(filters.values()) else "there are no pins")
 
