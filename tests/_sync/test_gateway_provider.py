@@ -191,8 +191,8 @@ def test_the_token_of_the_gateway_goes_to_the_first_one_only(server, other_serve
 
 def test_options_repr_and_pickle(client, node, server):
     other = client.with_options(gateway_url=server.url)
-    assert (other.url("bafkqaaa"), repr(other)) == (f"{server.url}/ipfs/bafkqaaa", repr(client))
-    assert "GatewayProvider" in repr(client)
+    assert other.url("bafkqaaa") == f"{server.url}/ipfs/bafkqaaa"
+    assert repr(other) == f"<Client: GatewayProvider at {server.url}>"
     assert pickle.loads(pickle.dumps(client.config)) == client.config  # noqa: S301
     with Client.init(provider="gateway") as usual:
         assert usual.url("bafkqaaa") == "https://trustless-gateway.link/ipfs/bafkqaaa"

@@ -112,6 +112,15 @@ def get(url):
         return response.read()
 
 
+def refused(url):
+    try:
+        get(url)
+    except urllib.error.HTTPError as error:
+        error.close()
+        return True
+    return False
+
+
 def test_private_files_are_for_those_who_have_a_link(empty_node):
     with (
         Client.init(of_v3(empty_node, network="private")) as private,
@@ -126,8 +135,7 @@ def test_private_files_are_for_those_who_have_a_link(empty_node):
         link = private.signed_url(cid, expires=3600)
         assert get(link) == b"only for friends"
         for wrong in (link.partition("?")[0], link[:-1] + ("0" if link[-1] != "0" else "1")):
-            with pytest.raises(urllib.error.HTTPError):
-                get(wrong)
+            assert refused(wrong)
 
 
 @pytest.mark.parametrize("network", ["public", "private"])
@@ -146,8 +154,7 @@ def test_a_link_for_uploads_needs_no_key(empty_node, network):
         (pin,) = client.pins()
         assert (client.download(pin.cid)).read() == b"hello"
         request.data = body.replace(b"hello", b"hello!")
-        with pytest.raises(urllib.error.HTTPError):
-            get(request)
+        assert refused(request)
 
 
 @pytest.mark.slow  # files of 45 MiB and more
