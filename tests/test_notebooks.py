@@ -57,8 +57,8 @@ def test_a_record_and_a_pin_are_a_table():
         "<tr><td>Time</td><td>2023-11-14 22:13 UTC</td></tr><tr><td>Data</td><td>[1]</td></tr>"
         "</table>"
     )
-    pin = Pin(id="1", cid="bafkqaaa", name="a", keyvalues={"k": True}, size=2048)
-    cells = ("a", "2.00 KiB", "-", "bafkqaaa", "pinned", "k=true")
+    pin = Pin(id="1", cid="bafkqaaa", name="a", size=2048)
+    cells = ("a", "2.00 KiB", "-", "bafkqaaa", "pinned")
     assert "".join(f"<td>{cell}</td>" for cell in cells) in pin._repr_html_()
 
 

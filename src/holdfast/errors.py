@@ -184,10 +184,7 @@ class ProviderError(ClientError):
 class AuthenticationError(ProviderError):
     """HTTP 401: the token is invalid or has expired. A note says what to do."""
 
-    remedy: ClassVar[str] = (
-        "check that the token is whole, has not expired and belongs to this service: "
-        "`provider_token`, or `gateway_token` for a gateway"
-    )
+    remedy: ClassVar[str] = "check that provider_token (or gateway_token) is whole and not expired"
 
     def __init__(self, message: str, **facts: typing.Any) -> None:
         super().__init__(message, **facts)

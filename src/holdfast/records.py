@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime, timedelta
-from typing import Any, ClassVar, Final, Generic, Literal, NamedTuple, Self, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Literal, NamedTuple, Self, TypeAlias, TypeVar
 
 from holdfast.errors import SerializationError
 from holdfast.notebook import size_text, table, time_text
@@ -251,22 +251,13 @@ class Pin:
 class Pins(list[Pin]):
     """A list of pins, which notebooks show as a table."""
 
-    COLUMNS: ClassVar = ("Name", "Size", "Created", "CID", "State", "Key-values")
-
     def _repr_html_(self) -> str:
         """Return what a notebook shows."""
         rows = (
-            (
-                pin.name,
-                size_text(pin.size),
-                time_text(pin.created),
-                pin.cid,
-                pin.state,
-                ", ".join(f"{key}={value_text(value)}" for key, value in pin.keyvalues.items()),
-            )
+            (pin.name, size_text(pin.size), time_text(pin.created), pin.cid, pin.state)
             for pin in self
         )
-        return table(rows, self.COLUMNS, len(self))
+        return table(rows, ("Name", "Size", "Created", "CID", "State"), len(self))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -288,6 +279,9 @@ class PinProgress:
     blocks: int | None = None
     bytes: int | None = None
     peers: Mapping[str, str] | None = None
+
+
+OnPinProgress: TypeAlias = Callable[[PinProgress], object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -330,9 +324,7 @@ class PinInfo:
     name: str = ""
     keyvalues: Mapping[str, Any] = field(default_factory=dict)
     given: bool = False
-    progress: Callable[[PinProgress], object] | None = field(
-        default=None, repr=False, compare=False
-    )
+    progress: OnPinProgress | None = field(default=None, repr=False, compare=False)
     is_repair: bool = field(default=False, repr=False)
     beside: str = field(default="", repr=False)
 

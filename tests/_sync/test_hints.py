@@ -124,7 +124,7 @@ def test_an_invalid_cid_has_a_note_with_the_value_and_the_reason(tmp_path, value
 
 def test_wrong_calls_name_the_client(client):
     name = Client.__name__
-    with pytest.raises(TypeError, match=rf"^{name}\(\) needs a provider: .* use {name}\.init\("):
+    with pytest.raises(TypeError, match=rf"does not implement .*; to make .* use {name}\.init\("):
         Client()
     with pytest.raises(TypeError, match=rf"^{name}\.download\(\) missing 1 required"):
         client.download()
@@ -138,7 +138,7 @@ def test_a_token_that_is_refused_says_what_to_do(server, client, status):
     with pytest.raises(ProviderError, match=f"^HTTP error {status}") as caught:
         client.store([1])
     notes = getattr(caught.value, "__notes__", [])
-    assert any("check that the token is whole" in note for note in notes) == (status == 401)
+    assert any("check that provider_token" in note for note in notes) == (status == 401)
 
 
 @pytest.mark.parametrize(

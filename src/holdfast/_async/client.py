@@ -33,10 +33,10 @@ from holdfast.records import (
     Entry,
     Health,
     Moment,
+    OnPinProgress,
     Pin,
     PinFilter,
     PinInfo,
-    PinProgress,
     Pins,
     StoreOptions,
     Usage,
@@ -80,12 +80,7 @@ class AsyncClient(AsyncCloses):
     def __init__(
         self, provider: AsyncStorageProvider | None = None, *, config: ClientConfig | None = None
     ) -> None:
-        if provider is None:
-            raise TypeError(
-                f"{type(self).__name__}() needs a provider: to make a client from a configuration, "
-                f"or for the embedded store, use {type(self).__name__}.init(…)"
-            )
-        self._passed = provider
+        self._passed: AsyncStorageProvider = provider  # type: ignore[assignment]  # checked below
         self._closed = False
         if not isinstance(provider, AsyncStorageProvider):
             del provider  # it may be a token, passed by mistake
@@ -637,7 +632,7 @@ class AsyncClient(AsyncCloses):
         name: str | None = None,
         keyvalues: Mapping[str, Any] | None = None,
         wait: float = 0.0,
-        progress: Callable[[PinProgress], object] | None = None,
+        progress: OnPinProgress | None = None,
     ) -> Pin:
         """Pin content that exists already; return the pin, whose `state` says how far it is.
 

@@ -8,7 +8,7 @@ from holdfast._async.runtime import now, sleep
 from holdfast.calls import Clock
 from holdfast.errors import ProviderError
 from holdfast.protocol import pin_api
-from holdfast.records import Pin, PinProgress
+from holdfast.records import OnPinProgress, Pin, PinProgress
 
 if TYPE_CHECKING:
     from holdfast._async.providers.base import AsyncBaseProvider
@@ -85,10 +85,7 @@ class AsyncPauses:
 
 
 async def wait_for_pin(
-    provider: "AsyncBaseProvider",
-    pin: Pin,
-    seconds: float,
-    progress: Callable[[PinProgress], object] | None = None,
+    provider: "AsyncBaseProvider", pin: Pin, seconds: float, progress: OnPinProgress | None = None
 ) -> Pin:
     """Return `pin` when its content is pinned, or as it is after `seconds`."""
     pauses = AsyncPauses(FIRST_PAUSE, LONGEST_PAUSE, now() + seconds)

@@ -35,10 +35,10 @@ from holdfast.records import (
     Entry,
     Health,
     Moment,
+    OnPinProgress,
     Pin,
     PinFilter,
     PinInfo,
-    PinProgress,
     Pins,
     StoreOptions,
     Usage,
@@ -82,12 +82,7 @@ class Client(Closes):
     def __init__(
         self, provider: StorageProvider | None = None, *, config: ClientConfig | None = None
     ) -> None:
-        if provider is None:
-            raise TypeError(
-                f"{type(self).__name__}() needs a provider: to make a client from a configuration, "
-                f"or for the embedded store, use {type(self).__name__}.init(…)"
-            )
-        self._passed = provider
+        self._passed: StorageProvider = provider  # type: ignore[assignment]  # checked below
         self._closed = False
         if not isinstance(provider, StorageProvider):
             del provider  # it may be a token, passed by mistake
@@ -635,7 +630,7 @@ class Client(Closes):
         name: str | None = None,
         keyvalues: Mapping[str, Any] | None = None,
         wait: float = 0.0,
-        progress: Callable[[PinProgress], object] | None = None,
+        progress: OnPinProgress | None = None,
     ) -> Pin:
         """Pin content that exists already; return the pin, whose `state` says how far it is.
 

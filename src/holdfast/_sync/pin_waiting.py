@@ -10,7 +10,7 @@ from holdfast._sync.runtime import now, sleep
 from holdfast.calls import Clock
 from holdfast.errors import ProviderError
 from holdfast.protocol import pin_api
-from holdfast.records import Pin, PinProgress
+from holdfast.records import OnPinProgress, Pin, PinProgress
 
 if TYPE_CHECKING:
     from holdfast._sync.providers.base import BaseProvider
@@ -85,10 +85,7 @@ class Pauses:
 
 
 def wait_for_pin(
-    provider: "BaseProvider",
-    pin: Pin,
-    seconds: float,
-    progress: Callable[[PinProgress], object] | None = None,
+    provider: "BaseProvider", pin: Pin, seconds: float, progress: OnPinProgress | None = None
 ) -> Pin:
     """Return `pin` when its content is pinned, or as it is after `seconds`."""
     pauses = Pauses(FIRST_PAUSE, LONGEST_PAUSE, now() + seconds)

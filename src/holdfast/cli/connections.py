@@ -87,25 +87,22 @@ def try_connection(settings: Mapping[str, Setting], seconds: float) -> None:
 
 def test_once(config: "holdfast.ClientConfig", seconds: float) -> None:
     """Raise an error unless the provider answers within `seconds`. Nothing is sent twice."""
-    with _client(config, seconds) as client:
-        client.test_connection()
+    _ask_once(config, seconds, "test_connection")
 
 
-def _client(config: "holdfast.ClientConfig", seconds: float) -> "holdfast.Client":
-    """Return a client that tries everything once, within `seconds`."""
+def _ask_once(config: "holdfast.ClientConfig", seconds: float, question: str) -> Any:
     from holdfast.config import Retries, Timeouts
 
     limits = Timeouts(**dict.fromkeys(("connect", "read", "write", "total"), seconds))
-    return holdfast.Client.init(config, timeouts=limits, retries=Retries(attempts=1))
+    with holdfast.Client.init(config, timeouts=limits, retries=Retries(attempts=1)) as client:
+        return getattr(client, question)()
 
 
 def _usage(settings: Mapping[str, Setting], seconds: float) -> dict[str, int | None] | None:
     """Return how much a service keeps, if it says that; the store is shown anyway."""
     config = config_of(settings)
-    if registry.row_of(config.provider).on_this_machine:
-        return None
-    with _client(config, seconds) as client:
-        return asdict(client.usage())
+    is_here = registry.row_of(config.provider).on_this_machine
+    return None if is_here else asdict(_ask_once(config, seconds, "usage"))
 
 
 def address_of(settings: Mapping[str, Setting]) -> str:

@@ -1,6 +1,6 @@
 """The provider for Kubo: a real IPFS node, by its RPC API."""
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -26,7 +26,7 @@ from holdfast.protocol.gateway import ArchiveScope
 from holdfast.protocol.http import Reply, Request
 from holdfast.protocol.multipart import SMALL
 from holdfast.protocol.retrying import retry_reason
-from holdfast.records import Added, Pin, PinFilter, PinInfo, PinProgress
+from holdfast.records import Added, OnPinProgress, Pin, PinFilter, PinInfo
 from holdfast.sources.archive_sources import ArchiveSource
 from holdfast.sources.folder_source import FolderSource
 from holdfast.sources.hashed_source import HashedSource
@@ -245,10 +245,7 @@ class AsyncKuboProvider(AsyncDaemonProvider):
             return pin
 
     async def fetch(
-        self,
-        request: Request,
-        call: Call,
-        report: Callable[[PinProgress], object] | None = None,
+        self, request: Request, call: Call, report: OnPinProgress | None = None
     ) -> Reply:
         """Send `request`, and return the complete reply; `report` is called while a pin is made."""
         if report is None or self._api.command_of(request) != "pin/add":
@@ -258,9 +255,7 @@ class AsyncKuboProvider(AsyncDaemonProvider):
         reply: Reply = await self._session.retry(watch, call, reason)
         return reply
 
-    async def _watch(
-        self, request: Request, call: Call, report: Callable[[PinProgress], object]
-    ) -> Reply:
+    async def _watch(self, request: Request, call: Call, report: OnPinProgress) -> Reply:
         body = bytearray()
         async with aclosing(await self._session.send(request, call)) as response:
             if response.status != 200:

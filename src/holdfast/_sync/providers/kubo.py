@@ -2,7 +2,7 @@
 # by scripts/generate_sync.py. Change the original instead.
 """The provider for Kubo: a real IPFS node, by its RPC API."""
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -28,7 +28,7 @@ from holdfast.protocol.gateway import ArchiveScope
 from holdfast.protocol.http import Reply, Request
 from holdfast.protocol.multipart import SMALL
 from holdfast.protocol.retrying import retry_reason
-from holdfast.records import Added, Pin, PinFilter, PinInfo, PinProgress
+from holdfast.records import Added, OnPinProgress, Pin, PinFilter, PinInfo
 from holdfast.sources.archive_sources import ArchiveSource
 from holdfast.sources.folder_source import FolderSource
 from holdfast.sources.hashed_source import HashedSource
@@ -236,12 +236,7 @@ class KuboProvider(DaemonProvider):
             pin, _ = self.run(keep, call, report=info.progress)
             return pin
 
-    def fetch(
-        self,
-        request: Request,
-        call: Call,
-        report: Callable[[PinProgress], object] | None = None,
-    ) -> Reply:
+    def fetch(self, request: Request, call: Call, report: OnPinProgress | None = None) -> Reply:
         """Send `request`, and return the complete reply; `report` is called while a pin is made."""
         if report is None or self._api.command_of(request) != "pin/add":
             return super().fetch(request, call)
@@ -250,9 +245,7 @@ class KuboProvider(DaemonProvider):
         reply: Reply = self._session.retry(watch, call, reason)
         return reply
 
-    def _watch(
-        self, request: Request, call: Call, report: Callable[[PinProgress], object]
-    ) -> Reply:
+    def _watch(self, request: Request, call: Call, report: OnPinProgress) -> Reply:
         body = bytearray()
         with closing(self._session.send(request, call)) as response:
             if response.status != 200:
