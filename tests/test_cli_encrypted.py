@@ -88,6 +88,8 @@ def test_files_and_folders(everywhere):
     assert everywhere.text("download", cid, "copy", "--decrypt") == "copy"
     assert on_disk(folder / "copy") == on_disk(folder / "notes")
     assert everywhere.text("cat", f"{cid}/a.txt", "--decrypt") == PLAIN
+    code, lines = everywhere.failure("download", cid, "-", "--decrypt")  # not as tar
+    assert (code, "`holdfast download CID FOLDER`" in lines[-1]) == (7, True)
     piped = everywhere.text("upload", "-", "--encrypt", stdin=PLAIN.encode())
     assert everywhere.text("cat", piped, "--decrypt") == PLAIN
 

@@ -32,9 +32,7 @@ if TYPE_CHECKING:
 
 commands: Final = group()
 FILE_NAME: Final = re.compile(r"\S*(/\S+|\.(json|geojson|jsonl|ndjson|txt))")  # as people mean it
-FOLDER_REMEDY: Final = (
-    "`holdfast download CID FOLDER` writes all of it to a new folder, and > FILE a tar archive"
-)
+FOLDER_REMEDY: Final = "`holdfast download CID FOLDER` writes all of it to a new folder"
 NOT_CHOSEN: Final = re.compile(r"client-\d+|client-file|[0-9a-f]{16}\.age")
 """The names of pins that nobody chose."""
 
@@ -406,9 +404,10 @@ def save(
             try:
                 blob = client.download(reference, progress=progress, max_bytes=max_size)
             except NotAFileError as error:
-                if out.isatty():
+                # A process that is killed must not leave decrypted files in a temporary folder.
+                if out.isatty() or decrypt:
                     raise advise(error, FOLDER_REMEDY) from None
-                name = _own_name(client, reference, decrypt=decrypt)
+                name = _own_name(client, reference, decrypt=False)
                 _write_tar(client, reference, name, out, progress=progress, **folder_options)
                 return
         _write_content(blob, out)
