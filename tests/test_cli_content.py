@@ -291,7 +291,7 @@ def test_links_are_signed_and_written(commands, empty_node):
     assert link.startswith(empty_node.api_url)
     code, lines = commands.failure("link", cid)
     assert code == 3
-    assert "makes no signed links; share the address of url()" in lines[0]
+    assert "makes no signed links; share the public link" in lines[0]
     _, lines = commands.failure("url", cid, **variables)
     assert lines[1].startswith("hint: `holdfast link CID` writes a link")
     _, lines = commands.failure("upload-link")

@@ -119,10 +119,10 @@ def test_wrong_providers(commands, arguments, code, words):
 def test_who_logs_out_has_no_token_left(commands, server):
     server.reply(200, MESSAGE)
     commands.text("login", "pinning", "--pin-api-url", server.url, stdin=TOKEN.encode())
-    for words, others in ((["pinata"], " for 'pinata'"), ([], "")):
+    for words, others in ((["pinata"], " for pinata"), ([], " for a provider")):
         if not words:
             result = commands.run("logout", "pinning")
-            assert result.stdout.decode().startswith("logged out of 'pinning'")
+            assert result.stdout.decode().startswith("provider_token: removed from ")
             assert "`holdfast config unset provider`" in result.stderr.decode()
         code, lines = commands.failure("logout", *words)
         assert (code, lines[0]) == (3, f"error: {commands.user_file} has no token{others}")

@@ -238,7 +238,7 @@ def check_message(recipient_id: Any, message: Any) -> None:
     check_text("recipient_id", recipient_id)
     check_text("message", message)
     if not recipient_id.strip():
-        raise ValueError("recipient_id is empty; say whom the message is for")
+        raise ValueError("the recipient is empty; say whom the message is for")
 
 
 def checked_name(name: str | None) -> str | None:

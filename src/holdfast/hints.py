@@ -56,7 +56,6 @@ def did_you_mean(
     lower = word.lower().lstrip("-")  # the dashes of options would make all of them similar
     bare = lower.replace("_", "").replace("-", "")
     by_word = {name.lstrip("-"): name for name in names}
-    likely = (meant or {}).get(bare) or [
-        by_word[close] for close in get_close_matches(lower, by_word, n=1, cutoff=0.6)
-    ]
+    likely = [name for name in (meant or {}).get(bare, ()) if name in by_word.values()]
+    likely = likely or [by_word[word] for word in get_close_matches(lower, by_word, n=1)]
     return f"did you mean {' or '.join(map(repr, likely))}?" if likely else ""

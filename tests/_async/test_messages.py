@@ -72,7 +72,7 @@ async def test_further_members_of_a_message_are_ignored(server, client):
 
 @pytest.mark.parametrize("recipient", ["", "  ", "\n"])
 async def test_an_empty_recipient_is_a_value_error(server, client, recipient):
-    with pytest.raises(ValueError, match="recipient_id is empty"):
+    with pytest.raises(ValueError, match="the recipient is empty"):
         await client.send(recipient, "hi")
     assert server.requests == []
 

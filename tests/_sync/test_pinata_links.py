@@ -166,7 +166,7 @@ def test_a_signed_url_is_for_private_content(server):
             client.signed_url(HELLO_CID, expires=5)
         assert client.url(HELLO_CID) == f"{server.url}/ipfs/{HELLO_CID}"
     with Client.init(v3_config(server, network="private")) as client:
-        with pytest.raises(UnsupportedError, match="no public address; use signed_url") as caught:
+        with pytest.raises(UnsupportedError, match="no public address; sign a link") as caught:
             client.url(HELLO_CID)
     assert "holdfast link CID" in hint_of(caught.value).on_command_line
     assert server.requests == []

@@ -126,10 +126,8 @@ def _read_json(run: Run, text: str | None) -> Any:
     """Return the JSON value that `text` is, that the file of this name holds, or that is piped."""
     from holdfast.protocol import json_text
 
-    data = b"" if text is None else text.encode("utf-8", "surrogateescape")
-    is_piped = sys.stdin is not None and not sys.stdin.isatty()
-    if text == "-" or (text is None and is_piped):
-        data = _piped(run)
+    is_piped = text is None and sys.stdin is not None and not sys.stdin.isatty()
+    data = _piped(run) if is_piped or text == "-" else (text or "").encode(errors="surrogateescape")
     if text is None and not data:
         raise UsageError("name the JSON to store, a file of it, or pipe it in")
     try:
@@ -137,25 +135,17 @@ def _read_json(run: Run, text: str | None) -> Any:
     except SerializationError as error:
         if text is None or text == "-":
             raise advise(error, "`holdfast upload -` stores any other content") from None
-        file = Path(text.removeprefix("@"))
-        if not (_is_there(file) or text[:1] == "@" or FILE_NAME.fullmatch(text)):
+        file = text.removeprefix("@")
+        if not (os.path.lexists(file) or file != text or FILE_NAME.fullmatch(text)):
             raise advise(error, _remedy_for(text)) from None
-    quoted = shlex.quote(str(file))
-    if file.is_dir():
-        raise advise(UsageError(f"{file} is a folder"), f"`holdfast upload {quoted}` stores it")
+    remedy = f"`holdfast upload {shlex.quote(file)}` stores it as it is"
+    if os.path.isdir(file):  # noqa: PTH112 - a path as it was typed
+        raise advise(UsageError(f"{file} is a folder"), remedy)
     try:
-        with file.open("rb") as opened:
-            return json_text.from_text(_limited(run, opened, str(file)))
+        with Path(file).open("rb") as opened:
+            return json_text.from_text(_limited(run, opened, file))
     except SerializationError as error:
-        wrong = SerializationError(f"{file}: {error}")
-        raise advise(wrong, f"`holdfast upload {quoted}` stores any file") from None
-
-
-def _is_there(file: Path) -> bool:
-    try:
-        return os.path.lexists(file)
-    except ValueError:  # a NUL
-        return False
+        raise advise(SerializationError(f"{file}: {error}"), remedy) from None
 
 
 def _remedy_for(text: str) -> str:

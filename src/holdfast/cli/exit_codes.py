@@ -24,20 +24,15 @@ EXTRAS: Final = {
 """The packages that only some commands need, and the extra that installs them."""
 
 
+# What errors of the library call by its Python name, and what the command line calls it.
 IN_PYTHON: Final = {
-    "recipient_id is": "the recipient is",
     "all of it with download_folder": "all of it with `holdfast download`",
     "max_bytes allows": "--max-size allows",
-    "leave only_at out": "leave --only-at out",
-    "the address of url()": "the link that `holdfast url` writes",
-    "use signed_url": "use `holdfast link`",
-    "use a client of": "choose a connection of",
 } | {
     f"{row.class_name} ": f"provider {name!r} "
     for name, row in registry.BUILT_IN.items()
     if row.stands_for is None
 }
-"""What errors of the library call by its Python name, and what the command line calls it."""
 
 
 class UsageError(Exception):

@@ -275,8 +275,7 @@ TYPES: Final[dict[Any, Any]] = {
 """The type of an option, by the reader of its field's environment variable."""
 
 
-SHARED: Final = "Options that commands share"
-"""Where the help shows an option that `_parameter` declares."""
+SHARED: Final = "Options that commands share"  # where the help shows those below
 
 
 def _parameter(name: str, kind: Any, *flags: str, default: Any = None, **more: Any) -> Parameter:
@@ -360,23 +359,16 @@ cache_options: Options = _group("cache")
 connection_options: Options = (_provider, _token_file, _token, *_others, _option, _private)
 """The options of commands that use a provider."""
 
+# The options of commands that read content or link to it, and that may verify it or not.
 gateway_options: Options = _group("gateway")
-"""The options of commands that read content, or link to it."""
-
 verify_options: Options = _group("verify")
-"""The options of commands that may check content against its CID, or not."""
 
+# What commands take that neither store nor read content, read it and always verify it, read it, or
+# store it.
 PINS: Final = (connection_options, store_options)
-"""The options of commands that neither store nor read content."""
-
-LOOKS: Final = (connection_options, gateway_options, store_options)
-"""The options of commands that read content, and always verify it."""
-
+LOOKS: Final = (*PINS, gateway_options)
 READS: Final = (*LOOKS, verify_options)
-"""The options of commands that read content."""
-
 WRITES: Final = (*PINS, verify_options, layout_options)
-"""The options of commands that store content."""
 
 CONNECTED: Final = (*READS, layout_options)
 """All options that describe a client."""

@@ -1,10 +1,10 @@
 """The commands `login` and `config`: show each setting, and change the user's file."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
 import holdfast
 from holdfast import registry
@@ -111,12 +111,10 @@ def logout(
     with changing() as file:
         name = file.values.get("provider")
         if "provider_token" not in file.values or provider not in (None, name):
-            wrong = ConfigError(f"{file.path} has no token{f' for {provider!r}' * bool(provider)}")
+            wrong = ConfigError(f"{file.path} has no token for {provider or 'a provider'}")
             raise advise(wrong, "`holdfast config` shows where a token came from")
         file.change(("provider_token",), None)
-    words = f"logged out of {name!r}: its token is no longer in {file.path}"
-    run.emit({"provider": name, "settings": str(file.path)}, words)
-    _note_stronger(run, ["provider_token"], str(file.path), removed=True)
+    _tell(run, file, ("provider_token",), None)
     run.note(f"the provider is still {name!r}: `holdfast config unset provider` uses your disk")
 
 
@@ -250,22 +248,18 @@ def unset(run: Run, key: Annotated[str, _key(_saved_names)]) -> None:
     from holdfast.cli.settings_editor import changing, refuse_moves
 
     with changing() as file:
-        # Any key of the file, also one that is wrong there; else as `set` reads it.
-        spellings = [tuple(name.split(".")) for name in (key, key.replace("-", "_"))]
-        keys = next((keys for keys in spellings if _has(file.values, keys)), ())
-        if not keys:
+        if key.split(".")[0] not in file.values:  # any key of the file, also a wrong one
+            key = key.replace("-", "_")
+        keys, table = tuple(key.split(".")), cast("Any", file.values)
+        for part in keys:
+            table = table.get(part) if isinstance(table, dict) else None
+        if table is None:
             _keys(key)
             wrong = ConfigError(f"{file.path} has no {key}")
             raise advise(wrong, "`holdfast config` shows where each setting came from")
         refuse_moves(file.path, file.values, keys, None)
         file.change(keys, None)
     _tell(run, file, keys, None)
-
-
-def _has(table: Any, keys: "Keys") -> bool:
-    for key in keys:
-        table = table.get(key) if isinstance(table, dict) else None
-    return table is not None
 
 
 def _tell(run: Run, file: "SettingsFile", keys: "Keys", value: Any) -> None:
@@ -359,8 +353,8 @@ FIRST, SECOND, MAX_LINE = 23, 33, 80  # the columns of a name and of a value, an
 def config(run: Run) -> None:
     """Show each setting and where it came from; change yours."""
     rows = _rows(run)
-    lines = [line for row in rows.items() for line in _lines(*row)]
-    run.emit(rows, *lines)
+    lines = "\n".join(line for row in rows.items() for line in _lines(*row))
+    run.emit(rows, *lines.split("\n"))
     try:
         run.config()  # the errors are written below the table
     except ConfigError as error:
@@ -409,19 +403,14 @@ def _rows(run: Run) -> dict[str, dict[str, Any]]:
     }
 
 
-def _lines(name: str, row: dict[str, Any]) -> list[str]:
-    """Return the lines of a setting: one for each part of it, and one more for a long source."""
+def _lines(name: str, row: dict[str, Any]) -> Iterator[str]:
+    """Yield the lines of a setting: one for each part of it, and one more for a long source."""
     value, source = WRONG if "error" in row else row["value"], row["source"]
-    if isinstance(value, dict) and value:
-        parts = ((f"{name}.{key}", part) for key, part in value.items())
-    else:
-        parts = ((name, part) for part in (value if isinstance(value, list) and value else [value]))
-    lines = []
-    for part, text in parts:
-        line = f"{part:<{FIRST}}  {_text(text):<{SECOND}}"
-        long = len(line) + 2 + len(source) > MAX_LINE
-        lines += [line.rstrip(), f"{'':<{FIRST}}  {source}"] if long else [f"{line}  {source}"]
-    return lines
+    parts = value if isinstance(value, dict) and value else {"": value}
+    for part, text in parts.items():
+        line = f"{f'{name}.{part}'.rstrip('.'):<{FIRST}}  {_text(text):<{SECOND}}"
+        is_long = len(line) + 2 + len(source) > MAX_LINE
+        yield f"{line.rstrip()}\n{'':<{FIRST}}  {source}" if is_long else f"{line}  {source}"
 
 
 def _plain(name: str, value: Any) -> Any:

@@ -126,30 +126,17 @@ OPTION_POINTERS: Final = {
 }
 """What to type in place of an option of another tool, by the option, perhaps after a command."""
 
-OTHER_OPTIONS: Final = {
-    word: names.split()
-    for words, names in {
-        "out outfile outputfile outputdir dest destination target": "--output",
-        "meta metadata kv keyvalues keyvals tags": "--keyvalue",
-        "title label filename pinname": "--name",
-        "max count head maxcount number": "--limit",
-        "network visibility": "--private --option",
-        "jwt apikey key auth authtoken secret": "--token-file",
-        "gateway gateways": "--gateway-url",
-        "api apiurl url endpoint host": "--pin-api-url",
-        "connection remote account": "--use",
-        "store storage repo datadir dir": "--path",
-        "hidden all": "--include-hidden",
-        "ignore skip": "--exclude",
-        "recipient recipients reader readers": "--to",
-        "providerop provideroption provideroptions options opt": "--option",
-        "after from newer": "--since",
-        "before older": "--until",
-        "simulate preview whatif": "--dry-run",
-    }.items()
-    for word in words.split()
+# Other words for options, in lower case without hyphens.
+OTHER_OPTIONS: Final[dict[str, tuple[str, ...]]] = {
+    **dict.fromkeys(("out", "outfile", "dest", "target"), ("--output",)),
+    **dict.fromkeys(("meta", "metadata", "kv", "tags"), ("--keyvalue",)),
+    **dict.fromkeys(("max", "count", "number"), ("--limit",)),
+    **dict.fromkeys(("title", "label"), ("--name",)),
+    **dict.fromkeys(("jwt", "apikey", "auth"), ("--token-file",)),
+    **dict.fromkeys(("api", "url", "endpoint"), ("--pin-api-url",)),
+    "network": ("--private", "--option"),
+    "ignore": ("--exclude",),
 }
-"""The options that other words for them mean, in lower case without hyphens."""
 
 EXTRA_ARGUMENT_POINTERS: Final = {
     "store": '`holdfast store \'{"hello": "world"}\'`: JSON in single quotes is one argument',
@@ -165,14 +152,13 @@ EXTRA_ARGUMENT_POINTERS: Final = {
 Refused: Any = typer.BadParameter.__base__
 """The error of the parser. Newer versions of Typer have their own class of it."""
 
+# What the parser says about numbers, and what is written in its place.
 NUMBERS: Final = {
     "Input should be a valid integer.*": "it must be a whole number",
     "Input should be a valid number.*": "it must be a number",
     "Input should be greater than or equal to": "it must be at least",
     "Input should be less than or equal to": "it must be at most",
 }
-"""What the parser says about numbers, and what is written in its place."""
-
 EXTRA_ARGUMENT = "unexpected extra argument"  # in the message of the parser
 
 
@@ -274,17 +260,11 @@ def _is_of_commands(option: str) -> bool:
 
 def _unknown_option(option: str, command: str, names: Sequence[str]) -> UsageError:
     """Return the error for an option that the command, which has those of `names`, does not."""
-    meant = {
-        word: tuple(name for name in others if name in names)
-        for word, others in OTHER_OPTIONS.items()
-    }
+    question = did_you_mean(option, filter(re.compile("--").match, names), OTHER_OPTIONS)
     pointer = OPTION_POINTERS.get(f"{command} {option}")
-    if not pointer and not meant.get(option.lstrip("-").lower()):
-        pointer = OPTION_POINTERS.get(option)
+    pointer = pointer or (None if question else OPTION_POINTERS.get(option))
     if not pointer and _is_of_commands(option):
         after = f"write it after the command, such as `holdfast upload {option} …`"
         pointer = after if command == "holdfast" else f"leave it out: `{command}` does not use it"
-    long = [name for name in names if name.startswith("--")]
-    question = "" if pointer else did_you_mean(option, long, meant)
-    wrong = _unknown("option", option, question)
+    wrong = _unknown("option", option, "" if pointer else question)
     return advise(wrong, pointer) if pointer else wrong

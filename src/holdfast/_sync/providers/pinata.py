@@ -206,7 +206,7 @@ class PinataProvider(PinProvider):
         """Return the address of public content at the first gateway."""
         if self._is_private:
             raise advise(
-                UnsupportedError("private content has no public address; use signed_url"),
+                UnsupportedError("private content has no public address; sign a link"),
                 "signed_url returns a link that anybody can use until it expires",
                 "`holdfast link CID` writes a link that anybody can use until it expires",
             )
