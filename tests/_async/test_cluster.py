@@ -97,8 +97,11 @@ async def test_content_of_another_node_is_pinned(cluster, client, salt):
 
 
 async def test_content_that_nobody_has_takes_bounded_time(client):
-    pin = await client.pin(NOBODY_HAS, wait=1)
+    steps = []
+    pin = await client.pin(NOBODY_HAS, wait=1, progress=steps.append)
     assert pin.state in {"queued", "pinning"}
+    assert (steps[-1].state, steps[-1].peers) == (pin.state, pin.peers)
+    assert (await client.usage()).pins >= 1
     assert "pinned" not in pin.peers.values()
     assert await client.revoke(NOBODY_HAS) is True
     with pytest.raises((ProviderError, NetworkError)):
