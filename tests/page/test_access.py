@@ -22,6 +22,11 @@ def check(view, axe):
     return check
 
 
+# The walks of test_widths.py look at these in all views.
+in_two_views = pytest.mark.parametrize("view", ["light 390", "dark 820"], indirect=True)
+
+
+@in_two_views
 def test_axe_finds_nothing_before_there_are_pins(view, node, check):
     tab = view.open(f"{node.api_url}/")
     expect(tab.get_by_role("heading", name="Enter a token")).to_be_visible()
@@ -67,6 +72,7 @@ def test_axe_finds_nothing_in_the_dialogs(view, client, check):
     check()
 
 
+@in_two_views
 def test_axe_finds_nothing_in_the_viewer(view, client, check, tmp_path):
     client.upload(b"# Title\n\nText with a [link](https://example.com).\n", name="a.md")
     client.store({"a": [1, None, "x"]}, name="b.json", keyvalues={"kind": "test"})
