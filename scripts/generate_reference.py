@@ -29,8 +29,8 @@ CONFIGURATION_INTRODUCTION = f"""\
 
 The fields of a configuration are keyword arguments of `ClientConfig` and of `Client.init`.
 `ClientConfig.from_env()` and the command line also read them from environment variables. The
-command line also takes them from options and from `holdfast.toml`; `holdfast config` shows each
-value and where it came from. It takes the token from a file with `--token-file`, and all fields
+command line also reads them from options and from `holdfast.toml`; `holdfast config` shows each
+value and where it came from. It reads the token from a file with `--token-file`, and all fields
 from a [named connection](../guides/connections.md) with `--use`, as `Client.connect` does. A secret
 is masked wherever it is shown.
 

@@ -63,7 +63,7 @@ def test_a_liar_is_caught(commands, node):
         for use in ("local", "gateway"):
             flags = ("--use", use, "--gateway-url", liar.url)
             code, lines = commands.failure("get", cid, "-o", "file", *flags)
-            assert (code, "are not what this CID names" in lines[0]) == (14, True), lines
+            assert (code, "does not match the CID" in lines[0]) == (14, True), lines
     assert [path.name for path in commands.folder.iterdir()] == []
 
 

@@ -655,5 +655,5 @@ def test_a_leaf_that_came_wrong_is_in_doubt_until_its_block_explains_it():
     proof.update(b"x" + content[1:])
     assert proof.need is not None
     assert isinstance(proof.doubt, VerificationError)
-    with pytest.raises(VerificationError, match="are not what this CID names"):
+    with pytest.raises(VerificationError, match="does not match the CID"):
         proof.feed_block(blocks[proof.need])

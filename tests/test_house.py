@@ -304,6 +304,15 @@ def test_the_documents_count_faults_and_their_tests_as_they_are():
         assert numbers[1] or document != "README.md"
 
 
+def test_documents_and_help_avoid_words_over_which_readers_stumble():
+    """Of the reference, those of the command line: they are the words of `--help`."""
+    words = r"\b(shall|anew|as always|comes? along|(is|are) told|do I take)\b|: take `|; else\b"
+    names = ("README.md", "SECURITY.md", "CONTRIBUTING.md", "docs/index.md", "docs/quick-start.md")
+    paths = [ROOT / name for name in (*names, "docs/reference/cli.md", "docs/examples.md")]
+    for path in (*paths, *(ROOT / "docs/guides").glob("*.md")):
+        assert not re.search(words, path.read_text()), path.name
+
+
 def test_a_decision_is_at_most_a_page_with_a_status_and_their_numbers_have_no_gaps():
     paths = sorted((ROOT / "docs/decisions").glob("0*.md"))
     index = (ROOT / "docs/decisions/index.md").read_text()

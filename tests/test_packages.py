@@ -109,7 +109,7 @@ def test_a_package_installs_and_works(built, tmp_path, pattern, version):
     if package.suffix == ".whl":
         run(*pip, f"{package}[all]", cwd=tmp_path)
         shown = run(python.with_name("holdfast"), "demo", cwd=tmp_path)
-        assert "are not what this CID names" in shown
+        assert "does not match the CID" in shown
 
 
 def pyright(install_packages, *options):

@@ -232,7 +232,7 @@ async def test_wrong_content_for_an_identity_cid_is_a_verification_error(body, t
     cid = str(CID(1, RAW, IDENTITY, b"inline"))
     script = lambda _: Scripted(body=body)  # noqa: E731
     error = await failure(script, cid, tmp_path, [""])
-    assert str(error) == f"the bytes that came for {cid} are not what this CID names"
+    assert str(error) == f"the content does not match the CID {cid}"
 
 
 async def test_a_tree_may_be_asked_for_by_either_version_of_its_cid(shelf):
@@ -265,7 +265,7 @@ async def test_an_archive_may_name_its_blocks_in_the_other_version(shelf):
 # Ranges
 
 ANOTHER_PART = "the gateway sent another part of the content than was asked for"
-WRONG_BYTES = r"are not what this CID names|ends too early|is too long"
+WRONG_BYTES = r"does not match the CID|ends too early|is too long"
 
 
 def range_of(request):

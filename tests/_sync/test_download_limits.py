@@ -262,7 +262,7 @@ def test_the_size_that_a_verified_root_tells_is_the_limit():
             with pytest.raises(VerificationError) as caught:
                 client.download(str(root))
     assert not isinstance(caught.value, UnprovenError)
-    assert str(caught.value) == f"the bytes that came for {root} are not what this CID names"
+    assert str(caught.value) == f"the content does not match the CID {root}"
 
 
 def test_without_verify_the_length_of_the_gateway_counts_and_else_the_limit():

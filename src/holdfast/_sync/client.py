@@ -919,8 +919,8 @@ class Client(Closes):
     ) -> Copied:
         """Copy everything under `cid` to the provider of the client `to`, under the same CID.
 
-        The name and the key-values of the pin come along. If the target has the content already,
-        only these are set. A target that takes archives (`local`, `kubo`, `cluster`) gets the
+        The name and the key-values are copied too. If the target has the content already, only
+        these are set. A target that takes archives (`local`, `kubo`, `cluster`) gets the
         blocks, each verified, all of them or none. Another one gets an upload if a known layout
         gives the same CID, else it is asked to fetch the content by its CID. If nothing works,
         raise UnsupportedError.

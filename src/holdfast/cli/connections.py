@@ -337,7 +337,7 @@ def list_connections(
     run: Run,
     names: Annotated[
         list[str] | None,
-        argument(METAVAR, "Those to test; else all.", autocompletion=connection_names),
+        argument(METAVAR, "Those to test; by default all.", autocompletion=connection_names),
     ] = None,
     timeout: TEST_TIMEOUT = 10.0,
 ) -> None:

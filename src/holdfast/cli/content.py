@@ -177,7 +177,7 @@ def upload(
     ] = None,
     name: Annotated[
         str | None,
-        options.option("NAME", "The name of the pin, for one FILE; else its own.", "-n", "--name"),
+        options.option("NAME", "The name of the pin, if there is only one FILE.", "-n", "--name"),
     ] = None,
     keyvalue: options.KEYVALUES = None,
     *,
@@ -309,13 +309,13 @@ def uploads(
     run: Run,
     *,
     clear: Annotated[
-        bool, options.flag("Forget them: the same uploads begin anew.", "--clear")
+        bool, options.flag("Forget them: the same uploads start from the beginning.", "--clear")
     ] = False,
 ) -> None:
     """List or clear the unfinished uploads.
 
     A large file is sent to the provider pinata in pieces. After an interruption, the same upload
-    continues. What nobody continues for a week is forgotten, by the service often earlier.
+    continues. Unfinished uploads are deleted after a week; the service may forget them earlier.
     """
     from holdfast.disk.unfinished_uploads import UnfinishedUploads
 
@@ -365,7 +365,7 @@ def download(
 ) -> None:
     """Download a file or folder, verified; write its path.
 
-    Without TO, its name is that of the pin, if every system can have such a file, else the CID. A
+    Without TO, its name is that of the pin, if every system can have such a file, or the CID. A
     folder that is written to "-" is a tar archive. An interrupted download continues when the
     command is run again.
     """

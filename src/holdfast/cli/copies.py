@@ -27,7 +27,7 @@ def health(
     *,
     sample: SAMPLE = "2%",
     fix: Annotated[bool, options.flag("Make the copies that are missing.", "--fix")] = False,
-    adopt: Annotated[bool, options.flag("Take in what only members have.", "--adopt")] = False,
+    adopt: Annotated[bool, options.flag("Adopt pins that only members have.", "--adopt")] = False,
 ) -> None:
     """Show which content of provider copies has too few copies.
 
@@ -53,7 +53,7 @@ def drill(
     without: Annotated[str, options.option("MEMBER", "The member to do without.")],
     sample: SAMPLE = "2%",
 ) -> None:
-    """Say whether a member of copies could be left today.
+    """Say whether you could leave a member of copies today.
 
     The other members alone are asked for their lists, and for random blocks of random pins. There
     is a line for each pin that would be at fewer sites than `need`; then the exit code is 21. With

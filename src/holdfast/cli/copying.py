@@ -46,7 +46,7 @@ def _place(flag: str, text: str) -> Any:
 def copy(
     run: Run,
     cids: Annotated[
-        list[str] | None, options.cid_argument("What to copy; else all pins of the source.")
+        list[str] | None, options.cid_argument("What to copy; by default all pins of the source.")
     ] = None,
     *,
     source: Annotated[

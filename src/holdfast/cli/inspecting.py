@@ -41,7 +41,7 @@ LS_REMEDY = (
 def list_directory(
     run: Run,
     cid: Annotated[
-        str | None, options.cid_argument("A directory; else the pins, as `list` shows them.")
+        str | None, options.cid_argument("A directory; by default the pins, as `list` shows them.")
     ] = None,
     long: LONG = False,  # noqa: FBT002 - an option
 ) -> None:
@@ -89,7 +89,7 @@ def info(
     """Show what CIDs name, and where they are pinned.
 
     That is its kind and size, and for a file the number of its blocks and their layout. Only the
-    first blocks are read. The number of blocks follows from the layout, where that can be told.
+    first blocks are read. The number of blocks follows from the layout, if that is known.
     """
     with run.client(reads=True) as client:
         references = References(client, cids)

@@ -234,9 +234,7 @@ MAX_SIZE = Annotated[
         "SIZE", "Refuse more bytes than this, such as 500M or 2G.", "--max-size", parser=_read_size
     ),
 ]
-INCLUDE_HIDDEN = Annotated[
-    bool, flag("In folders, take names too that begin with a dot.", "--include-hidden")
-]
+INCLUDE_HIDDEN = Annotated[bool, flag("Include hidden files.", "--include-hidden")]
 EXCLUDE = Annotated[
     list[str] | None,
     option("PATTERN", "In folders, leave out what matches. Repeatable.", "--exclude"),

@@ -119,7 +119,7 @@ def list_pins(
     ] = None,
     sort: Annotated[
         str | None,
-        options.option("ORDER", "By name, by size, the largest first, or created.", "--sort"),
+        options.option("ORDER", "name, size (largest first) or created.", "--sort"),
     ] = None,
     quiet: Annotated[bool, options.flag("Write only the CIDs.", "-q", "--quiet")] = False,
     full: Annotated[bool, options.flag("On a terminal, show whole CIDs.", "--full")] = False,
@@ -130,11 +130,11 @@ def list_pins(
     """List the pins, newest first.
 
     On a terminal, CIDs are shortened to fit, unless --full is given; in a pipe they are whole.
-    Commands take a shortened CID too. The size is that of all blocks. For folders, large files and
-    CIDs of version 0 it is a little more than that of the files, which `ls -l` shows. A line says
-    so if the content is not pinned yet. For a cluster, it says how many nodes have the pin; --json
-    names them. With --json there is a line for each pin. JSON that was stored without a name is
-    shown itself, if it is in the local store.
+    Commands accept a shortened CID too. The size is that of all blocks. For folders, large files
+    and CIDs of version 0 it is a little more than that of the files, which `ls -l` shows. A line
+    says so if the content is not pinned yet. For a cluster, it says how many nodes have the pin;
+    --json names them. With --json there is a line for each pin. JSON that was stored without a name
+    is shown itself, if it is in the local store.
     """
     filters: Mapping[str, Any] = {
         "name": name,
@@ -223,7 +223,7 @@ def revoke(
         str | None, options.option("MEMBER", "With provider copies, the only one to unpin at.")
     ] = None,
     force: Annotated[
-        bool, options.flag("Let CIDs that are not pinned be no error.", "-f", "--force")
+        bool, options.flag("Ignore CIDs that are not pinned.", "-f", "--force")
     ] = False,
 ) -> None:
     """Unpin CIDs. Copies elsewhere may remain.

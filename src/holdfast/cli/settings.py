@@ -62,7 +62,7 @@ def login(
     """Save the token of a provider, after a test.
 
     It asks for the provider and the token, which is not shown. In a pipe, the token is read from
-    standard input. Both are saved in your holdfast.toml, which only you can read then.
+    standard input. Both are saved in your holdfast.toml, and only you can read that file.
     """
     from holdfast.cli.settings_editor import SettingsFile, changing, refuse_moves
 

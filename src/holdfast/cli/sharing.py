@@ -98,7 +98,7 @@ def share(
     """Let more people read encrypted content, by a new CID.
 
     The new CID opens for all readers, the old one for those that it had. Only the new header of
-    each file is sent. Nobody can take it back.
+    each file is sent. It cannot be undone.
     """
     from holdfast.disk.key_files import load_keys
 
@@ -132,11 +132,11 @@ def upload_link(
     run: Run,
     expires: EXPIRES = 3600,
     max_bytes: Annotated[
-        int | None, option("BYTES", "The largest file that it takes.", min=1)
+        int | None, option("BYTES", "The largest file that it accepts.", min=1)
     ] = None,
     types: Annotated[
         list[str] | None,
-        option("TYPE", "A media type that it takes, such as 'image/*'. Repeatable.", "--type"),
+        option("TYPE", "A media type that it accepts, such as 'image/*'. Repeatable.", "--type"),
     ] = None,
 ) -> None:
     """Write a link for uploads by others.

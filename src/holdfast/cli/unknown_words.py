@@ -117,7 +117,7 @@ OPTION_POINTERS: Final = {
                 "ls -r, ls -R, ls --recursive"
             ),
             _LOGIN: "login --token, login --token-file",
-            "leave it out: a folder is always taken whole": "-r, -R, --recursive",
+            "leave it out: a folder is always uploaded as a whole": "-r, -R, --recursive",
             "leave it out: no command asks": "-f, --force, -y, --yes",
             "leave it out: only the result is written": "-q, --quiet",
             "write `> FILE` after the command": "-o, --output, --out",

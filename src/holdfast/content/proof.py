@@ -125,5 +125,5 @@ def joined(pieces: Iterable[Any]) -> Iterator[Any]:
 
 def wrong_bytes(reference: Reference | CID) -> VerificationError:
     """Return the error for bytes that are not what `reference` names."""
-    words = f"the bytes that came for {short(str(reference))} are not what this CID names"
+    words = f"the content does not match the CID {short(str(reference))}"
     return VerificationError(words, cid=str(reference))
