@@ -89,7 +89,7 @@ def show_help(
         str | None,
         argument(
             "TOPIC",
-            f"A command, or {', '.join(TOPICS)}; else all commands.",
+            f"A command, or {', '.join(TOPICS)}; by default all commands.",
             autocompletion=lambda: [*COMMANDS, *TOPICS],
         ),
     ] = None,
