@@ -269,10 +269,7 @@ def collect(
     last = SMALLEST_ID
     with find_live(database, progress) as live:
         while numbers := live.candidates(last, _step(database, MARKED)):
-            if dry_run:
-                removed = _unused(database, live, numbers)
-            else:
-                removed = _remove(database, files, live, numbers)
+            removed = _remove(database, files, live, numbers, dry_run=dry_run)
             count += len(removed)
             size += sum(removed)
             last = numbers[-1]
@@ -292,27 +289,18 @@ def _step(database: Database, usual: int) -> int:
     return SMALL_BATCH if database.is_short_of_space() else usual
 
 
-def _unused(database: Database, live: LiveBlocks, numbers: list[int]) -> list[int]:
-    """Return the sizes of the blocks with these ids that no pin and no lease needs."""
-    with database.reading() as connection:
-        live.update(connection)
-        numbers = live.without_live(numbers)
-        leased = _leased(connection, numbers, None)
-        sql = f"SELECT id, size FROM blocks WHERE id IN ({placeholders(numbers)})"  # noqa: S608
-        rows = connection.execute(sql, numbers)
-        return [natural(size) for number, size in rows if number not in leased]
-
-
 def _remove(
     database: Database,
     files: BlockFiles,
     live: LiveBlocks,
     numbers: list[int],
     lease: int | None = None,
+    *,
+    dry_run: bool = False,
 ) -> list[int]:
     """Remove the blocks with these ids that no pin and no lease but `lease` needs.
 
-    Return the sizes of those that were removed.
+    Return the sizes of those that were removed, or that would be without `dry_run`.
     """
 
     def mark(some: list[int], connection: sqlite3.Connection) -> list[int]:
@@ -320,6 +308,10 @@ def _remove(
         unused = live.without_live(some)
         leased = _leased(connection, unused, lease)
         marked = [number for number in unused if number not in leased]
+        if dry_run:
+            sql = "SELECT size FROM blocks WHERE id = ?"
+            sizes = (connection.execute(sql, (number,)).fetchone() for number in marked)
+            return [natural(*size) for size in sizes if size is not None]
         sql = "UPDATE blocks SET dying = 1 WHERE id = ? AND NOT dying"
         connection.executemany(sql, ((number,) for number in marked))
         return marked
@@ -336,6 +328,8 @@ def _remove(
         return sizes
 
     marked = _in_parts(database, mark, numbers, len(numbers))
+    if dry_run:
+        return marked
     return _in_parts(database, remove, marked, _step(database, BATCH))
 
 
