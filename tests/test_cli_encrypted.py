@@ -137,12 +137,12 @@ def test_without_keys_nothing_is_stored_and_nothing_read(alone):
         code, lines = alone.failure(*words, "--encrypt")
         assert (code, lines[1]) == (3, "hint: make one with `holdfast keygen`")
     code, lines = alone.failure("upload", "a", "a", "--encrypt")
-    assert (code, "`holdfast keygen`" in lines[0]) == (3, True)
+    assert (code, "`holdfast keygen`" in lines[1]) == (3, True)
     for command in ("retrieve", "receive", "download", "cat"):
         code, lines = alone.failure(command, HELLO_CID, "--decrypt")
-        assert (code, "`holdfast keygen`" in lines[0]) == (3, True)
+        assert (code, "`holdfast keygen`" in lines[1]) == (3, True)
     code, lines = alone.failure("share", HELLO_CID, Identity.generate().recipient.text)
-    assert (code, "`holdfast keygen`" in lines[0]) == (3, True)
+    assert (code, "`holdfast keygen`" in lines[1]) == (3, True)
     assert alone.rows("list") == []
 
 
