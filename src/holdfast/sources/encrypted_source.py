@@ -15,14 +15,12 @@ from holdfast.content.age.stream import (
     BATCH,
     CHUNK_SIZE,
     ENCRYPTED_CHUNK_SIZE,
-    NONCE_SIZE,
     TAG_SIZE,
     payload_size,
 )
 from holdfast.sources.sources import PiecesFile, Source, WrappingSource, changed_while_read
 
 PIECE: Final = BATCH * CHUNK_SIZE  # bytes
-LENGTH: Final = 4  # bytes in a state that say how long the header is
 TYPE: Final = "application/octet-stream"
 
 
@@ -45,7 +43,7 @@ class EncryptedSource(WrappingSource):
     Args:
         inner: The source to encrypt.
         keys: The recipients, and the identities that open the state of an earlier process.
-        seals: The seals of sources in this process, by their headers: no identity is needed to use
+        seals: The seals of sources in this process, by their heads: no identity is needed to use
             the state of one of them.
         own_layout: Whether the header gets a leaf of its own, so that readers can be added later.
     """
@@ -63,7 +61,7 @@ class EncryptedSource(WrappingSource):
         self.type = TYPE
 
     def _use(self, seal: Seal, tags: bytes) -> None:
-        self._seal = self._seals[seal.header.raw] = seal
+        self._seal = self._seals[seal.head] = seal
         self._tags = bytearray(tags)
 
     def wrap(self, start: int) -> Iterator[bytes]:
@@ -114,21 +112,15 @@ class EncryptedSource(WrappingSource):
         pieces = self.chunks(begin + self._noted * ENCRYPTED_CHUNK_SIZE)
         while begin + self._noted * ENCRYPTED_CHUNK_SIZE < end:
             next(pieces)
-        header = self._seal.header.raw
-        length = len(header).to_bytes(LENGTH, "big")
-        parts = self._keys.recipients_digest, length, header, self._seal.nonce, self._tags
-        return b"".join(parts)
+        return self._keys.recipients_digest + self._seal.head + self._tags
 
     def restore(self, state: bytes) -> bool:
         """Use the seal of an earlier source; return False if it is not for the same recipients."""
-        length = len(self._keys.recipients_digest)
-        digest, rest = state[:length], state[length:]
-        end = LENGTH + int.from_bytes(rest[:LENGTH], "big")
-        header, nonce = rest[LENGTH:end], rest[end : end + NONCE_SIZE]
-        if digest != self._keys.recipients_digest or len(header) != len(self._seal.header.raw):
+        digest = self._keys.recipients_digest
+        end = len(digest) + len(self._seal.head)  # the same for the same recipients
+        head = state[len(digest) : end]
+        seal = self._seals.get(head) or self._keys.seal_of(head)
+        if seal is None or not state.startswith(digest):
             return False
-        seal = self._seals.get(header) or self._keys.seal_of(header, nonce)
-        if seal is None or seal.nonce != nonce:
-            return False
-        self._use(seal, rest[end + NONCE_SIZE :])
+        self._use(seal, state[end:])
         return True

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from typing import Unpack
 
 from holdfast._async.content_file import AsyncRanges
 from holdfast._async.providers.base import AsyncBaseProvider, Content, ignore
 from holdfast._async.providers.wrapping import AsyncWrappingProvider
-from holdfast._async.reads.blocks import AsyncBlocks
-from holdfast._async.reads.reader import AsyncEntryPages, AsyncReader, AsyncWrappingReader
+from holdfast._async.reads.reader import AsyncEntryPages, AsyncReader, AsyncWrappingReader, ReadArgs
 from holdfast._async.runtime import compute
 from holdfast._async.sharing import AsyncSharing, read_header
 from holdfast.calls import Call
@@ -53,30 +53,6 @@ async def open_file(ciphertext: AsyncRanges, keys: Keyring) -> tuple[AsyncRanges
     return AsyncRanges(size, read), begin
 
 
-class AsyncDecryptedPages(AsyncEntryPages):
-    """The entries of a directory, with the sizes that the files have when they are decrypted."""
-
-    def __init__(
-        self, reader: "AsyncDecryptingReader", pages: AsyncEntryPages, *, details: bool
-    ) -> None:
-        self._reader = reader
-        self._pages = pages
-        self._details = details
-        self._changes = []
-
-    async def _next_page(self, call: Call) -> list[Entry] | None:
-        page = await self._pages.next_page(call)
-        return page and [await self._decrypted(entry, call) for entry in page]
-
-    async def _decrypted(self, entry: Entry, call: Call) -> Entry:
-        size = None
-        if self._details and entry.kind == "file":
-            # A file that is not ours has no size, and must not hide the others.
-            with suppress(NoKeyError, NotEncryptedError, VerificationError):
-                size = (await self._reader.open(Reference.parse(entry.cid), call)).size
-        return replace(entry, size=size)
-
-
 class AsyncDecryptingReader(AsyncWrappingReader):
     """Reads age files that one of the identities of `keys` opens, and nothing else.
 
@@ -99,14 +75,7 @@ class AsyncDecryptingReader(AsyncWrappingReader):
         )
 
     async def read(
-        self,
-        reference: Reference,
-        sink: Sink,
-        call: Call,
-        *,
-        progress: Progress | None = None,
-        blocks: AsyncBlocks | None = None,
-        verify: bool | None = None,
+        self, reference: Reference, sink: Sink, call: Call, **options: Unpack[ReadArgs]
     ) -> str:
         """Fill `sink` with an age file, which a finish decrypts."""
         # A large file should not be fetched only to find that it cannot be decrypted. A document in
@@ -115,8 +84,8 @@ class AsyncDecryptingReader(AsyncWrappingReader):
         head = MAX_HEADER if is_document else (await self._open(reference, call))[1]
         finish = self._finish(head)
         sink.add_finish(finish)
-        report = finish.progress(progress)
-        await self.inner.read(reference, sink, call, progress=report, blocks=blocks, verify=verify)
+        options["progress"] = finish.progress(options.get("progress"))
+        await self.inner.read(reference, sink, call, **options)
         return ""  # the peer knows nothing of the content
 
     async def open(self, reference: Reference, call: Call) -> AsyncRanges:
@@ -134,8 +103,16 @@ class AsyncDecryptingReader(AsyncWrappingReader):
 
     def pages(self, reference: Reference, *, details: bool = False) -> AsyncEntryPages:
         """Return the entries of a directory, with the sizes of the decrypted files."""
-        pages = self.inner.pages(reference, details=details)
-        return AsyncDecryptedPages(self, pages, details=details)
+
+        async def decrypted(entry: Entry, call: Call) -> Entry:
+            size = None
+            if details and entry.kind == "file":
+                # A file that is not ours has no size, and must not hide the others.
+                with suppress(NoKeyError, NotEncryptedError, VerificationError):
+                    size = (await self.open(Reference.parse(entry.cid), call)).size
+            return replace(entry, size=size)
+
+        return self.inner.pages(reference, details=details).map_in_call(decrypted)
 
 
 class AsyncEncryptedProvider(AsyncWrappingProvider):

@@ -1,12 +1,12 @@
 """Reads from the embedded store, and through gateways what it lacks."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Unpack
 
 from holdfast._async.content_file import AsyncRanges
 from holdfast._async.reads.blocks import AsyncArchiveFeed, AsyncBlocks
 from holdfast._async.reads.gateway_reader import AsyncGatewayReader, read_gateways
-from holdfast._async.reads.reader import AsyncReader
+from holdfast._async.reads.reader import AsyncReader, ReadArgs
 from holdfast._async.runtime import run_blocking
 from holdfast._async.session import AsyncSession, open_session
 from holdfast.calls import Call
@@ -21,7 +21,6 @@ from holdfast.hints import advise
 from holdfast.protocol.gateway import ArchiveScope
 from holdfast.repository import Repository
 from holdfast.sinks.sinks import Sink
-from holdfast.sources.sources import Progress
 
 LOOKS: Final = 4  # queries in one job, each for about 1 MiB of blocks
 
@@ -166,19 +165,12 @@ class AsyncReadThroughReader(AsyncReader):
         return await self._gateways.archive(reference, scope, call)
 
     async def read(
-        self,
-        reference: Reference,
-        sink: Sink,
-        call: Call,
-        *,
-        progress: Progress | None = None,
-        blocks: AsyncBlocks | None = None,
-        verify: bool | None = None,
+        self, reference: Reference, sink: Sink, call: Call, **options: Unpack[ReadArgs]
     ) -> str:
         """Fill `sink` with a file; return its media type, "" if unknown."""
-        is_here = blocks is not None or await self._is_begun(reference)
+        is_here = options.get("blocks") is not None or await self._is_begun(reference)
         read = super().read if is_here else self._gateways.read
-        return await read(reference, sink, call, progress=progress, blocks=blocks, verify=verify)
+        return await read(reference, sink, call, **options)
 
     async def open(self, reference: Reference, call: Call) -> AsyncRanges:
         """Return a file whose parts are read on demand."""

@@ -13,9 +13,9 @@ a file uses the upper level alone; copies and exports use the lower one.
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypedDict, TypeVar, cast
 
 from holdfast._async.content_file import AsyncRanges
 from holdfast._async.reads.blocks import (
@@ -71,10 +71,18 @@ class AsyncEntryPages:
         self._walk: DirectoryWalk | None = None
         self._cache = BlockCache(MAX_CACHED)
         self._waiting: deque[DirectoryEntry] = deque()
-        self._changes: list[Callable[[Entry], Entry]] = []
+        self._changes: list[Callable[[Entry, Call], Awaitable[Entry]]] = []
 
     def map(self, change: Callable[[Entry], Entry]) -> Self:
         """Let `change` make each entry what a wrapping reader shows; return the pages."""
+
+        async def changed(entry: Entry, _: Call) -> Entry:
+            return change(entry)
+
+        return self.map_in_call(changed)
+
+    def map_in_call(self, change: Callable[[Entry, Call], Awaitable[Entry]]) -> Self:
+        """Do what `map` does, with a `change` that reads in the call of its page."""
         self._changes.append(change)
         return self
 
@@ -82,7 +90,7 @@ class AsyncEntryPages:
         """Return some entries, in the directory's order; None at the end. A page may be empty."""
         page = await self._next_page(call)
         for change in self._changes if page else ():
-            page = [*map(change, page or ())]
+            page = [await change(entry, call) for entry in page or ()]
         return page
 
     async def _next_page(self, call: Call) -> list[Entry] | None:
@@ -115,6 +123,14 @@ class AsyncEntryPages:
             else entry_record(entry)
             for entry in batch
         ]
+
+
+class ReadArgs(TypedDict, total=False):
+    """The keyword arguments of `AsyncReader.read`, for readers that pass them on."""
+
+    progress: Progress | None
+    blocks: AsyncBlocks | None
+    verify: bool | None
 
 
 class AsyncReader(ABC):

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from typing import Unpack
 
 from holdfast._sync.content_file import Ranges
 from holdfast._sync.providers.base import BaseProvider, Content, ignore
 from holdfast._sync.providers.wrapping import WrappingProvider
-from holdfast._sync.reads.blocks import Blocks
-from holdfast._sync.reads.reader import EntryPages, Reader, WrappingReader
+from holdfast._sync.reads.reader import EntryPages, ReadArgs, Reader, WrappingReader
 from holdfast._sync.runtime import compute
 from holdfast._sync.sharing import Sharing, read_header
 from holdfast.calls import Call
@@ -55,28 +55,6 @@ def open_file(ciphertext: Ranges, keys: Keyring) -> tuple[Ranges, int]:
     return Ranges(size, read), begin
 
 
-class DecryptedPages(EntryPages):
-    """The entries of a directory, with the sizes that the files have when they are decrypted."""
-
-    def __init__(self, reader: "DecryptingReader", pages: EntryPages, *, details: bool) -> None:
-        self._reader = reader
-        self._pages = pages
-        self._details = details
-        self._changes = []
-
-    def _next_page(self, call: Call) -> list[Entry] | None:
-        page = self._pages.next_page(call)
-        return page and [self._decrypted(entry, call) for entry in page]
-
-    def _decrypted(self, entry: Entry, call: Call) -> Entry:
-        size = None
-        if self._details and entry.kind == "file":
-            # A file that is not ours has no size, and must not hide the others.
-            with suppress(NoKeyError, NotEncryptedError, VerificationError):
-                size = (self._reader.open(Reference.parse(entry.cid), call)).size
-        return replace(entry, size=size)
-
-
 class DecryptingReader(WrappingReader):
     """Reads age files that one of the identities of `keys` opens, and nothing else.
 
@@ -99,14 +77,7 @@ class DecryptingReader(WrappingReader):
         )
 
     def read(
-        self,
-        reference: Reference,
-        sink: Sink,
-        call: Call,
-        *,
-        progress: Progress | None = None,
-        blocks: Blocks | None = None,
-        verify: bool | None = None,
+        self, reference: Reference, sink: Sink, call: Call, **options: Unpack[ReadArgs]
     ) -> str:
         """Fill `sink` with an age file, which a finish decrypts."""
         # A large file should not be fetched only to find that it cannot be decrypted. A document in
@@ -115,8 +86,8 @@ class DecryptingReader(WrappingReader):
         head = MAX_HEADER if is_document else (self._open(reference, call))[1]
         finish = self._finish(head)
         sink.add_finish(finish)
-        report = finish.progress(progress)
-        self.inner.read(reference, sink, call, progress=report, blocks=blocks, verify=verify)
+        options["progress"] = finish.progress(options.get("progress"))
+        self.inner.read(reference, sink, call, **options)
         return ""  # the peer knows nothing of the content
 
     def open(self, reference: Reference, call: Call) -> Ranges:
@@ -134,8 +105,16 @@ class DecryptingReader(WrappingReader):
 
     def pages(self, reference: Reference, *, details: bool = False) -> EntryPages:
         """Return the entries of a directory, with the sizes of the decrypted files."""
-        pages = self.inner.pages(reference, details=details)
-        return DecryptedPages(self, pages, details=details)
+
+        def decrypted(entry: Entry, call: Call) -> Entry:
+            size = None
+            if details and entry.kind == "file":
+                # A file that is not ours has no size, and must not hide the others.
+                with suppress(NoKeyError, NotEncryptedError, VerificationError):
+                    size = (self.open(Reference.parse(entry.cid), call)).size
+            return replace(entry, size=size)
+
+        return self.inner.pages(reference, details=details).map_in_call(decrypted)
 
 
 class EncryptedProvider(WrappingProvider):

@@ -3,12 +3,12 @@
 """Reads from the embedded store, and through gateways what it lacks."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Unpack
 
 from holdfast._sync.content_file import Ranges
 from holdfast._sync.reads.blocks import ArchiveFeed, Blocks
 from holdfast._sync.reads.gateway_reader import GatewayReader, read_gateways
-from holdfast._sync.reads.reader import Reader
+from holdfast._sync.reads.reader import ReadArgs, Reader
 from holdfast._sync.runtime import run_blocking
 from holdfast._sync.session import Session, open_session
 from holdfast.calls import Call
@@ -23,7 +23,6 @@ from holdfast.hints import advise
 from holdfast.protocol.gateway import ArchiveScope
 from holdfast.repository import Repository
 from holdfast.sinks.sinks import Sink
-from holdfast.sources.sources import Progress
 
 LOOKS: Final = 4  # queries in one job, each for about 1 MiB of blocks
 
@@ -166,19 +165,12 @@ class ReadThroughReader(Reader):
         return self._gateways.archive(reference, scope, call)
 
     def read(
-        self,
-        reference: Reference,
-        sink: Sink,
-        call: Call,
-        *,
-        progress: Progress | None = None,
-        blocks: Blocks | None = None,
-        verify: bool | None = None,
+        self, reference: Reference, sink: Sink, call: Call, **options: Unpack[ReadArgs]
     ) -> str:
         """Fill `sink` with a file; return its media type, "" if unknown."""
-        is_here = blocks is not None or self._is_begun(reference)
+        is_here = options.get("blocks") is not None or self._is_begun(reference)
         read = super().read if is_here else self._gateways.read
-        return read(reference, sink, call, progress=progress, blocks=blocks, verify=verify)
+        return read(reference, sink, call, **options)
 
     def open(self, reference: Reference, call: Call) -> Ranges:
         """Return a file whose parts are read on demand."""

@@ -17,7 +17,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypedDict, TypeVar, cast
 
 from holdfast._sync.content_file import Ranges
 from holdfast._sync.reads.blocks import (
@@ -73,10 +73,18 @@ class EntryPages:
         self._walk: DirectoryWalk | None = None
         self._cache = BlockCache(MAX_CACHED)
         self._waiting: deque[DirectoryEntry] = deque()
-        self._changes: list[Callable[[Entry], Entry]] = []
+        self._changes: list[Callable[[Entry, Call], Entry]] = []
 
     def map(self, change: Callable[[Entry], Entry]) -> Self:
         """Let `change` make each entry what a wrapping reader shows; return the pages."""
+
+        def changed(entry: Entry, _: Call) -> Entry:
+            return change(entry)
+
+        return self.map_in_call(changed)
+
+    def map_in_call(self, change: Callable[[Entry, Call], Entry]) -> Self:
+        """Do what `map` does, with a `change` that reads in the call of its page."""
         self._changes.append(change)
         return self
 
@@ -84,7 +92,7 @@ class EntryPages:
         """Return some entries, in the directory's order; None at the end. A page may be empty."""
         page = self._next_page(call)
         for change in self._changes if page else ():
-            page = [*map(change, page or ())]
+            page = [change(entry, call) for entry in page or ()]
         return page
 
     def _next_page(self, call: Call) -> list[Entry] | None:
@@ -117,6 +125,14 @@ class EntryPages:
             else entry_record(entry)
             for entry in batch
         ]
+
+
+class ReadArgs(TypedDict, total=False):
+    """The keyword arguments of `Reader.read`, for readers that pass them on."""
+
+    progress: Progress | None
+    blocks: Blocks | None
+    verify: bool | None
 
 
 class Reader(ABC):

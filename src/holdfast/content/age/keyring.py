@@ -16,16 +16,14 @@ class Seal:
 
     Attributes:
         header: Its header.
-        nonce: The nonce of its payload.
         cipher: Encrypts its chunks, and decrypts them.
         head: Everything before the first chunk.
     """
 
-    __slots__ = ("cipher", "head", "header", "nonce")
+    __slots__ = ("cipher", "head", "header")
 
     def __init__(self, header: Header, nonce: bytes, file_key: FileKey) -> None:
         self.header: Header = header
-        self.nonce: bytes = nonce
         self.cipher: ChunkCipher = ChunkCipher(file_key, nonce)
         self.head: bytes = header.raw + nonce
 
@@ -78,11 +76,11 @@ class Keyring:
         """Return a new key for one file, wrapped for all recipients."""
         return Seal.new(self._recipients)
 
-    def seal_of(self, header: bytes, nonce: bytes) -> Seal | None:
+    def seal_of(self, head: bytes) -> Seal | None:
         """Return the seal of a file that this view has begun; None if no identity opens it."""
         try:
-            parsed = Header.parse(header)
-            return Seal(parsed, nonce, self.open(parsed))
+            header = Header.parse(head[:-NONCE_SIZE])
+            return Seal(header, head[-NONCE_SIZE:], self.open(header))
         except (NoKeyError, VerificationError):
             return None
 
