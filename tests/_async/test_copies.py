@@ -404,7 +404,7 @@ async def test_health_finishes_tombstones_and_never_copies_them(fleet):
 
 async def test_health_takes_in_what_a_crash_has_left_and_on_request_foreign_pins(fleet):
     client = fleet.client(need=2)
-    left, _ = client.provider._repository.add(b"left", client.provider._profile, name="left")
+    left, _ = client.provider._repository.add(b"left", client.provider.profile, name="left")
     theirs = await AsyncClient(fleet.members[2]).store({"theirs": True}, name="theirs")
     (report,) = [report async for report in client.health(fix=True)]
     assert (report.cid, report.proven) == (left.cid, ("a", "b"))

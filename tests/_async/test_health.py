@@ -133,7 +133,7 @@ async def test_a_name_that_a_member_missed_is_set_by_the_next_run(fleet):
 async def test_content_of_a_crash_after_its_proof_leaves_the_small_store(fleet):
     client = fleet.client(need=2)
     await client.store([1, 2, 3])
-    client.provider._repository.add(b"[1,2,3]", client.provider._profile)
+    client.provider._repository.add(b"[1,2,3]", client.provider.profile)
     assert small_store(client) == [CID_OF_LIST]
     await health(client, fix=True)
     assert small_store(client) == []
@@ -290,7 +290,7 @@ async def test_a_copy_that_was_removed_at_one_member_is_made_at_another_one(flee
     assert (report.proven, fleet.members[0].cids) == (("b", "c"), set())
     fleet.members[1].lose_all()
     fleet.members[2].lose_all()
-    client.provider._repository.add(b"[1,2,3]", client.provider._profile)
+    client.provider._repository.add(b"[1,2,3]", client.provider.profile)
     fleet.members[2].fault = "down"
     (report,) = await health(client, fix=True)  # there is no other member
     assert report.proven == ("a", "b")

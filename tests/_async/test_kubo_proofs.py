@@ -68,7 +68,7 @@ async def test_blocks_that_kubo_has_lost_are_sent_again_and_the_name_stays(sourc
 
 
 async def test_a_name_that_only_the_target_has_survives_a_repair(source, tmp_path):
-    cid = source.provider.repository.add(LARGE, source.provider._profile, name="")[0].cid
+    cid = source.provider.repository.add(LARGE, source.provider.profile, name="")[0].cid
     with running_kubo(tmp_path / "kubo") as kubo:
         async with AsyncClient.init(kubo.provider_config()) as target:
             await source.copy(cid, to=target)

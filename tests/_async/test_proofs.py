@@ -95,7 +95,7 @@ async def test_a_file_of_the_store_that_is_gone_or_damaged_is_missing(source, ta
 
 
 async def test_a_pin_without_a_name_keeps_the_one_that_the_target_has(source, target):
-    cid = source.provider.repository.add(LARGE, source.provider._profile, name="")[0].cid
+    cid = source.provider.repository.add(LARGE, source.provider.profile, name="")[0].cid
     await source.copy(cid, to=target)
     await target.update(cid, name="theirs")
     remove_blocks(target, await blocks_of(source, cid))

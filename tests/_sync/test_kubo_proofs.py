@@ -70,7 +70,7 @@ def test_blocks_that_kubo_has_lost_are_sent_again_and_the_name_stays(source, tmp
 
 
 def test_a_name_that_only_the_target_has_survives_a_repair(source, tmp_path):
-    cid = source.provider.repository.add(LARGE, source.provider._profile, name="")[0].cid
+    cid = source.provider.repository.add(LARGE, source.provider.profile, name="")[0].cid
     with running_kubo(tmp_path / "kubo") as kubo:
         with Client.init(kubo.provider_config()) as target:
             source.copy(cid, to=target)

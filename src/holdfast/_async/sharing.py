@@ -19,7 +19,6 @@ from holdfast.content.age.header import READ_SIZE, Header, HeaderReader
 from holdfast.content.age.stream import plain_size
 from holdfast.content.car import car_head, section_head
 from holdfast.content.cid import CID
-from holdfast.content.profiles import profile_for
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.directories import build_directory
 from holdfast.content.unixfs.file_nodes import file_node
@@ -62,10 +61,6 @@ class AsyncSharing:
     _sections: SpoolSink = field(default_factory=SpoolSink)
     _parts: dict[CID, Part] = field(default_factory=dict)  # by the CIDs of what they replace
     _folders: dict[CID, list[tuple[bytes, CID]]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        config = self.provider.config
-        self._profile = profile_for(config.profile, config.cid_version)
 
     async def share(self, reference: Reference, info: PinInfo, progress: Progress) -> Added:
         """Store the content at `reference` for the new readers too, all of it or nothing."""
@@ -127,7 +122,7 @@ class AsyncSharing:
         size = len(header.raw)
         self.size += plain_size(file.size - size)
         new = self.with_readers(header).raw
-        importer = FileImporter(self._profile, self._emit, (len(new),))
+        importer = FileImporter(self.provider.profile, self._emit, (len(new),))
         importer.update(new)
         if first == size and self.provider.keeps_layout:
             payload = dag_pb.decode(block).links[1]
@@ -149,6 +144,7 @@ class AsyncSharing:
             missing = [cid for _, cid in entries if cid not in self._parts]
             if not missing:
                 parts = [(name, self._parts[cid]) for name, cid in entries]
-                self._parts[pending.pop()] = build_directory(parts, self._profile, self._emit)
+                directory = build_directory(parts, self.provider.profile, self._emit)
+                self._parts[pending.pop()] = directory
             pending += missing
         return self._parts[root]

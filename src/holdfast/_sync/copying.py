@@ -29,7 +29,6 @@ from holdfast.content.hashes import SHA2_256
 from holdfast.content.profiles import PROFILES, Profile, candidates_for
 from holdfast.content.reference import Reference
 from holdfast.content.sampling import Sample
-from holdfast.content.unixfs.layouts import Layouts
 from holdfast.disk.copy_journal import CopyJournal
 from holdfast.errors import (
     ClientError,
@@ -46,6 +45,7 @@ from holdfast.records import Added, Copied, Pin, PinInfo, same_value
 from holdfast.sinks.names import is_refusal
 from holdfast.sources.blob import Blob
 from holdfast.sources.folder_source import AMBIGUOUS, FolderSource
+from holdfast.sources.hashed_source import layouts_of
 from holdfast.sources.importing import import_content
 from holdfast.sources.sources import Progress, Source, open_source
 
@@ -481,11 +481,8 @@ def _file_layouts(blob: Blob, cid: CID) -> tuple[Profile, ...]:
     """Return all known layouts in which a file has `cid`."""
     if cid.hash_code != SHA2_256:
         return ()  # an upload cannot ask for another hash function
-    layouts = Layouts(candidates_for(cid))
     with open_source(blob) as source:
-        for chunk in source.chunks():
-            layouts.update(chunk)
-    return tuple(profile for profile, root in layouts.roots().items() if root == cid)
+        return layouts_of(source, cid)
 
 
 def _folder_layouts(folder: FolderSource, cid: CID) -> tuple[Profile, ...]:

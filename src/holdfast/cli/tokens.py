@@ -45,8 +45,6 @@ def ask(provider: str, address: str, other_ways: str = OTHER_WAYS) -> Secret:
 
     source = token_source(address)
     try:
-        if not sys.stderr.isatty():
-            raise OSError("nobody would see the question")  # noqa: TRY301 - handled below
         token = _ask(f"Token for {address}: ")
     except (OSError, Warning):
         wrong = ConfigError(f"provider {provider!r} needs a token: {other_ways}")
@@ -59,8 +57,6 @@ def ask(provider: str, address: str, other_ways: str = OTHER_WAYS) -> Secret:
 def ask_passphrase(path: Path, *, is_new: bool = False) -> Secret:
     """Ask for the passphrase of a key file on the terminal; for a new one, twice."""
     try:
-        if not sys.stderr.isatty():
-            raise OSError("nobody would see the question")  # noqa: TRY301 - handled below
         answers = [_ask(f"Passphrase of {path}: ")]
         answers += [_ask("The same again: ")] if is_new else []
     except (OSError, Warning):
@@ -72,7 +68,9 @@ def ask_passphrase(path: Path, *, is_new: bool = False) -> Secret:
 
 
 def _ask(prompt: str) -> Secret:
-    """Read a line from the terminal without showing it."""
+    """Read a line from the terminal without showing it; raise `OSError` if there is none."""
+    if not sys.stderr.isatty():
+        raise OSError("nobody would see the question")
     import termios
 
     with open("/dev/tty", "r+b", buffering=0) as terminal:  # noqa: PTH123

@@ -220,7 +220,7 @@ class Sink:
     def check_limit(self, size: int) -> None:
         """Raise TooLargeError if the content from `size` verified bytes exceeds `max_bytes`."""
         if self._max_bytes is not None:
-            self.check_content(self.content_size(size) if self.finishes else size, self._max_bytes)
+            self.check_content(self.content_size(size), self._max_bytes)
 
     def check_content(self, size: int, limit: int) -> None:
         """Raise TooLargeError if content of `size` bytes exceeds `limit`."""
@@ -280,26 +280,6 @@ class TextSink(MemorySink):
             raise SerializationError(
                 f"the document is larger than max_json_bytes ({limit}); raise that, or use download"
             )
-
-
-class RangeSink(Sink):
-    """A range of `size` bytes in memory, which is allocated beforehand."""
-
-    def __init__(self, size: int) -> None:
-        super().__init__()
-        self.data: bytearray = bytearray(size)
-
-    def write(self, data: bytes | memoryview) -> None:
-        """Append `data`; raise ValueError if the range has too many bytes then."""
-        stop = self.size + len(data)
-        if stop > len(self.data):
-            raise ValueError(f"{stop} bytes are more than the {len(self.data)} of the range")
-        self.data[self.size : stop] = data
-        self.size: int = stop
-
-    def truncate(self, size: int) -> None:
-        """Remove what was written, apart from the first `size` bytes."""
-        self.size = size
 
 
 class SpoolSink(Sink):

@@ -292,13 +292,17 @@ def compare_json(data: bytes, cid: str) -> None:
 
 def _layout_of(source: Source, cid: CID) -> Profile | None:
     """Return the known layout in which `source`, read again, has `cid`."""
+    with suppress(OSError):  # the file has changed since it was sent
+        return next(iter(layouts_of(source, cid)), None)
+    return None
+
+
+def layouts_of(source: Source, cid: CID) -> tuple[Profile, ...]:
+    """Return all known layouts in which `source` has `cid`."""
     layouts = Layouts(candidates_for(cid))
-    try:
-        for chunk in source.chunks():
-            layouts.update(chunk)
-    except OSError:  # the file has changed since it was sent
-        return None
-    return next((profile for profile, root in layouts.roots().items() if root == cid), None)
+    for chunk in source.chunks():
+        layouts.update(chunk)
+    return tuple(profile for profile, root in layouts.roots().items() if root == cid)
 
 
 def _layout_of_folder(hashed: HashedFolder, cid: CID) -> Profile | None:

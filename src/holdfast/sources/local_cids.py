@@ -10,7 +10,7 @@ from holdfast.content.blocks import check_provable, inline_block, missing_block
 from holdfast.content.cid import CID, raw_text
 from holdfast.content.codecs import is_one_block, require_codec
 from holdfast.content.profiles import candidates_for, profile_named
-from holdfast.content.proof import HashProof, wrong_bytes
+from holdfast.content.proof import HashProof, Proof, wrong_bytes
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs import layouts
 from holdfast.content.unixfs.body import BodyProof
@@ -125,18 +125,20 @@ def _reported(source: Uploadable, progress: Progress | None) -> Progress:
     return lambda done, _total: progress(done, None)
 
 
-def _chunks(source: Source, progress: Progress) -> Iterator[bytes]:
+def _feed(source: Source, proof: Proof, progress: Progress) -> None:
+    """Pass all bytes of `source` to `proof`; raise an error if they need another block."""
     for chunk in source.chunks():
         progress(source.bytes_read, source.size)
-        yield chunk
+        proof.update(chunk)
+        if proof.need is not None:
+            raise missing_block(proof.need)
 
 
 def _verify_block(content: Source | FolderSource, reference: Reference, progress: Progress) -> None:
     proof = HashProof(reference)
     if isinstance(content, FolderSource):
         raise wrong_bytes(reference)
-    for chunk in _chunks(content, progress):
-        proof.update(chunk)
+    _feed(content, proof, progress)
     proof.finish()
 
 
@@ -148,10 +150,7 @@ def _verify_inline(
         raise IsADirectoryError(f"{content.path} is a directory, not a file")
     proof = BodyProof(reference.cid)
     proof.feed_block(reference.cid.digest)
-    for chunk in _chunks(content, progress):
-        proof.update(chunk)
-        if proof.need is not None:
-            raise missing_block(proof.need)
+    _feed(content, proof, progress)
     proof.finish()
 
 
@@ -165,8 +164,7 @@ def _roots(content: Source | FolderSource, root: CID, progress: Progress) -> Ite
     elif content.file is None or content.leaf_ends or _with_header_leaf(content).leaf_ends:
         # In one pass: it may not be readable twice.
         proof = layouts.LayoutProof(root, content.leaf_ends)
-        for chunk in _chunks(content, progress):
-            proof.update(chunk)
+        _feed(content, proof, progress)
         yield from proof.roots()
     else:  # once for each kind of leaves, with several threads
         for group in layouts.by_leaves(profiles):

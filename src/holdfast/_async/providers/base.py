@@ -424,8 +424,7 @@ class AsyncBaseProvider(AsyncStorageProvider, ABC):
     async def put(self, content: Content, info: PinInfo, progress: Progress | None = None) -> Added:
         """Store `content` with a name and key-values. This is what clients call."""
         method, operation, cid = _describe(content)
-        if not self.supports(method):
-            raise self.refusal(method)
+        self.require(method)
         async with self.call(operation, cid, total=method == "put_json") as call:
             report = ignore if progress is None else progress
             added = await self.add(content, info, call, report)
@@ -477,7 +476,8 @@ class AsyncBaseProvider(AsyncStorageProvider, ABC):
     # Cutting content into blocks, for providers that store blocks
 
     @property
-    def _profile(self) -> Profile:
+    def profile(self) -> Profile:
+        """The layout of files and folders that are cut here, by the configuration."""
         return profile_for(self.config.profile, self.config.cid_version)
 
     async def import_content(
@@ -491,7 +491,7 @@ class AsyncBaseProvider(AsyncStorageProvider, ABC):
         if isinstance(content, FolderSource):
             return await self.import_folder(content, put_block, progress)
         if content.json is not None and put_block is None:
-            return await compute(len(content.json), import_content, content.json, self._profile)
+            return await compute(len(content.json), import_content, content.json, self.profile)
         return await self.import_file(content, put_block, progress)
 
     async def spool(self, source: Source, limit: int | None = None) -> Source:
@@ -508,7 +508,7 @@ class AsyncBaseProvider(AsyncStorageProvider, ABC):
 
         Every block is passed to `put_block`, on a worker thread; None only computes the CID.
         """
-        importer = FileImporter(self._profile, put_block, source.leaf_ends)
+        importer = FileImporter(self.profile, put_block, source.leaf_ends)
         chunks = source.chunks()
         done = 0
         while chunk := await run_interruptible(next, chunks, b""):
@@ -528,7 +528,7 @@ class AsyncBaseProvider(AsyncStorageProvider, ABC):
         Every block is passed to `put_block`, on a worker thread; None only computes the CID.
         `progress` counts the bytes of all files.
         """
-        importer = ContentImporter(folder, self._profile, put_block)
+        importer = ContentImporter(folder, self.profile, put_block)
         try:
             while await run_blocking(importer.advance):
                 progress(importer.done, folder.size)

@@ -29,30 +29,6 @@ from holdfast.sources.folder_source import FolderSource, plain_progress
 from holdfast.sources.sources import Progress, Source
 
 
-async def open_file(ciphertext: AsyncRanges, keys: Keyring) -> tuple[AsyncRanges, int]:
-    """Return the content of an age file, decrypted on demand, and the size of the header.
-
-    Raise unless one of the identities opens it, and its last chunk is authenticated.
-    """
-    header, rest = await read_header(ciphertext)
-    begin = len(header.raw)
-    size = stream.plain_size(ciphertext.size - begin)
-    if len(rest) < stream.NONCE_SIZE:
-        rest = bytes(await ciphertext.read(begin, begin + stream.NONCE_SIZE))
-    cipher = stream.ChunkCipher(keys.open(header), rest[: stream.NONCE_SIZE])
-
-    async def read(start: int, stop: int) -> bytes:
-        first, end = start // stream.CHUNK_SIZE, max(1, -(-stop // stream.CHUNK_SIZE))
-        past = min(begin + stream.chunk_offset(end), ciphertext.size)
-        data = await ciphertext.read(begin + stream.chunk_offset(first), past)
-        is_end = past == ciphertext.size
-        plain = await compute(len(data), cipher.decrypt, first, data, last=is_end)
-        return bytes(plain[start - first * stream.CHUNK_SIZE : stop - first * stream.CHUNK_SIZE])
-
-    await read(max(0, size - 1), size)
-    return AsyncRanges(size, read), begin
-
-
 class AsyncDecryptingReader(AsyncWrappingReader):
     """Reads age files that one of the identities of `keys` opens, and nothing else.
 
@@ -93,7 +69,29 @@ class AsyncDecryptingReader(AsyncWrappingReader):
         return (await self._open(reference, call))[0]
 
     async def _open(self, reference: Reference, call: Call) -> tuple[AsyncRanges, int]:
-        return await open_file(await self.inner.open(reference, call), self._keys)
+        """Return the content of an age file, decrypted on demand, and the size of the header.
+
+        Raise unless one of the identities opens it, and its last chunk is authenticated.
+        """
+        ciphertext = await self.inner.open(reference, call)
+        header, rest = await read_header(ciphertext)
+        begin = len(header.raw)
+        size = stream.plain_size(ciphertext.size - begin)
+        if len(rest) < stream.NONCE_SIZE:
+            rest = bytes(await ciphertext.read(begin, begin + stream.NONCE_SIZE))
+        cipher = stream.ChunkCipher(self._keys.open(header), rest[: stream.NONCE_SIZE])
+
+        async def read(start: int, stop: int) -> bytes:
+            first, end = start // stream.CHUNK_SIZE, max(1, -(-stop // stream.CHUNK_SIZE))
+            past = min(begin + stream.chunk_offset(end), ciphertext.size)
+            data = await ciphertext.read(begin + stream.chunk_offset(first), past)
+            is_end = past == ciphertext.size
+            plain = await compute(len(data), cipher.decrypt, first, data, last=is_end)
+            offset = first * stream.CHUNK_SIZE
+            return bytes(plain[start - offset : stop - offset])
+
+        await read(max(0, size - 1), size)
+        return AsyncRanges(size, read), begin
 
     async def stat(self, reference: Reference, call: Call) -> Entry:
         """Return the kind of content, and the size of a file when it is decrypted."""

@@ -191,7 +191,7 @@ class AsyncDaemonProvider(AsyncServiceProvider):
     async def build_archive(self, content: Content) -> BuiltArchive:
         """Return the archive of `content`, which begins with its root: so it is hashed first."""
         root = (await self.import_content(content, None, ignore)).cid
-        return BuiltArchive(content, self._profile, root)
+        return BuiltArchive(content, self.profile, root)
 
     async def usage(self) -> Usage:
         """Return what the API says of bytes, and the number of pins in its list."""

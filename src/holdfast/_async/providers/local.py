@@ -87,7 +87,7 @@ class AsyncLocalProvider(AsyncBaseProvider):
         if isinstance(content, Source) and content.json is not None:
             fields = _pin_fields(info, content.type)
             pin, duplicate = await run_blocking(
-                self.repository.add, content.json, self._profile, **fields
+                self.repository.add, content.json, self.profile, **fields
             )
             return await self._added(pin, info, duplicate=duplicate)
         if isinstance(content, FolderSource):

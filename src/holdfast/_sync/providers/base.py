@@ -418,8 +418,7 @@ class BaseProvider(StorageProvider, ABC):
     def put(self, content: Content, info: PinInfo, progress: Progress | None = None) -> Added:
         """Store `content` with a name and key-values. This is what clients call."""
         method, operation, cid = _describe(content)
-        if not self.supports(method):
-            raise self.refusal(method)
+        self.require(method)
         with self.call(operation, cid, total=method == "put_json") as call:
             report = ignore if progress is None else progress
             added = self.add(content, info, call, report)
@@ -471,7 +470,8 @@ class BaseProvider(StorageProvider, ABC):
     # Cutting content into blocks, for providers that store blocks
 
     @property
-    def _profile(self) -> Profile:
+    def profile(self) -> Profile:
+        """The layout of files and folders that are cut here, by the configuration."""
         return profile_for(self.config.profile, self.config.cid_version)
 
     def import_content(self, content: Content, put_block: Emit | None, progress: Progress) -> Part:
@@ -483,7 +483,7 @@ class BaseProvider(StorageProvider, ABC):
         if isinstance(content, FolderSource):
             return self.import_folder(content, put_block, progress)
         if content.json is not None and put_block is None:
-            return compute(len(content.json), import_content, content.json, self._profile)
+            return compute(len(content.json), import_content, content.json, self.profile)
         return self.import_file(content, put_block, progress)
 
     def spool(self, source: Source, limit: int | None = None) -> Source:
@@ -500,7 +500,7 @@ class BaseProvider(StorageProvider, ABC):
 
         Every block is passed to `put_block`, on a worker thread; None only computes the CID.
         """
-        importer = FileImporter(self._profile, put_block, source.leaf_ends)
+        importer = FileImporter(self.profile, put_block, source.leaf_ends)
         chunks = source.chunks()
         done = 0
         while chunk := run_interruptible(next, chunks, b""):
@@ -520,7 +520,7 @@ class BaseProvider(StorageProvider, ABC):
         Every block is passed to `put_block`, on a worker thread; None only computes the CID.
         `progress` counts the bytes of all files.
         """
-        importer = ContentImporter(folder, self._profile, put_block)
+        importer = ContentImporter(folder, self.profile, put_block)
         try:
             while run_blocking(importer.advance):
                 progress(importer.done, folder.size)

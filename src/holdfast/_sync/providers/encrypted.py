@@ -31,30 +31,6 @@ from holdfast.sources.folder_source import FolderSource, plain_progress
 from holdfast.sources.sources import Progress, Source
 
 
-def open_file(ciphertext: Ranges, keys: Keyring) -> tuple[Ranges, int]:
-    """Return the content of an age file, decrypted on demand, and the size of the header.
-
-    Raise unless one of the identities opens it, and its last chunk is authenticated.
-    """
-    header, rest = read_header(ciphertext)
-    begin = len(header.raw)
-    size = stream.plain_size(ciphertext.size - begin)
-    if len(rest) < stream.NONCE_SIZE:
-        rest = bytes(ciphertext.read(begin, begin + stream.NONCE_SIZE))
-    cipher = stream.ChunkCipher(keys.open(header), rest[: stream.NONCE_SIZE])
-
-    def read(start: int, stop: int) -> bytes:
-        first, end = start // stream.CHUNK_SIZE, max(1, -(-stop // stream.CHUNK_SIZE))
-        past = min(begin + stream.chunk_offset(end), ciphertext.size)
-        data = ciphertext.read(begin + stream.chunk_offset(first), past)
-        is_end = past == ciphertext.size
-        plain = compute(len(data), cipher.decrypt, first, data, last=is_end)
-        return bytes(plain[start - first * stream.CHUNK_SIZE : stop - first * stream.CHUNK_SIZE])
-
-    read(max(0, size - 1), size)
-    return Ranges(size, read), begin
-
-
 class DecryptingReader(WrappingReader):
     """Reads age files that one of the identities of `keys` opens, and nothing else.
 
@@ -95,7 +71,29 @@ class DecryptingReader(WrappingReader):
         return (self._open(reference, call))[0]
 
     def _open(self, reference: Reference, call: Call) -> tuple[Ranges, int]:
-        return open_file(self.inner.open(reference, call), self._keys)
+        """Return the content of an age file, decrypted on demand, and the size of the header.
+
+        Raise unless one of the identities opens it, and its last chunk is authenticated.
+        """
+        ciphertext = self.inner.open(reference, call)
+        header, rest = read_header(ciphertext)
+        begin = len(header.raw)
+        size = stream.plain_size(ciphertext.size - begin)
+        if len(rest) < stream.NONCE_SIZE:
+            rest = bytes(ciphertext.read(begin, begin + stream.NONCE_SIZE))
+        cipher = stream.ChunkCipher(self._keys.open(header), rest[: stream.NONCE_SIZE])
+
+        def read(start: int, stop: int) -> bytes:
+            first, end = start // stream.CHUNK_SIZE, max(1, -(-stop // stream.CHUNK_SIZE))
+            past = min(begin + stream.chunk_offset(end), ciphertext.size)
+            data = ciphertext.read(begin + stream.chunk_offset(first), past)
+            is_end = past == ciphertext.size
+            plain = compute(len(data), cipher.decrypt, first, data, last=is_end)
+            offset = first * stream.CHUNK_SIZE
+            return bytes(plain[start - offset : stop - offset])
+
+        read(max(0, size - 1), size)
+        return Ranges(size, read), begin
 
     def stat(self, reference: Reference, call: Call) -> Entry:
         """Return the kind of content, and the size of a file when it is decrypted."""

@@ -189,7 +189,7 @@ class DaemonProvider(ServiceProvider):
     def build_archive(self, content: Content) -> BuiltArchive:
         """Return the archive of `content`, which begins with its root: so it is hashed first."""
         root = (self.import_content(content, None, ignore)).cid
-        return BuiltArchive(content, self._profile, root)
+        return BuiltArchive(content, self.profile, root)
 
     def usage(self) -> Usage:
         """Return what the API says of bytes, and the number of pins in its list."""

@@ -164,7 +164,7 @@ class KuboProvider(DaemonProvider):
         """Return a reader of the gateways that are configured, else of the RPC API."""
         offline = provider_options(config, "offline").get("offline", False)
         self._offline = checks.flag("provider_options: offline", offline)
-        self._api = kubo.KuboAPI(config.api_url, config.provider_token, self._profile)
+        self._api = kubo.KuboAPI(config.api_url, config.provider_token, self.profile)
         self._node = KuboReader(self._session, self._api, config, offline=self._offline)
         return self._node if config.gateway_url is None else super().make_reader(config)
 
@@ -193,7 +193,7 @@ class KuboProvider(DaemonProvider):
 
     def _add_once(self, source: Source, info: PinInfo, call: Call, progress: Progress) -> Added:
         """Store a source that can be read only once."""
-        check = WriteCheck(self._profile)
+        check = WriteCheck(self.profile)
         hashed = HashedSource(source, lambda: check)
         add = self._api.add(hashed, info, lambda sent: progress(sent, source.size), cid=None)
         added = self.run(add, call)

@@ -86,9 +86,7 @@ class LocalProvider(BaseProvider):
             return self._add_archive(content, info)
         if isinstance(content, Source) and content.json is not None:
             fields = _pin_fields(info, content.type)
-            pin, duplicate = run_blocking(
-                self.repository.add, content.json, self._profile, **fields
-            )
+            pin, duplicate = run_blocking(self.repository.add, content.json, self.profile, **fields)
             return self._added(pin, info, duplicate=duplicate)
         if isinstance(content, FolderSource):
             fields = {**_pin_fields(info, "directory"), "files": content.files}

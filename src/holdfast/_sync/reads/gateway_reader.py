@@ -63,7 +63,7 @@ from holdfast.protocol.retrying import Retry, retry_reason
 from holdfast.records import Entry
 from holdfast.registry import SERVICE, row_of
 from holdfast.single_line import short
-from holdfast.sinks.sinks import MemorySink, RangeSink, Sink, SpoolSink
+from holdfast.sinks.sinks import MemorySink, Sink, SpoolSink
 from holdfast.sources.blob import Blob
 from holdfast.sources.sources import Progress
 
@@ -499,7 +499,7 @@ class GatewayReader(Reader):
         self, reference: Reference, file: KnownFile, start: int, stop: int
     ) -> bytes | bytearray:
         """Return a part of a file that `open` has found, within a time limit of its own."""
-        sink = RangeSink(stop - start)
+        sink = MemorySink(stop - start)
         with self._session.call("open", str(reference)) as call:
             state = ReadState(reference, Output(sink), call, start, stop, cache=self._cache)
             state.file = replace(file)

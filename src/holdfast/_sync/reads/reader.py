@@ -17,6 +17,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from functools import partial, wraps
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypedDict, TypeVar, cast
 
 from holdfast._sync.content_file import Ranges
@@ -360,25 +361,17 @@ class WrappingReader(Reader):
         return getattr(self.inner, name)(*args, **options)
 
     @property
-    def is_remote(self) -> bool:  # type: ignore[override]  # the inner reader has it
-        """Whether a request costs more than some work on disk."""
-        return self.inner.is_remote
-
-    @property
     def finishes(self) -> tuple[Finish, ...]:
         """The finishes of the inner reader. One that changes content appends its own."""
         return self.inner.finishes
-
-    @property
-    def host(self) -> str:  # type: ignore[override]
-        """The host of the peer."""
-        return self.inner.host
 
     def blocks(self, reference: Reference, call: Call) -> Blocks:
         """Return the verified blocks of the inner reader."""
         return cast("Blocks", self.forward("blocks", reference, call))
 
     if not TYPE_CHECKING:  # their types are those of the base class
+        is_remote = property(attrgetter("inner.is_remote"))
+        host = property(attrgetter("inner.host"))
         archive = forwarded(Reader.archive)
         body = forwarded(Reader.body)
         read = forwarded(Reader.read)
