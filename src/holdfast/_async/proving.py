@@ -6,7 +6,6 @@ may come that the provider does not have.
 """
 
 import hashlib
-import logging
 import secrets
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing, suppress
@@ -37,6 +36,7 @@ from holdfast.errors import (
     UnprovenError,
     VerificationError,
 )
+from holdfast.events import logger
 from holdfast.protocol.gateway import NotOwnReplyError
 from holdfast.protocol.host_privacy import WORLD, privacy, site_of
 from holdfast.records import Pin, PinFilter, ProofState, Verdict, now_ms
@@ -59,7 +59,6 @@ PUBLIC_GATEWAYS: Final = frozenset(
     if privacy(urlsplit(url).hostname) == WORLD
 )
 RANDOM: Final = SystemRandom()
-log = logging.getLogger("holdfast")
 
 
 @dataclass(slots=True)
@@ -367,7 +366,7 @@ async def _remove_block(provider: AsyncBaseProvider, cid: str) -> None:
     try:
         await provider.delete(cid)
     except ClientError as error:
-        log.warning("%s keeps %s, a test: %s", provider.title, cid, error)
+        logger.warning("%s keeps %s, a test: %s", provider.title, cid, error)
 
 
 def gateway_mark(gateway: str) -> str:

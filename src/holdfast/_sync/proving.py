@@ -8,7 +8,6 @@ may come that the provider does not have.
 """
 
 import hashlib
-import logging
 import secrets
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing, suppress
@@ -39,6 +38,7 @@ from holdfast.errors import (
     UnprovenError,
     VerificationError,
 )
+from holdfast.events import logger
 from holdfast.protocol.gateway import NotOwnReplyError
 from holdfast.protocol.host_privacy import WORLD, privacy, site_of
 from holdfast.records import Pin, PinFilter, ProofState, Verdict, now_ms
@@ -61,7 +61,6 @@ PUBLIC_GATEWAYS: Final = frozenset(
     if privacy(urlsplit(url).hostname) == WORLD
 )
 RANDOM: Final = SystemRandom()
-log = logging.getLogger("holdfast")
 
 
 @dataclass(slots=True)
@@ -367,7 +366,7 @@ def _remove_block(provider: BaseProvider, cid: str) -> None:
     try:
         provider.delete(cid)
     except ClientError as error:
-        log.warning("%s keeps %s, a test: %s", provider.title, cid, error)
+        logger.warning("%s keeps %s, a test: %s", provider.title, cid, error)
 
 
 def gateway_mark(gateway: str) -> str:

@@ -7,7 +7,6 @@ in the folder is trusted: a block is verified again when it is read, and removed
 
 import contextlib
 import heapq
-import logging
 import os
 import re
 import secrets
@@ -24,9 +23,8 @@ from holdfast.disk.atomic import PARTIAL, SAVED, TEMPORARY, open_locked
 from holdfast.disk.closing import on_error
 from holdfast.disk.folders import Folder
 from holdfast.errors import ConfigError, VerificationError
+from holdfast.events import logger
 from holdfast.forks import ForkAware
-
-logger: Final = logging.getLogger("holdfast")
 
 BLOCKS: Final = "blocks"
 SHARE: Final = 16  # a process looks at the whole folder when it has added this part of the limit

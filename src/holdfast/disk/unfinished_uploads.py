@@ -10,7 +10,6 @@ import contextlib
 import functools
 import hashlib
 import json
-import logging
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -23,8 +22,7 @@ from holdfast.disk.closing import on_error
 from holdfast.disk.folders import Folder
 from holdfast.disk.journal import Journal
 from holdfast.errors import ConfigError
-
-logger: Final = logging.getLogger("holdfast")
+from holdfast.events import logger
 
 FOLDER: Final = "unfinished-uploads"  # in the data folder
 KIND: Final = "holdfast upload 1"

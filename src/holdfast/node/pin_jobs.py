@@ -1,6 +1,5 @@
 """Pin by CID in the background: from the blocks in the repository, else from other gateways."""
 
-import logging
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -20,7 +19,7 @@ from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
 from holdfast.errors import ClientError, ProviderError
 from holdfast.node.client_values import read_cid
-from holdfast.node.http_server.refusals import Refusal
+from holdfast.node.http_server.refusals import Refusal, logger
 from holdfast.protocol.gateway import Gateway
 from holdfast.protocol.peer_set import PeerSet
 from holdfast.records import now_ms
@@ -66,8 +65,6 @@ class DagDownload:
         """End all requests."""
         self._transport.close()
 
-
-logger: Final = logging.getLogger("holdfast.node")
 
 Done: TypeAlias = Callable[[], None]
 
@@ -139,7 +136,7 @@ class PinJobs:
             try:
                 if self._run(job, CID.parse(job.cid)):
                     done()
-            except Exception:
+            except Exception:  # noqa: BLE001 - logged
                 logger.exception("pinning %s failed", job.cid)
                 self._set(job, "expired")
 

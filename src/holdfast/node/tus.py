@@ -5,7 +5,6 @@ import base64
 import binascii
 import hashlib
 import json
-import logging
 import os
 import re
 import secrets
@@ -34,7 +33,7 @@ from holdfast.node.api_calls import ApiCalls
 from holdfast.node.client_values import whole_number
 from holdfast.node.form_upload import MAX_SMALL, feed_all, too_large
 from holdfast.node.http_server.http_connection import CONNECTION
-from holdfast.node.http_server.refusals import Refusal, bad_request
+from holdfast.node.http_server.refusals import Refusal, bad_request, logger
 from holdfast.node.service import Network, Service
 from holdfast.node.v3_uploads import UploadOptions
 from holdfast.repository.adding import Adding, FileAdding
@@ -56,7 +55,6 @@ from holdfast.repository.adding import Adding, FileAdding
 # sound ``done.json`` the file is found by its id. In all other cases the upload starts again, at
 # 0.
 
-logger: Final = logging.getLogger("holdfast.node")
 
 COUNT_SIZE: Final = 8  # bytes of the number of leaves in `progress`, after the digest of the rest
 DIGEST_SIZE: Final = 32  # of sha2-256, which all layouts use

@@ -144,9 +144,6 @@ class _SharedFile(io.RawIOBase):
         self._position = base + offset
         return self._position
 
-    def tell(self) -> int:
-        return self._position
-
     def readinto(self, buffer: Any, /) -> int:
         descriptor = self._shared.fileno()
         data = os.pread(descriptor, len(buffer), self._position)

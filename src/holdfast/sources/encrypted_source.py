@@ -11,15 +11,10 @@ from functools import partial
 from typing import Final
 
 from holdfast.content.age.keyring import Keyring, Seal
-from holdfast.content.age.stream import (
-    BATCH,
-    CHUNK_SIZE,
-    ENCRYPTED_CHUNK_SIZE,
-    TAG_SIZE,
-    payload_size,
-)
+from holdfast.content.age.stream import CHUNK_SIZE, ENCRYPTED_CHUNK_SIZE, TAG_SIZE, payload_size
 from holdfast.sources.sources import PiecesFile, Source, WrappingSource, changed_while_read
 
+BATCH: Final = 16  # chunks encrypted at a time: 1 MiB, as most leaves and sources have
 PIECE: Final = BATCH * CHUNK_SIZE  # bytes
 TYPE: Final = "application/octet-stream"
 

@@ -3,7 +3,6 @@
 The CID of an upload is compared with the provider's.
 """
 
-import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -20,6 +19,7 @@ from holdfast.content.unixfs.files import FileImporter, Part, hash_leaf
 from holdfast.content.unixfs.layouts import Layouts, WriteCheck, not_what_was_sent
 from holdfast.disk.background import Background
 from holdfast.errors import VerificationError
+from holdfast.events import logger
 from holdfast.sources.folder_source import FolderEntry, FolderSource
 from holdfast.sources.importing import FolderTree
 from holdfast.sources.local_cids import compute_cid, verify
@@ -27,7 +27,6 @@ from holdfast.sources.sources import Source
 
 SMALL_FILE: Final = 1 << 18  # bytes of a file up to which a thread costs more than it saves
 H = TypeVar("H", bound=FileImporter | WriteCheck)
-logger: Final = logging.getLogger("holdfast")
 ONE_BLOCK = 1 << 18  # bytes that every known layout keeps in one block
 EMPTY_DIRECTORY = build_directory([], UNIXFS_V1_2025).cid
 

@@ -1,6 +1,5 @@
 """Providers that are no subclass of `AsyncBaseProvider`, but have the methods of the contract."""
 
-import os
 from typing import Any
 
 from holdfast._async.contract import AsyncStorageProvider
@@ -73,20 +72,13 @@ class AsyncForeignProvider(AsyncBaseProvider):
             cid = await self.foreign.put_json(content.json.decode(), name=info.name)
         return Added(cid=cid)
 
-    async def get_file(
-        self,
-        cid: str,
-        *,
-        to: str | os.PathLike[str] | None = None,
-        progress: Progress | None = None,
-        max_bytes: int | None = None,
-    ) -> Blob:
+    async def get_file(self, cid: str, *, max_bytes: int | None = None, **options: Any) -> Blob:
         """Return the file at `cid`."""
         if max_bytes is not None:
             raise UnsupportedError(
                 f"{self.title} has no max_bytes; look at the size with stat first"
             )
-        blob: Blob = await self.foreign.get_file(cid, to=to, progress=progress)
+        blob: Blob = await self.foreign.get_file(cid, **options)
         return blob
 
     def url(self, cid: str) -> str:

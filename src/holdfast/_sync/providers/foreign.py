@@ -2,7 +2,6 @@
 # by scripts/generate_sync.py. Change the original instead.
 """Providers that are no subclass of `BaseProvider`, but have the methods of the contract."""
 
-import os
 from typing import Any
 
 from holdfast._sync.contract import StorageProvider
@@ -73,20 +72,13 @@ class ForeignProvider(BaseProvider):
             cid = self.foreign.put_json(content.json.decode(), name=info.name)
         return Added(cid=cid)
 
-    def get_file(
-        self,
-        cid: str,
-        *,
-        to: str | os.PathLike[str] | None = None,
-        progress: Progress | None = None,
-        max_bytes: int | None = None,
-    ) -> Blob:
+    def get_file(self, cid: str, *, max_bytes: int | None = None, **options: Any) -> Blob:
         """Return the file at `cid`."""
         if max_bytes is not None:
             raise UnsupportedError(
                 f"{self.title} has no max_bytes; look at the size with stat first"
             )
-        blob: Blob = self.foreign.get_file(cid, to=to, progress=progress)
+        blob: Blob = self.foreign.get_file(cid, **options)
         return blob
 
     def url(self, cid: str) -> str:

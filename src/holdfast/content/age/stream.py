@@ -20,7 +20,6 @@ CHUNK_SIZE: Final = 64 << 10
 TAG_SIZE: Final = 16
 ENCRYPTED_CHUNK_SIZE: Final = CHUNK_SIZE + TAG_SIZE
 COUNTER_SIZE: Final = 11
-BATCH: Final = 16  # chunks encrypted at a time: 1 MiB, as most leaves and sources have
 SMALL_BATCH: Final = 4  # chunks decrypted at a time, between which other threads can run
 
 Buffer: TypeAlias = bytes | bytearray | memoryview

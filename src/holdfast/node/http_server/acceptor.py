@@ -7,7 +7,6 @@ is held without being read until another one from that address ends.
 
 import asyncio
 import ipaddress
-import logging
 import resource
 import socket
 from collections import Counter, deque
@@ -17,8 +16,7 @@ from functools import partial
 from typing import Any, Final
 
 from holdfast.node.http_server.http_connection import NodeProtocol
-
-logger: Final = logging.getLogger("holdfast.node")
+from holdfast.node.http_server.refusals import logger
 
 BACKLOG: Final = 1024
 PAUSE: Final = 0.1  # seconds before the next attempt when the system has no more descriptors
