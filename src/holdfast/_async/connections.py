@@ -23,6 +23,7 @@ from aiohttp.http import HttpProcessingError
 from holdfast._async.runtime import now
 from holdfast.calls import Deadline
 from holdfast.config import Timeouts
+from holdfast.disk.closing import on_error
 from holdfast.protocol import host_privacy
 from holdfast.protocol.http import PLAIN_URL, RECEIVE_SIZE, Overhead, Request, TrailingBytes
 from holdfast.protocol.library_parts import LibraryPart, has_shortcuts
@@ -377,21 +378,15 @@ class Connector(aiohttp.TCPConnector):
         finally:
             _current_limits.reset(token)
         if limits.max_privacy is not None:
-            try:
+            with on_error(connection.close):
                 self._check_address(connection, limits)
-            except BaseException:
-                connection.close()
-                raise
         return connection
 
     @staticmethod
     async def _started(response: aiohttp.ClientResponse, connection: Any) -> aiohttp.ClientResponse:
         """Wait for the head of `response`, and return it."""
-        try:
+        with on_error(response.close):
             return await response.start(connection)
-        except BaseException:
-            response.close()
-            raise
 
     @staticmethod
     def _check_address(connection: Any, limits: ExchangeLimits) -> None:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias, Unpack
 
 from holdfast._async.providers.base import AsyncBaseProvider
 from holdfast._async.reads.blocks import (
@@ -27,7 +27,7 @@ from holdfast._async.reads.blocks import (
     AsyncGivenBlocks,
     PassedError,
 )
-from holdfast._async.reads.reader import AsyncReader
+from holdfast._async.reads.reader import AsyncReader, ReadArgs
 from holdfast._async.reads.state import run_steps
 from holdfast._async.runtime import run_blocking, together
 from holdfast.calls import Call
@@ -163,17 +163,13 @@ class AsyncFolderSource:
         return block
 
     async def read(
-        self,
-        cid: CID,
-        path: EntryPath,
-        sink: Sink,
-        progress: Progress,
-        blocks: AsyncBlocks | None = None,
+        self, cid: CID, path: EntryPath, sink: Sink, **options: Unpack[ReadArgs]
     ) -> None:
         """Fill `sink` with the file `cid` at `path`; from `blocks`, if all of it is there."""
-        read = partial(self._reader.read, sink=sink, call=self._call, progress=progress)
-        read = partial(read, blocks=blocks, verify=True)
-        below = self._at(path, cid) if self.is_remote and blocks is None else None
+        options["verify"] = True
+        read = partial(self._reader.read, sink=sink, call=self._call, **options)
+        is_here = options.get("blocks") is not None
+        below = self._at(path, cid) if self.is_remote and not is_here else None
         if self._by_path and below is not None:
             await read(below)
             return
@@ -509,7 +505,7 @@ class AsyncFolderFetcher:
             await run_blocking(part.open)
             if not self.work.finishes:  # else the reader knows the size of what it makes
                 await run_blocking(part.expect, size)
-            await self.source.read(cid, path, part, self.tally.of_file(), blocks)
+            await self.source.read(cid, path, part, progress=self.tally.of_file(), blocks=blocks)
             await run_blocking(part.commit)
         finally:
             await run_blocking(part.discard)

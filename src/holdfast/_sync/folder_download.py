@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias, Unpack
 
 from holdfast._sync.providers.base import BaseProvider
 from holdfast._sync.reads.blocks import (
@@ -29,7 +29,7 @@ from holdfast._sync.reads.blocks import (
     GivenBlocks,
     PassedError,
 )
-from holdfast._sync.reads.reader import Reader
+from holdfast._sync.reads.reader import ReadArgs, Reader
 from holdfast._sync.reads.state import run_steps
 from holdfast._sync.runtime import run_blocking, together
 from holdfast.calls import Call
@@ -164,18 +164,12 @@ class FolderSource:
         self._by_path = True
         return block
 
-    def read(
-        self,
-        cid: CID,
-        path: EntryPath,
-        sink: Sink,
-        progress: Progress,
-        blocks: Blocks | None = None,
-    ) -> None:
+    def read(self, cid: CID, path: EntryPath, sink: Sink, **options: Unpack[ReadArgs]) -> None:
         """Fill `sink` with the file `cid` at `path`; from `blocks`, if all of it is there."""
-        read = partial(self._reader.read, sink=sink, call=self._call, progress=progress)
-        read = partial(read, blocks=blocks, verify=True)
-        below = self._at(path, cid) if self.is_remote and blocks is None else None
+        options["verify"] = True
+        read = partial(self._reader.read, sink=sink, call=self._call, **options)
+        is_here = options.get("blocks") is not None
+        below = self._at(path, cid) if self.is_remote and not is_here else None
         if self._by_path and below is not None:
             read(below)
             return
@@ -509,7 +503,7 @@ class FolderFetcher:
             run_blocking(part.open)
             if not self.work.finishes:  # else the reader knows the size of what it makes
                 run_blocking(part.expect, size)
-            self.source.read(cid, path, part, self.tally.of_file(), blocks)
+            self.source.read(cid, path, part, progress=self.tally.of_file(), blocks=blocks)
             run_blocking(part.commit)
         finally:
             run_blocking(part.discard)

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from holdfast._sync.runtime import Lock, Semaphore, now, sleep
 from holdfast.calls import CALLS_AT_ONCE, Call, Clock, Deadline
 from holdfast.config import ClientConfig, Timeouts
+from holdfast.disk.closing import on_error
 from holdfast.errors import NetworkError
 from holdfast.forks import ForkAware
 from holdfast.protocol.http import MAX_REPLY, Reply, Request
@@ -320,11 +321,8 @@ class Session:
         arrived = now()
         with self._locks.turn:
             delay = limiter.reserve(now())
-            try:
+            with on_error(limiter.give_back):
                 sleep(delay)
-            except BaseException:
-                limiter.give_back()
-                raise
         call.clock.postponed += now() - arrived
 
 

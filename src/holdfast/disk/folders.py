@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple, TypeAlias
 
-from holdfast.disk.closing import closed_at_end
+from holdfast.disk.closing import closed_at_end, on_error
 from holdfast.errors import ConfigError
 
 # A system without these flags can import this file, and use clients that need no such folder.
@@ -43,14 +43,11 @@ def open_below(
 
     `refuse` and `check` are called for the folders on the way.
     """
-    try:
+    with on_error(lambda: os.close(descriptor)):
         for name in names:
             path /= name
             outer, descriptor = descriptor, _open_folder(name, descriptor, path, refuse, check)
             os.close(outer)
-    except BaseException:
-        os.close(descriptor)
-        raise
     return descriptor
 
 
@@ -67,11 +64,8 @@ def _open_folder(name: str, outer: int, path: Path, refuse: Refuse, check: Check
 
 def _checked(descriptor: int, path: Path, check: Check) -> int:
     """Return the descriptor; close it if `check` raises an error."""
-    try:
+    with on_error(lambda: os.close(descriptor)):
         check(os.fstat(descriptor), path)
-    except BaseException:
-        os.close(descriptor)
-        raise
     return descriptor
 
 

@@ -22,6 +22,7 @@ from holdfast.content.age import whole
 from holdfast.content.age.header import VERSION_LINE
 from holdfast.content.age.keys import Identity, Passphrase, Recipient
 from holdfast.disk.atomic import sync_name
+from holdfast.disk.closing import on_error
 from holdfast.errors import ConfigError, NoKeyError
 from holdfast.hints import advise
 
@@ -160,14 +161,10 @@ def write_key(path: Path, identity: Identity, ask: Callable[[], Secret] | None =
     except FileExistsError:
         wrong = ConfigError(f"{path} exists, and keys are never overwritten")
         raise advise(wrong, "name another key: `holdfast keygen NAME`") from None
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(_content(identity, None if ask is None else Passphrase(ask())))
-            file.flush()
-            os.fsync(descriptor)
-    except BaseException:
-        path.unlink()
-        raise
+    with on_error(path.unlink), os.fdopen(descriptor, "wb") as file:
+        file.write(_content(identity, None if ask is None else Passphrase(ask())))
+        file.flush()
+        os.fsync(descriptor)
     sync_name(path)
 
 

@@ -23,6 +23,7 @@ from starlette.concurrency import run_in_threadpool
 
 from holdfast.content.cid import CID
 from holdfast.content.profiles import Profile
+from holdfast.disk.closing import on_error
 from holdfast.disk.folders import Folder
 from holdfast.errors import ClientError
 from holdfast.node.client_values import merge_keyvalues
@@ -91,11 +92,8 @@ class Network:
             return
         self.check_group(details.group_id)
         self.tables.put_details(id, str(cid), details)
-        try:
+        with on_error(lambda: self.tables.put_details(id, str(cid), Details())):
             yield
-        except BaseException:
-            self.tables.put_details(id, str(cid), Details())
-            raise
 
     def check_group(self, id: str | None) -> None:
         """Raise a `Refusal` unless there is a group `id`; None is no group."""
@@ -349,11 +347,8 @@ class PinRequests:
             request = PinRequest(cid=str(cid), name=name, meta=meta, created=self._latest)
             self._tables.add_request(request)
             self._own.add(request.id)
-            try:
+            with on_error(lambda: self._remove(request.id)):
                 self._start(request)
-            except BaseException:
-                self._remove(request.id)
-                raise
             return self._as_made(request)
 
     def _start(self, request: PinRequest) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from holdfast.content.cid import CID
+from holdfast.disk.closing import on_error
 from holdfast.errors import ConfigError
 from holdfast.node.http_server.refusals import Refusal
 from holdfast.records import Pin, now_ms
@@ -139,15 +140,12 @@ class Tables:
     def _open(self, path: Path) -> sqlite3.Connection:
         """Open the database and make its tables; raise `ConfigError` if they are not ours."""
         connection = connect(path, "ro" if self._read_only else "rwc")
-        try:
+        with on_error(connection.close):
             if not self._read_only:
                 with transaction(connection):
                     if not _statements(connection):
                         _make_tables(connection)
             _check_tables(connection, path)
-        except BaseException:
-            connection.close()
-            raise
         return connection
 
     # Files

@@ -87,13 +87,9 @@ class AsyncWrappingProvider(AsyncBaseProvider):
         options = {"blocks_only": True} if blocks_only else {}
         return [*await self.require("import_car").forward("import_car", pieces, **options)]
 
-    async def signed_upload_url(
-        self, *, expires: int, max_bytes: int | None, types: tuple[str, ...]
-    ) -> str:
+    async def signed_upload_url(self, **options: Any) -> str:
         """Return a link for uploads, unless this wrapper changes content."""
-        self.require("signed_upload_url")
-        options = {"expires": expires, "max_bytes": max_bytes, "types": types}
-        return str(await self.forward("signed_upload_url", **options))
+        return str(await self.require("signed_upload_url").forward("signed_upload_url", **options))
 
     @property
     def stored(self) -> AsyncBaseProvider:

@@ -46,6 +46,7 @@ from holdfast.content.profiles import Profile, profile_for
 from holdfast.content.reference import Reference
 from holdfast.content.sampling import Sample
 from holdfast.content.unixfs.files import FileImporter, Part
+from holdfast.disk.closing import on_error
 from holdfast.disk.copy_journal import Place
 from holdfast.errors import (
     ClientClosedError,
@@ -489,11 +490,8 @@ class BaseProvider(StorageProvider, ABC):
     def spool(self, source: Source, limit: int | None = None) -> Source:
         """Return a seekable source of the bytes of `source`, which can be read only once."""
         stop = threading.Event()
-        try:
+        with on_error(stop.set):  # a cancelled call does not wait for its thread
             return run_interruptible(spool, source, limit, stop.is_set)
-        except BaseException:
-            stop.set()  # a cancelled call does not wait for its thread
-            raise
 
     def import_file(self, source: Source, put_block: Emit | None, progress: Progress) -> Part:
         """Cut the bytes of `source` into blocks by the configured profile; return the root.

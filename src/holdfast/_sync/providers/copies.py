@@ -317,10 +317,9 @@ class CopiesProvider(BaseProvider):
     def _add_part(self, content: ArchiveSource, info: PinInfo) -> None:
         """Store new blocks at the members that have the others, and note which have all of it."""
         beside = run_blocking(self.ledger.find, CID.parse(info.beside))
-        states = {} if beside is None else beside.states
-        has = [name for name, state in states.items() if state.state in HAS]
-        members = [member for member in self.in_order() if member.name in has]
-        names = [*map(str, members)]
+        places = {} if beside is None else beside.places
+        members = [member for member in self.in_order() if places.get(member.name) in HAS]
+        names = [member.name for member in members]
         fields = {} if beside is None else {"files": beside.pin.files, "type": beside.pin.type}
         with self.spool(content) as part:
             self.small.import_car(part.chunks(), blocks_only=True)

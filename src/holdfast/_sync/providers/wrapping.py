@@ -89,13 +89,9 @@ class WrappingProvider(BaseProvider):
         options = {"blocks_only": True} if blocks_only else {}
         return [*self.require("import_car").forward("import_car", pieces, **options)]
 
-    def signed_upload_url(
-        self, *, expires: int, max_bytes: int | None, types: tuple[str, ...]
-    ) -> str:
+    def signed_upload_url(self, **options: Any) -> str:
         """Return a link for uploads, unless this wrapper changes content."""
-        self.require("signed_upload_url")
-        options = {"expires": expires, "max_bytes": max_bytes, "types": types}
-        return str(self.forward("signed_upload_url", **options))
+        return str(self.require("signed_upload_url").forward("signed_upload_url", **options))
 
     @property
     def stored(self) -> BaseProvider:
