@@ -306,7 +306,7 @@ def test_a_reply_that_is_no_list_is_an_error(service):
         with pytest.raises(ProviderError, match=words):
             APIS[service].pages(PinFilter(), limit=None).read(Reply(200, {}, text))
     assert APIS[service].pages(PinFilter(), limit=None).request().max_reply == 16 << 20
-    with pytest.raises(AuthenticationError, match=r"^HTTP error 401\n"):
+    with pytest.raises(AuthenticationError, match=r"^HTTP error 401$"):
         APIS[service].pages(PinFilter(), limit=None).read(Reply(401, {}, b'{"error":"expired"}'))
 
 

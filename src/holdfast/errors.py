@@ -30,9 +30,6 @@ Messages, details and request ids may be words of a peer. They never contain a c
 that an error in a log is one line: see `single_line`.
 """
 
-import typing
-from typing import ClassVar
-
 from holdfast.single_line import quoted, single_line, without_queries
 
 
@@ -182,13 +179,7 @@ class ProviderError(ClientError):
 
 
 class AuthenticationError(ProviderError):
-    """HTTP 401: the token is invalid or has expired. A note says what to do."""
-
-    remedy: ClassVar[str] = "check that provider_token (or gateway_token) is whole and not expired"
-
-    def __init__(self, message: str, **facts: typing.Any) -> None:
-        super().__init__(message, **facts)
-        self.add_note(self.remedy)
+    """HTTP 401: the token is invalid or has expired."""
 
 
 class PermissionDeniedError(ProviderError):

@@ -147,7 +147,7 @@ HTML = {"Content-Type": "text/html", "WWW-Authenticate": "Basic"}
     [
         ((500, {"Message": "no space left on device"}, JSON), ProviderError, "^no space left on"),
         ((403, DENIED.encode(), PLAIN), AuthenticationError, DENIED),
-        ((401, b"<html>401</html>", HTML), AuthenticationError, r"^HTTP error 401\n"),  # of a proxy
+        ((401, b"<html>401</html>", HTML), AuthenticationError, r"^HTTP error 401$"),  # of a proxy
         ((307, b"", {"Location": "http://127.0.0.1:9"}), ProviderError, "^HTTP error 307$"),
     ],
 )

@@ -83,7 +83,7 @@ def test_everything_comes_back_and_pins_are_changed_and_removed(client):
 
 def test_wrong_tokens(keys_node):
     with Client.init(keys_node.config, provider_token="wrong") as stranger:
-        with pytest.raises(AuthenticationError, match=r"^HTTP error 401\n") as caught:
+        with pytest.raises(AuthenticationError, match=r"^HTTP error 401$") as caught:
             stranger.store(1)
     assert caught.value.details == "Invalid/expired credentials"
     with Client.init(keys_node.config, provider_token=READ_ONLY) as reader:

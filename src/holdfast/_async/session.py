@@ -220,7 +220,7 @@ class AsyncSession:
         delay = backoff.next_delay(why.asked, call.deadline.left(), call.clock.asked_wait)
         if delay is None:
             return False
-        peer = urlsplit(call.url).netloc
+        peer = urlsplit(call.url).netloc.rpartition("@")[2]
         call.tell(
             "retry",
             "%s failed at %s with %s on attempt %d; the next one is in %.2f s",
