@@ -8,6 +8,7 @@ import pytest
 from holdfast import compute_cid, verify
 from holdfast.content.age.keyring import Keyring
 from holdfast.content.age.keys import Identity
+from holdfast.content.profiles import CANDIDATES
 from holdfast.errors import UnprovenError
 from holdfast.sources.encrypted_source import EncryptedSource, encrypt_at_once
 from holdfast.sources.sources import open_source
@@ -82,7 +83,10 @@ def test_a_state_is_used_with_the_same_recipients_and_a_key_only():
     assert encrypted(CONTENT, swapped).restore_states(state)
     no_key = Keyring([THEIRS.recipient, MINE.recipient], write_only=True)
     assert not encrypted(CONTENT, no_key).restore_states(state)
-    for damaged in (b"", state[0][:40], bytes(100), state[0][:32] + bytes(4) + state[0][36:]):
+    head = 32 + len(encrypted(CONTENT)._seal.head)
+    cut = [state[0][:size] for size in (0, 40, head - 17, head - 16, head - 1)]
+    changed = [state[0][:32] + bytes(4) + state[0][end:] for end in (32, 36)]
+    for damaged in (*cut, *changed, bytes(100)):
         assert not encrypted(CONTENT).restore_states([damaged])
 
 
@@ -118,6 +122,17 @@ def test_the_cid_proves_the_ciphertext(tmp_path, size, profile):
     for form in in_each_form(data[:-1] + bytes([data[-1] ^ 1]), tmp_path):
         with pytest.raises(UnprovenError, match="no known layout"):
             verify(form, cid)
+
+
+@pytest.mark.parametrize("has_age_file", [True, False])
+def test_a_folder_is_read_twice_in_each_layout_only_if_it_has_an_age_file(tmp_path, has_age_file):
+    (tmp_path / "a").write_bytes(whole(encrypted(b"secret")) if has_age_file else b"plain")
+    other = compute_cid(tmp_path)
+    (tmp_path / "b").write_bytes(b"more")
+    ends = []
+    with pytest.raises(UnprovenError, match="no known layout"):
+        verify(tmp_path, other, progress=lambda done, total: ends.append(done == total))
+    assert ends.count(True) == len(CANDIDATES) * (2 if has_age_file else 1)
 
 
 @pytest.mark.parametrize("size", [0, 1, 1000, 65_536])

@@ -158,9 +158,11 @@ def _roots(content: Source | FolderSource, root: CID, progress: Progress) -> Ite
     """Yield the roots of `content` in the known layouts that may give `root`."""
     profiles = candidates_for(root)
     if isinstance(content, FolderSource):
-        for folder in (content, content.map(_with_header_leaf, int)):
+        yield from (import_content(content, profile, progress=progress).cid for profile in profiles)
+        if _has_age_file(content):
+            content = content.map(_with_header_leaf, int)
             for profile in profiles:
-                yield import_content(folder, profile, progress=progress).cid
+                yield import_content(content, profile, progress=progress).cid
     elif content.file is None or content.leaf_ends or _with_header_leaf(content).leaf_ends:
         # In one pass: it may not be readable twice.
         proof = layouts.LayoutProof(root, content.leaf_ends)
@@ -175,6 +177,15 @@ def _roots(content: Source | FolderSource, root: CID, progress: Progress) -> Ite
                 for tree in trees:
                     tree.add(leaf)
             yield from (tree.root().cid for tree in trees)
+
+
+def _has_age_file(folder: FolderSource) -> bool:
+    for entry in folder.entries:
+        if entry.kind == "file":
+            with folder.open(entry) as source:
+                if _with_header_leaf(source).leaf_ends:
+                    return True
+    return False
 
 
 def _with_header_leaf(source: Source) -> Source:

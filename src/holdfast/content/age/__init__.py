@@ -9,8 +9,8 @@ nobody may choose: they are those of the operating system.
     keys      recipients, identities and passphrases, which wrap and unwrap a file key
     header    all stanzas and their MAC
     stream    the payload: chunks that can be read in any order, and a reader of all of them
+    keyring   the keys of an encrypted view
     whole     small content that is encrypted and decrypted in memory
-    key_file  the text of key files
 
 Armor, plugins, SSH keys and tagged recipients are not supported.
 """
