@@ -132,15 +132,6 @@ def test_wrong_calls_name_the_client(client):
         assert getattr(Client, method).__qualname__ == f"{name}.{method}"
 
 
-@pytest.mark.parametrize("status", [401, 403])
-def test_a_token_that_is_refused_says_what_to_do(server, client, status):
-    server.reply(status)
-    with pytest.raises(ProviderError, match=f"^HTTP error {status}") as caught:
-        client.store([1])
-    notes = getattr(caught.value, "__notes__", [])
-    assert any("check that provider_token" in note for note in notes) == (status == 401)
-
-
 @pytest.mark.parametrize(
     ("fields", "source"),
     [

@@ -27,7 +27,8 @@ from holdfast.errors import ConfigError
 from holdfast.registry import row_of
 
 FILE_NAME: Final = "holdfast.toml"
-OTHER_VARIABLES: Final = ("HOLDFAST_NODE_TOKEN", "HOLDFAST_TRACEBACK")
+TOOLS: Final = ("AGE", "CADDY", "CHROMIUM", "CLUSTER", "HAPROXY", "KUBO", "NGINX")  # of our tests
+OTHER_VARIABLES: Final = {f"HOLDFAST_{name}" for name in ("NODE_TOKEN", "TRACEBACK", *TOOLS)}
 MAX_FILE: Final = 1 << 20
 MAX_TOKEN: Final = 64 << 10
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
