@@ -11,7 +11,6 @@ from holdfast.errors import (
     ConfigError,
     InvalidCIDError,
     NetworkError,
-    ProviderError,
     SerializationError,
 )
 from holdfast.hints import Hint, advise, hint_of

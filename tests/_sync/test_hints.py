@@ -13,7 +13,6 @@ from holdfast.errors import (
     ConfigError,
     InvalidCIDError,
     NetworkError,
-    ProviderError,
     SerializationError,
 )
 from holdfast.hints import Hint, advise, hint_of
