@@ -154,9 +154,10 @@ Refused: Any = typer.BadParameter.__base__
 
 # What the parser says about numbers, and what is written in its place.
 NUMBERS: Final = {
-    "Input should be a valid integer.*": "it must be a whole number",
-    "Input should be a valid number.*": "it must be a number",
+    "(Input should be|'[^']*' is not) a valid integer.*": "it must be a whole number",
+    "(Input should be|'[^']*' is not) a valid (number|float).*": "it must be a number",
     "Input should be greater than or equal to": "it must be at least",
+    r"\S+ is not in the range x>=(\d+)\.": r"it must be at least \1",
     "Input should be less than or equal to": "it must be at most",
 }
 EXTRA_ARGUMENT = "unexpected extra argument"  # in the message of the parser
