@@ -158,6 +158,7 @@ NUMBERS: Final = {
     "(Input should be|'[^']*' is not) a valid (number|float).*": "it must be a number",
     "Input should be greater than or equal to": "it must be at least",
     r"\S+ is not in the range x>=(\d+)\.": r"it must be at least \1",
+    r"\S+ is not in the range (\d+)<=x<=(\d+)\.": r"it must be at least \1 and at most \2",
     "Input should be less than or equal to": "it must be at most",
 }
 EXTRA_ARGUMENT = "unexpected extra argument"  # in the message of the parser
