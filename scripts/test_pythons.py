@@ -157,7 +157,12 @@ def _download(work: Path, version: str) -> None:
     for name in ("lists/partial", "archives/partial"):
         (work / name).mkdir(parents=True)
     (work / "status").touch()  # as if nothing were installed: all that it needs is fetched
-    source = f"deb [signed-by={KEYRING}] http://deb.debian.org/debian {SUITE} main\n"
+    targets = ["apt-get", "indextargets", "--format", "$(REPO_URI)"]  # of this machine
+    mirrors = subprocess.run(targets, capture_output=True, text=True, check=False)  # noqa: S603
+    mirror = next((uri for uri in mirrors.stdout.split() if uri.endswith("/debian/")), None)
+    if mirror is None:
+        raise NotAvailableError("not on this machine, which names no mirror of Debian")
+    source = f"deb [signed-by={KEYRING}] {mirror} {SUITE} main\n"
     (work / "sources.list").write_text(source, encoding="utf-8")
     _apt(work, "update")
     # libstdc++ is not Python's, but wheels need it.
