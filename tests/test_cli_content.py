@@ -269,7 +269,7 @@ def test_machines_get_the_cid_however_it_was_given(commands):
 def test_store_and_send_take_no_more_than_can_be_read_back(commands):
     """There is no end to what comes in."""
     commands.command = shell("</dev/zero")
-    words = "error: standard input has more than max_json_bytes, 100000 bytes"
+    words = "error: standard input has more than 100,000 bytes, the limit for JSON"
     for arguments in (["store", "-"], ["send", "bob", "-"]):
         code, lines = commands.failure(*arguments, HOLDFAST_MAX_JSON_BYTES="100000")
         assert (code, lines[0]) == (5, words)

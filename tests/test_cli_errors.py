@@ -220,7 +220,7 @@ def test_messages_are_in_the_words_of_the_command_line(commands):
 def test_a_full_disk_is_told_with_what_frees_it(commands, small_disk):
     (commands.folder / "large").write_bytes(os.urandom(16 << 20))
     code, lines = commands.failure("upload", "large", "--path", small_disk / "store")
-    hint = "hint: free some space; `holdfast gc` removes what no pin of the store needs"
+    hint = "hint: free some space on that disk; `holdfast gc` removes what no pin needs"
     assert (code, lines[-1]) == (1, hint)
 
 

@@ -38,6 +38,7 @@ def test_a_command_without_a_task_is_on_the_page_and_fails_the_check(copy):
     tasks.write_text(tasks.read_text().replace("::: upload\n", "::: uplaod\n::: ls\n"))
     missing = "`holdfast upload` belongs to no task: write `::: upload` into "
     messages = [
+        "scripts/cli_reference.md and the help differ: Upload and download files and folders",
         f"{missing}scripts/cli_reference.md",
         "there is no `holdfast uplaod`, which scripts/cli_reference.md names",
         "scripts/cli_reference.md names `ls` twice",

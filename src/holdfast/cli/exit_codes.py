@@ -175,9 +175,9 @@ def describe(error: BaseException) -> dict[str, Any]:
     ):
         message = f"{error.strerror}: {error.filename}" if error.filename else error.strerror
         if error.errno in FULL:
-            remedy = "free some space; `holdfast gc` removes what no pin of the store needs"
+            remedy = "free some space on that disk; `holdfast gc` removes what no pin needs"
     details = getattr(error, "details", None)
-    said = (remedy, details, None if hint is None else hint.note, getattr(error, "remedy", None))
+    said = (remedy, details, None if hint is None else hint.note)
     notes = [note for note in getattr(error, "__notes__", ()) if note not in said]
     return {
         "name": family.kind.__name__ if isinstance(error, ImportError) else type(error).__name__,
