@@ -6,6 +6,7 @@ import re
 import shlex
 import sqlite3
 import warnings
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -98,11 +99,12 @@ def test_natural_commands_work(filled, typed, written):
 
 def test_a_second_cid_does_not_become_the_name_of_a_file(filled):
     other = filled.text("store", "5")
-    for command in ("get", "cat"):
-        result = filled.run(command, HELLO_CID, other)
+    for command, second in product(("get", "cat"), (other, "name:other")):
+        result = filled.run(command, HELLO_CID, second)
         assert (result.returncode, result.stdout) == (2, b"")
         assert result.stderr.startswith(b"error: download takes one CID at a time\n")
     assert not (filled.folder / other).exists()
+    assert not (filled.folder / "name:other").exists()
     filled.text("get", other)
     assert filled.run("get", HELLO_CID, other).returncode == 2
     assert (filled.folder / other).read_bytes() == b"5"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final
 
 from holdfast.cli import options, output
 from holdfast.cli.exit_codes import UsageError
-from holdfast.cli.references import find
+from holdfast.cli.references import NAME, find
 from holdfast.cli.reports import BatchReport, note_excluded, source_reader, telling_resumes
 from holdfast.cli.run import Run, command, group
 from holdfast.content.cid import CID
@@ -428,11 +428,10 @@ def _note_encrypted(run: Run, blob: "Blob") -> None:
 
 def _check_is_no_cid(to: str | None) -> None:
     """Raise UsageError for a second CID, which would otherwise be the name of the file."""
-    try:
-        CID.parse(to or "")
-    except InvalidCIDError:
-        return
-    raise advise(UsageError("download takes one CID at a time"), "`-o FILE` names the file")
+    with suppress(InvalidCIDError):
+        if not (to or "").startswith(NAME):
+            CID.parse(to or "")
+        raise advise(UsageError("download takes one CID at a time"), "`-o FILE` names the file")
 
 
 def _download_folder(
