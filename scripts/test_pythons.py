@@ -1,11 +1,11 @@
 """Run the quick tests on every Python that Holdfast is for: `make test-pythons`.
 
-`python scripts/test_pythons.py [--workers N] [--others] [VERSION …]` uses the Pythons on the path, those of
-pyenv and uv, and for the others Debian's packages, unpacked into a cache folder of the user: that
-needs `apt-get` and no root. Each has an environment of its own in `.venv-pythons`. At the end it
-says which versions passed, failed or did not run. It fails if one failed, or if none ran. With
-`--others`, as in .ci/run, it leaves out the Python that runs it, and does not fail if there is no
-other one.
+`python scripts/test_pythons.py [--workers N] [--others] [VERSION …]` uses the Pythons on the path,
+those of pyenv and uv, and for the others Debian's packages, unpacked into a cache folder of the
+user: that needs `apt-get` and no root. Each has an environment of its own in `.venv-pythons`. At
+the end it says which versions passed, failed or did not run. It fails if one failed, or if none
+ran. With `--others`, as in .ci/run, it leaves out the Python that runs it, and does not fail if
+there is no other one.
 """
 
 import argparse
@@ -47,7 +47,7 @@ def main() -> int:
     if unknown:
         parser.error(f"Holdfast is for {', '.join(VERSIONS)}, not for {', '.join(unknown)}")
     results = {}
-    own = {"%d.%d" % sys.version_info[:2]} if arguments.others else set()
+    own = {"{}.{}".format(*sys.version_info)} if arguments.others else set()
     for version in dict.fromkeys(arguments.versions or VERSIONS):
         if version in own:
             continue
