@@ -33,5 +33,8 @@ if TYPE_CHECKING:
 if not TYPE_CHECKING:  # which knows the names from above
     __getattr__, __dir__, __all__ = lazy_names(
         __name__,
-        {f"_async.{row.module}": f"Async{row.class_name}" for row in BUILT_IN.values()},
+        {
+            f"_async.providers.{row.stands_for or name}": f"Async{row.class_name}"
+            for name, row in BUILT_IN.items()
+        },
     )

@@ -26,8 +26,8 @@ class BuiltIn:
     """A provider that comes with Holdfast.
 
     Attributes:
-        module: Its module, below ``holdfast._sync`` and ``holdfast._async``.
-        class_name: The blocking class; the async one has ``Async`` in front.
+        class_name: The blocking class; the async one has ``Async`` in front. Both are in a module
+            that has the name of the provider, in ``_sync/providers`` and ``_async/providers``.
         api_url: The address of its API where `pin_api_url` is None; None if it has no API.
         gateways: The gateways for reads where `gateway_url` is None; none if it reads without.
         needs_address: Whether its API has no usual address, so that `pin_api_url` must be given.
@@ -40,7 +40,6 @@ class BuiltIn:
         stands_for: The provider that is used in its place, for a name without an implementation.
     """
 
-    module: str
     class_name: str
     api_url: str | None = None
     gateways: tuple[str, ...] = ()
@@ -77,42 +76,35 @@ _PINATA: Final[dict[str, Any]] = {
     "gateways": _PINATA_GATEWAYS,
     "needs_token": True,
 }
-_PINNING: Final = {"module": "providers.pinning", "class_name": "PinProvider", **_PINATA}
+_PINNING: Final = {"class_name": "PinProvider", **_PINATA}
 BUILT_IN: Final[Mapping[str, BuiltIn]] = {
-    "local": BuiltIn(module="providers.local", class_name="LocalProvider", on_this_machine=True),
+    "local": BuiltIn(class_name="LocalProvider", on_this_machine=True),
     "gateway": BuiltIn(
-        module="providers.gateway",
         class_name="GatewayProvider",
         gateways=("https://trustless-gateway.link/ipfs", "https://ipfs.io/ipfs"),
         reads_only=True,
     ),
-    "car": BuiltIn(
-        module="providers.car", class_name="CarProvider", reads_only=True, reads_path=True
-    ),
+    "car": BuiltIn(class_name="CarProvider", reads_only=True, reads_path=True),
     "pinning": BuiltIn(**_PINNING),
-    "pinata": BuiltIn(module="providers.pinata", class_name="PinataProvider", **_PINATA),
-    "kubo": BuiltIn(
-        module="providers.kubo", class_name="KuboProvider", api_url="http://127.0.0.1:5001"
-    ),
+    "pinata": BuiltIn(class_name="PinataProvider", **_PINATA),
+    "kubo": BuiltIn(class_name="KuboProvider", api_url="http://127.0.0.1:5001"),
     "cluster": BuiltIn(
-        module="providers.cluster",
         class_name="ClusterProvider",
         api_url="http://127.0.0.1:9094",
         gateways=("http://127.0.0.1:8080/ipfs",),
         has_peers=True,
     ),
     "psa": BuiltIn(
-        module="providers.psa",
         class_name="PSAProvider",
         gateways=("https://ipfs.io/ipfs", "https://dweb.link/ipfs"),
         needs_address=True,
         needs_token=True,
     ),
-    "copies": BuiltIn(module="providers.copies", class_name="CopiesProvider", over_others=True),
+    "copies": BuiltIn(class_name="CopiesProvider", over_others=True),
     "provider_b": BuiltIn(**_PINNING, stands_for="pinning"),
     "provider_c": BuiltIn(**_PINNING, stands_for="pinning"),
 }
-_INSTALLED: Final = BuiltIn(module="", class_name="", gateways=_PINATA_GATEWAYS, has_peers=True)
+_INSTALLED: Final = BuiltIn(class_name="", gateways=_PINATA_GATEWAYS, has_peers=True)
 DEFAULT: Final = "local"
 ARCHIVE: Final = "car"  # for an archive that is named without a provider
 SERVICE: Final = "pinning"  # for people who give a token and name no provider
@@ -202,5 +194,5 @@ def _load_built_in(name: str, group: str) -> Any:
             stacklevel=6,
         )
     package, prefix = ("_sync", "") if group == SYNC_GROUP else ("_async", "Async")
-    module = importlib.import_module(f"holdfast.{package}.{row.module}")
+    module = importlib.import_module(f"holdfast.{package}.providers.{row.stands_for or name}")
     return getattr(module, prefix + row.class_name)
