@@ -8,7 +8,6 @@ import pytest
 
 from holdfast import AsyncClient, AsyncLocalProvider, AsyncPinProvider, ClientConfig
 from holdfast._async.copying import AsyncCopier
-from holdfast._async.providers.base import ignore
 from holdfast.content.cid import CID
 from holdfast.content.profiles import KUBO_LEGACY_CIDV1, UNIXFS_V0_2015
 from holdfast.errors import (
@@ -21,6 +20,7 @@ from holdfast.errors import (
 )
 from holdfast.providers import AsyncPinataProvider
 from holdfast.records import Copied, Pin
+from holdfast.sources.sources import no_progress
 from holdfast.testing import running_node
 from tests.content import stream
 from tests.gateways import ODD_LAYOUT, gateway
@@ -549,7 +549,7 @@ async def test_a_pin_that_the_source_cannot_give_takes_no_key_values_from_others
         second = await source.store(2, keyvalues={"a": 1})
         copier = AsyncCopier(source.provider, target.provider)
         with pytest.raises(UnsupportedError, match="this one has no blocks"):
-            await copier.copy((await source.pins(cid=first.cid))[0], ignore)
-        copied = await copier.copy((await source.pins(cid=second.cid))[0], ignore)
+            await copier.copy((await source.pins(cid=first.cid))[0], no_progress)
+        copied = await copier.copy((await source.pins(cid=second.cid))[0], no_progress)
     assert copied.dropped == ()
     assert [pin.keyvalues for pin in await target.pins()] == [{"a": 1}]

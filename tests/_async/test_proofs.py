@@ -6,13 +6,13 @@ import pytest
 
 from holdfast import AsyncClient, ClientConfig
 from holdfast._async.copying import AsyncCopier
-from holdfast._async.providers.base import ignore
 from holdfast._async.proving import WELL_KNOWN, AsyncProver, CopyProof, dag_cids, gateway_mark
 from holdfast.content.cid import CID
 from holdfast.content.sampling import Sample
 from holdfast.errors import ProviderError, UnprovenError
 from holdfast.providers import AsyncPinProvider
 from holdfast.records import Copied, Verdict
+from holdfast.sources.sources import no_progress
 from holdfast.testing import ScriptedServer, running_node
 from holdfast.testing.scripted_server import Scripted
 from tests.content import stream
@@ -469,7 +469,7 @@ async def test_a_service_that_only_pins_by_cid_gets_a_copy_from_another_one_and_
             ).cid
             (pin,) = await other.pins(cid=cid)
             copier = AsyncCopier(other.provider, target.provider, pin_by_cid=True, wait=30)
-            copied = await copier.send(pin, ignore)
+            copied = await copier.send(pin, no_progress)
             assert (copied.how, copied.state, copied.dropped) == ("pin", "pinned", ())
             prover = AsyncProver(target.provider)
             assert (await prover.find_verdict([other.provider])).is_good
@@ -483,7 +483,7 @@ async def test_a_service_that_only_pins_by_cid_gets_a_copy_from_another_one_and_
                 connection.execute("DELETE FROM blocks")
             assert (await prover.prove_dag(other.provider, root)).state == "missing"
             await target.revoke(cid)  # without that, the service would do nothing
-            copied = await copier.send(pin, ignore, is_repair=True)
+            copied = await copier.send(pin, no_progress, is_repair=True)
             assert (copied.how, copied.state) == ("pin", "pinned")
             assert (await prover.prove_dag(other.provider, root)).state == "proven"
 

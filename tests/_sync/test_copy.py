@@ -10,7 +10,6 @@ import pytest
 
 from holdfast import Client, ClientConfig, LocalProvider, PinProvider
 from holdfast._sync.copying import Copier
-from holdfast._sync.providers.base import ignore
 from holdfast.content.cid import CID
 from holdfast.content.profiles import KUBO_LEGACY_CIDV1, UNIXFS_V0_2015
 from holdfast.errors import (
@@ -23,6 +22,7 @@ from holdfast.errors import (
 )
 from holdfast.providers import PinataProvider
 from holdfast.records import Copied, Pin
+from holdfast.sources.sources import no_progress
 from holdfast.testing import running_node
 from tests.content import stream
 from tests.gateways import ODD_LAYOUT, gateway
@@ -549,7 +549,7 @@ def test_a_pin_that_the_source_cannot_give_takes_no_key_values_from_others(targe
         second = source.store(2, keyvalues={"a": 1})
         copier = Copier(source.provider, target.provider)
         with pytest.raises(UnsupportedError, match="this one has no blocks"):
-            copier.copy((source.pins(cid=first.cid))[0], ignore)
-        copied = copier.copy((source.pins(cid=second.cid))[0], ignore)
+            copier.copy((source.pins(cid=first.cid))[0], no_progress)
+        copied = copier.copy((source.pins(cid=second.cid))[0], no_progress)
     assert copied.dropped == ()
     assert [pin.keyvalues for pin in target.pins()] == [{"a": 1}]

@@ -8,13 +8,13 @@ import pytest
 
 from holdfast import Client, ClientConfig
 from holdfast._sync.copying import Copier
-from holdfast._sync.providers.base import ignore
 from holdfast._sync.proving import WELL_KNOWN, CopyProof, Prover, dag_cids, gateway_mark
 from holdfast.content.cid import CID
 from holdfast.content.sampling import Sample
 from holdfast.errors import ProviderError, UnprovenError
 from holdfast.providers import PinProvider
 from holdfast.records import Copied, Verdict
+from holdfast.sources.sources import no_progress
 from holdfast.testing import ScriptedServer, running_node
 from holdfast.testing.scripted_server import Scripted
 from tests.content import stream
@@ -465,7 +465,7 @@ def test_a_service_that_only_pins_by_cid_gets_a_copy_from_another_one_and_proves
             cid = (other.upload(LARGE[:2_500_000], name="mine", keyvalues={"sea": "north"})).cid
             (pin,) = other.pins(cid=cid)
             copier = Copier(other.provider, target.provider, pin_by_cid=True, wait=30)
-            copied = copier.send(pin, ignore)
+            copied = copier.send(pin, no_progress)
             assert (copied.how, copied.state, copied.dropped) == ("pin", "pinned", ())
             prover = Prover(target.provider)
             assert (prover.find_verdict([other.provider])).is_good
@@ -479,7 +479,7 @@ def test_a_service_that_only_pins_by_cid_gets_a_copy_from_another_one_and_proves
                 connection.execute("DELETE FROM blocks")
             assert (prover.prove_dag(other.provider, root)).state == "missing"
             target.revoke(cid)  # without that, the service would do nothing
-            copied = copier.send(pin, ignore, is_repair=True)
+            copied = copier.send(pin, no_progress, is_repair=True)
             assert (copied.how, copied.state) == ("pin", "pinned")
             assert (prover.prove_dag(other.provider, root)).state == "proven"
 

@@ -46,7 +46,7 @@ from holdfast.registry import build_async_provider
 from holdfast.single_line import single_line
 from holdfast.sources.blob import Blob
 from holdfast.sources.folder_source import IGNORE_FILE, FolderSelection, FolderSource
-from holdfast.sources.sources import Progress, Source
+from holdfast.sources.sources import Progress, Source, no_progress
 
 # Imported in the methods: most programs copy nothing, and should not wait for the modules.
 if TYPE_CHECKING:
@@ -832,12 +832,10 @@ class AsyncClient(AsyncCloses):
             ...     print(report.name, report.proven)
             tides ('local', 'local-2')
         """
-        from holdfast._async.providers.base import ignore  # noqa: PLC0415
-
         self._check_open()
         arguments.check_progress(progress)
         provider = self._provider.require("check_health")
-        chosen, progress = arguments.check_sample(sample), progress or ignore
+        chosen, progress = arguments.check_sample(sample), progress or no_progress
         return provider.check_health(chosen, fix=fix, adopt=adopt, progress=progress)
 
     # Readers of encrypted content
@@ -952,12 +950,10 @@ class AsyncClient(AsyncCloses):
             >>> copied.how, copied.proof
             ('archive', 'proven')
         """
-        from holdfast._async.providers.base import ignore  # noqa: PLC0415
-
         self._check_open()
         arguments.check_progress(progress)
         copier = self._copier(to, sample if proof else None, pin_by_cid=pin_by_cid, wait=wait)
-        return await copier.copy(cid, ignore if progress is None else progress)
+        return await copier.copy(cid, no_progress if progress is None else progress)
 
     def copy_many(
         self,

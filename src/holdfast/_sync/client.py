@@ -48,7 +48,7 @@ from holdfast.registry import build_provider
 from holdfast.single_line import single_line
 from holdfast.sources.blob import Blob
 from holdfast.sources.folder_source import IGNORE_FILE, FolderSelection, FolderSource
-from holdfast.sources.sources import Progress, Source
+from holdfast.sources.sources import Progress, Source, no_progress
 
 # Imported in the methods: most programs copy nothing, and should not wait for the modules.
 if TYPE_CHECKING:
@@ -828,12 +828,10 @@ class Client(Closes):
             ...     print(report.name, report.proven)
             tides ('local', 'local-2')
         """
-        from holdfast._sync.providers.base import ignore  # noqa: PLC0415
-
         self._check_open()
         arguments.check_progress(progress)
         provider = self._provider.require("check_health")
-        chosen, progress = arguments.check_sample(sample), progress or ignore
+        chosen, progress = arguments.check_sample(sample), progress or no_progress
         return provider.check_health(chosen, fix=fix, adopt=adopt, progress=progress)
 
     # Readers of encrypted content
@@ -948,12 +946,10 @@ class Client(Closes):
             >>> copied.how, copied.proof
             ('archive', 'proven')
         """
-        from holdfast._sync.providers.base import ignore  # noqa: PLC0415
-
         self._check_open()
         arguments.check_progress(progress)
         copier = self._copier(to, sample if proof else None, pin_by_cid=pin_by_cid, wait=wait)
-        return copier.copy(cid, ignore if progress is None else progress)
+        return copier.copy(cid, no_progress if progress is None else progress)
 
     def copy_many(
         self,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar
 from holdfast._async import health
 from holdfast._async.contract import AsyncStorageProvider
 from holdfast._async.copying import AsyncCopier, ReadFile, with_layouts
-from holdfast._async.providers.base import AsyncBaseProvider, Content, ignore
+from holdfast._async.providers.base import AsyncBaseProvider, Content
 from holdfast._async.providers.foreign import as_provider
 from holdfast._async.providers.local import AsyncLocalProvider, not_pinned, read_pins
 from holdfast._async.proving import AsyncProver, find_pin, has_content
@@ -43,7 +43,7 @@ from holdfast.repository.ledger import HAS, SEEN, CopyState, Ledger, LedgerRow
 from holdfast.sources.archive_sources import ArchiveSource
 from holdfast.sources.blob import Blob
 from holdfast.sources.folder_source import FolderSource
-from holdfast.sources.sources import Progress, Source, open_source
+from holdfast.sources.sources import Progress, Source, no_progress, open_source
 
 if TYPE_CHECKING:
     from holdfast._async.client import AsyncClient
@@ -700,12 +700,12 @@ class AsyncCopiesProvider(AsyncBaseProvider):
         info = PinInfo(name=LAYOUT_TEST)
         with tempfile.TemporaryDirectory(prefix="holdfast-layout-") as folder:
             for content in await run_blocking(_layout_test, Path(folder)):
-                added = await self.small.put(content, info, ignore)
+                added = await self.small.put(content, info, no_progress)
                 cid = CID.parse(added.cid)
                 row = await run_blocking(self.ledger.intend, cid, info, [member.name], 1)
                 await run_blocking(self.ledger.bury, cid)
                 try:
-                    await self.copier(member, self.small).send(row.pin, ignore)
+                    await self.copier(member, self.small).send(row.pin, no_progress)
                 except Exception:  # not a cancellation, which must end at once
                     await self.finish_tombstone(row)
                     raise
@@ -852,7 +852,7 @@ class AsyncPlacing:
         if is_repair and member.only_fetches:  # it fetches nothing that it believes to have
             await _unpin_at(member, row.pin.cid)
         copier = copies.copier(member, self._source)
-        copied = await copier.send(row.pin, ignore, is_repair=is_repair, file=self._file)
+        copied = await copier.send(row.pin, no_progress, is_repair=is_repair, file=self._file)
         state = CopyState("claimed", named=True)
         if copied.state != "pinned":
             return state

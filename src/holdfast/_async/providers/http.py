@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, AsyncContextManager, ClassVar, Self, Type
 from urllib.parse import urlsplit
 
 from holdfast._async.pin_waiting import AsyncPinStream
-from holdfast._async.providers.base import AsyncBaseProvider, Content, ignore
+from holdfast._async.providers.base import AsyncBaseProvider, Content
 from holdfast._async.reads.gateway_reader import gateway_urls, read_gateways
 from holdfast._async.reads.reader import AsyncReader
 from holdfast._async.reads.state import AsyncGatewayPeer, Output, ReadState, RefusedError
@@ -31,7 +31,7 @@ from holdfast.records import Pin, PinFilter, Usage
 from holdfast.sinks.sinks import MemorySink
 from holdfast.sources.archive_sources import ArchiveSource, BuiltArchive
 from holdfast.sources.folder_source import FolderSource
-from holdfast.sources.sources import Source
+from holdfast.sources.sources import Source, no_progress
 
 if TYPE_CHECKING:
     from holdfast._async.transport import AsyncResponse
@@ -190,7 +190,7 @@ class AsyncDaemonProvider(AsyncServiceProvider):
 
     async def build_archive(self, content: Content) -> BuiltArchive:
         """Return the archive of `content`, which begins with its root: so it is hashed first."""
-        root = (await self.import_content(content, None, ignore)).cid
+        root = (await self.import_content(content, None, no_progress)).cid
         return BuiltArchive(content, self.profile, root)
 
     async def usage(self) -> Usage:

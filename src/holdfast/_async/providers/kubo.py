@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from holdfast._async.pin_waiting import AsyncPinStream
-from holdfast._async.providers.base import AsyncBaseProvider, Content, ignore
+from holdfast._async.providers.base import AsyncBaseProvider, Content
 from holdfast._async.providers.http import AsyncDaemonProvider
 from holdfast._async.reads.blocks import AsyncArchiveFeed, AsyncBlocks, AsyncGivenBlocks
 from holdfast._async.reads.reader import AsyncReader
@@ -30,7 +30,7 @@ from holdfast.records import Added, OnPinProgress, Pin, PinFilter, PinInfo
 from holdfast.sources.archive_sources import ArchiveSource
 from holdfast.sources.folder_source import FolderSource
 from holdfast.sources.hashed_source import HashedSource
-from holdfast.sources.sources import Progress, Source
+from holdfast.sources.sources import Progress, Source, no_progress
 
 if TYPE_CHECKING:
     from holdfast._async.transport import AsyncResponse
@@ -188,7 +188,7 @@ class AsyncKuboProvider(AsyncDaemonProvider):
         if not content.rewindable:
             return await self._add_once(content, info, call, progress)
         is_small = content.json is not None and len(content.json) <= SMALL
-        cid = (await self.import_content(content, None, ignore)).cid
+        cid = (await self.import_content(content, None, no_progress)).cid
         size = content.size
         add = self._api.add(
             content, info, lambda sent: progress(sent, size), cid=cid, whole=is_small

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar
 from holdfast._sync import health
 from holdfast._sync.contract import StorageProvider
 from holdfast._sync.copying import Copier, ReadFile, with_layouts
-from holdfast._sync.providers.base import BaseProvider, Content, ignore
+from holdfast._sync.providers.base import BaseProvider, Content
 from holdfast._sync.providers.foreign import as_provider
 from holdfast._sync.providers.local import LocalProvider, not_pinned, read_pins
 from holdfast._sync.proving import Prover, find_pin, has_content
@@ -45,7 +45,7 @@ from holdfast.repository.ledger import HAS, SEEN, CopyState, Ledger, LedgerRow
 from holdfast.sources.archive_sources import ArchiveSource
 from holdfast.sources.blob import Blob
 from holdfast.sources.folder_source import FolderSource
-from holdfast.sources.sources import Progress, Source, open_source
+from holdfast.sources.sources import Progress, Source, no_progress, open_source
 
 if TYPE_CHECKING:
     from holdfast._sync.client import Client
@@ -696,12 +696,12 @@ class CopiesProvider(BaseProvider):
         info = PinInfo(name=LAYOUT_TEST)
         with tempfile.TemporaryDirectory(prefix="holdfast-layout-") as folder:
             for content in run_blocking(_layout_test, Path(folder)):
-                added = self.small.put(content, info, ignore)
+                added = self.small.put(content, info, no_progress)
                 cid = CID.parse(added.cid)
                 row = run_blocking(self.ledger.intend, cid, info, [member.name], 1)
                 run_blocking(self.ledger.bury, cid)
                 try:
-                    self.copier(member, self.small).send(row.pin, ignore)
+                    self.copier(member, self.small).send(row.pin, no_progress)
                 except Exception:  # not a cancellation, which must end at once
                     self.finish_tombstone(row)
                     raise
@@ -848,7 +848,7 @@ class Placing:
         if is_repair and member.only_fetches:  # it fetches nothing that it believes to have
             _unpin_at(member, row.pin.cid)
         copier = copies.copier(member, self._source)
-        copied = copier.send(row.pin, ignore, is_repair=is_repair, file=self._file)
+        copied = copier.send(row.pin, no_progress, is_repair=is_repair, file=self._file)
         state = CopyState("claimed", named=True)
         if copied.state != "pinned":
             return state

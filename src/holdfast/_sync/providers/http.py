@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, ContextManager, Self, TypeVar  
 from urllib.parse import urlsplit
 
 from holdfast._sync.pin_waiting import PinStream
-from holdfast._sync.providers.base import BaseProvider, Content, ignore
+from holdfast._sync.providers.base import BaseProvider, Content
 from holdfast._sync.reads.gateway_reader import gateway_urls, read_gateways
 from holdfast._sync.reads.reader import Reader
 from holdfast._sync.reads.state import GatewayPeer, Output, ReadState, RefusedError
@@ -33,7 +33,7 @@ from holdfast.records import Pin, PinFilter, Usage
 from holdfast.sinks.sinks import MemorySink
 from holdfast.sources.archive_sources import ArchiveSource, BuiltArchive
 from holdfast.sources.folder_source import FolderSource
-from holdfast.sources.sources import Source
+from holdfast.sources.sources import Source, no_progress
 
 if TYPE_CHECKING:
     from holdfast._sync.transport import Response
@@ -188,7 +188,7 @@ class DaemonProvider(ServiceProvider):
 
     def build_archive(self, content: Content) -> BuiltArchive:
         """Return the archive of `content`, which begins with its root: so it is hashed first."""
-        root = (self.import_content(content, None, ignore)).cid
+        root = (self.import_content(content, None, no_progress)).cid
         return BuiltArchive(content, self.profile, root)
 
     def usage(self) -> Usage:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from holdfast._sync.pin_waiting import PinStream
-from holdfast._sync.providers.base import BaseProvider, Content, ignore
+from holdfast._sync.providers.base import BaseProvider, Content
 from holdfast._sync.providers.http import DaemonProvider
 from holdfast._sync.reads.blocks import ArchiveFeed, Blocks, GivenBlocks
 from holdfast._sync.reads.reader import Reader
@@ -32,7 +32,7 @@ from holdfast.records import Added, OnPinProgress, Pin, PinFilter, PinInfo
 from holdfast.sources.archive_sources import ArchiveSource
 from holdfast.sources.folder_source import FolderSource
 from holdfast.sources.hashed_source import HashedSource
-from holdfast.sources.sources import Progress, Source
+from holdfast.sources.sources import Progress, Source, no_progress
 
 if TYPE_CHECKING:
     from holdfast._sync.transport import Response
@@ -184,7 +184,7 @@ class KuboProvider(DaemonProvider):
         if not content.rewindable:
             return self._add_once(content, info, call, progress)
         is_small = content.json is not None and len(content.json) <= SMALL
-        cid = (self.import_content(content, None, ignore)).cid
+        cid = (self.import_content(content, None, no_progress)).cid
         size = content.size
         add = self._api.add(
             content, info, lambda sent: progress(sent, size), cid=cid, whole=is_small
