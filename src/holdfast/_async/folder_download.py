@@ -14,6 +14,7 @@ and how it is written, is in `holdfast.sinks`.
 
 import os
 from collections.abc import Callable
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -202,12 +203,10 @@ class AsyncFolderSource:
         feed = await self.archive(cid, path, "entity")
         if feed is None:
             return None
-        try:
-            return await feed.get(cid)
-        except (NetworkError, VerificationError):
-            return None
-        finally:
-            await feed.aclose()
+        async with aclosing(feed):
+            with suppress(NetworkError, VerificationError):
+                return await feed.get(cid)
+        return None
 
     def _at(self, path: EntryPath, cid: CID) -> Reference | None:
         """Return the reference to `cid`, which is at `path`; None if no URL can have its name."""
@@ -333,7 +332,7 @@ class AsyncFolderFetcher:
 
     async def _list_from(self, feed: AsyncArchiveFeed, walk: DirectoryWalk, take: Take) -> None:
         """Feed `walk` the blocks of `feed`, as far as it has them."""
-        try:
+        async with aclosing(feed):
             while (need := walk.need) is not None:
                 try:
                     block = await feed.get(need)
@@ -341,8 +340,6 @@ class AsyncFolderFetcher:
                     return
                 await self._save(need, block)
                 await run_blocking(take, walk.feed(block, verified=True))
-        finally:
-            await feed.aclose()
 
     async def _block(self, cid: CID, path: EntryPath) -> bytes:
         """Return a block of a directory, which is saved for a later download."""
@@ -364,10 +361,8 @@ class AsyncFolderFetcher:
         elif self._archive_pays(waiting, saved_count):
             feed = await self.source.archive(cid, path, "all")
             if feed is not None:
-                try:
+                async with aclosing(feed):
                     await self._fetch_from(feed, directory)
-                finally:
-                    await feed.aclose()
         worker = partial(self._work_off, directory)
         try:
             outcomes = await together([worker] * min(FILES_AT_ONCE, waiting.count or 1))

@@ -13,7 +13,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from functools import wraps
 from typing import (  # noqa: UP035
@@ -654,7 +654,7 @@ class AsyncBaseProvider(AsyncStorageProvider, ABC):
         reference = Reference.parse(Reference.parse_cid(cid))
         export = AsyncDagExport(self.reader, reference)
         head = car_head([reference.cid])
-        try:
+        async with aclosing(export):
             while True:
                 async with self.call("export", cid, total=bool(head)) as call:
                     page = await export.next_page(call)
@@ -667,8 +667,6 @@ class AsyncBaseProvider(AsyncStorageProvider, ABC):
                 head = b""
             if head:  # everything is in the CID itself
                 yield head
-        finally:
-            await export.aclose()
 
     def url(self, cid: str) -> str:
         """Return the address of `cid` at the first gateway of the configuration, if it has one."""
