@@ -20,7 +20,7 @@ from holdfast._async.pin_waiting import wait_for_pin
 from holdfast._async.providers.base import AsyncBaseProvider
 from holdfast._async.providers.foreign import as_provider
 from holdfast._async.proving import AsyncProver, find_pin, has_content
-from holdfast._async.runtime import AsyncLock, run_blocking
+from holdfast._async.runtime import AsyncLock, at_end, run_blocking
 from holdfast.calls import gateway_hosts
 from holdfast.content.cid import CID
 from holdfast.content.hashes import SHA2_256
@@ -385,25 +385,21 @@ class AsyncUploading:
         except (UnprovenError, MalformedError):
             return None
         source = await run_blocking(open_source, blob)
-        try:
+        async with at_end(source.close):
             is_sent = await self._send(source, layouts_of, cid, info, progress)
-        finally:
-            await run_blocking(source.close)
         return blob.size if is_sent else None
 
     async def _upload_folder(self, cid: CID, info: PinInfo, progress: Progress) -> int | None:
         if not self._target.supports("add_directory"):
             return None
         base = Path(await run_blocking(tempfile.mkdtemp, prefix="holdfast-copy-"))
-        try:
+        async with at_end(partial(shutil.rmtree, base, ignore_errors=True)):
             folder = await self._read_folder(cid, base / "folder")
             if folder is None:
                 return None
             layouts_of = partial(_folder_layouts, folder)
             is_sent = await self._send(folder, layouts_of, cid, info, progress)
             return folder.size if is_sent else None
-        finally:
-            await run_blocking(shutil.rmtree, base, ignore_errors=True)
 
     async def _read_folder(self, cid: CID, to: Path) -> FolderSource | None:
         """Download a directory; return None if a folder on this disk cannot have its entries."""

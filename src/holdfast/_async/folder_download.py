@@ -30,7 +30,7 @@ from holdfast._async.reads.blocks import (
 )
 from holdfast._async.reads.reader import AsyncReader, ReadArgs
 from holdfast._async.reads.state import run_steps
-from holdfast._async.runtime import run_blocking, together
+from holdfast._async.runtime import at_end, run_blocking, together
 from holdfast.calls import Call
 from holdfast.content import dag_pb
 from holdfast.content.blocks import BlockCache, check_provable, inline_block, malformed
@@ -281,7 +281,7 @@ class AsyncFolderFetcher:
         waiting, folders = EntrySpool(), EntrySpool()
         counter = DirectoryCount(self.usage, cid)
         directory = _Directory(path, cid, waiting, folders, counter)
-        try:
+        async with at_end(directory.close):
             await self._list(directory)
             if not path:
                 await self._check_space(waiting.size)
@@ -290,8 +290,6 @@ class AsyncFolderFetcher:
             for folder in folders:
                 await self.fetch((*path, folder.name), folder.cid)
             counter.leave()
-        finally:
-            await run_blocking(directory.close)
 
     async def _check_space(self, declared: int) -> None:
         """Raise `OSError` if the disk has no space for all that the root declares.
@@ -496,14 +494,12 @@ class AsyncFolderFetcher:
         """Write a file of `size` bytes, if that is known; from `blocks`, or by a request."""
         continues = self.source.is_remote and blocks is None
         part = PartFile(self.work, path, cid, self.usage, continues=continues)
-        try:
+        async with at_end(part.discard):
             await run_blocking(part.open)
             if not self.work.finishes:  # else the reader knows the size of what it makes
                 await run_blocking(part.expect, size)
             await self.source.read(cid, path, part, progress=self.tally.of_file(), blocks=blocks)
             await run_blocking(part.commit)
-        finally:
-            await run_blocking(part.discard)
 
     def _write_link(self, path: EntryPath, block: bytes) -> None:
         message = data.decode(dag_pb.decode(block).data)

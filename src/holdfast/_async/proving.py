@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from holdfast import registry
 from holdfast._async.providers.base import AsyncBaseProvider
 from holdfast._async.reads.state import RefusedError
-from holdfast._async.runtime import run_blocking, together
+from holdfast._async.runtime import at_end, together
 from holdfast.config import ClientConfig
 from holdfast.content.blocks import BlockCache, inline_block
 from holdfast.content.budgets import BLOCKS_AT_ONCE, MAX_CACHED
@@ -122,7 +122,7 @@ async def dag_cids(provider: AsyncBaseProvider, root: CID) -> AsyncGenerator[lis
         yield [(root, 0)]
         return
     seen = SpilledCIDs()
-    try:
+    async with at_end(seen.close):
         walk = NodeWalk(root, seen)
         cache = BlockCache(MAX_CACHED)
         blocks = None
@@ -137,8 +137,6 @@ async def dag_cids(provider: AsyncBaseProvider, root: CID) -> AsyncGenerator[lis
                 raise UnreadError(walk.need) from error
             leaves, walk.leaves = walk.leaves, []
             yield [(cid, len(block)) for cid, block in nodes] + leaves
-    finally:
-        await run_blocking(seen.close)
 
 
 async def find_pin(provider: AsyncBaseProvider, cid: str) -> Pin | None:

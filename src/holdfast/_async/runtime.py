@@ -11,9 +11,9 @@ import threading
 import time
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Generic, ParamSpec, Self, TypeVar, cast
 
 from holdfast.content.budgets import SMALL_BATCH
@@ -47,6 +47,15 @@ async def compute(size: int, function: Callable[P, T], /, *args: P.args, **kwarg
     if size <= SMALL_BATCH:
         return function(*args, **kwargs)
     return await run_blocking(function, *args, **kwargs)
+
+
+@asynccontextmanager
+async def at_end(close: Callable[[], object]) -> AsyncIterator[None]:
+    """Call `close` on a worker thread at the end of the block."""
+    try:
+        yield
+    finally:
+        await run_blocking(close)
 
 
 class ThreadReader:

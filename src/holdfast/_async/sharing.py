@@ -12,7 +12,7 @@ from typing import Final
 from holdfast._async.content_file import AsyncRanges
 from holdfast._async.providers.base import AsyncBaseProvider
 from holdfast._async.reads.blocks import AsyncBlocks
-from holdfast._async.runtime import run_blocking
+from holdfast._async.runtime import at_end, run_blocking
 from holdfast.calls import Call
 from holdfast.content import dag_pb
 from holdfast.content.age.header import READ_SIZE, Header, HeaderReader
@@ -70,7 +70,7 @@ class AsyncSharing:
         root = await blocks.find(reference, self.call)
         files = await self._list(root, blocks)
         progress(0, len(files))
-        try:
+        async with at_end(self._sections.discard):
             for done, (cid, path) in enumerate(files.items(), 1):
                 try:
                     self._parts[cid] = await self._share_file(cid, await blocks.block(cid))
@@ -85,8 +85,6 @@ class AsyncSharing:
             except (ProviderError, UnprovenError, RequestTimeoutError) as error:
                 error.add_note(f"all of {info.beside} must be there; if it is not, pin it first")
                 raise
-        finally:
-            await run_blocking(self._sections.discard)
 
     async def _archive(self, root: CID) -> AsyncIterator[bytes]:
         yield car_head([root])

@@ -22,7 +22,7 @@ from holdfast._sync.pin_waiting import wait_for_pin
 from holdfast._sync.providers.base import BaseProvider
 from holdfast._sync.providers.foreign import as_provider
 from holdfast._sync.proving import Prover, find_pin, has_content
-from holdfast._sync.runtime import Lock, run_blocking
+from holdfast._sync.runtime import Lock, at_end, run_blocking
 from holdfast.calls import gateway_hosts
 from holdfast.content.cid import CID
 from holdfast.content.hashes import SHA2_256
@@ -383,25 +383,21 @@ class Uploading:
         except (UnprovenError, MalformedError):
             return None
         source = run_blocking(open_source, blob)
-        try:
+        with at_end(source.close):
             is_sent = self._send(source, layouts_of, cid, info, progress)
-        finally:
-            run_blocking(source.close)
         return blob.size if is_sent else None
 
     def _upload_folder(self, cid: CID, info: PinInfo, progress: Progress) -> int | None:
         if not self._target.supports("add_directory"):
             return None
         base = Path(run_blocking(tempfile.mkdtemp, prefix="holdfast-copy-"))
-        try:
+        with at_end(partial(shutil.rmtree, base, ignore_errors=True)):
             folder = self._read_folder(cid, base / "folder")
             if folder is None:
                 return None
             layouts_of = partial(_folder_layouts, folder)
             is_sent = self._send(folder, layouts_of, cid, info, progress)
             return folder.size if is_sent else None
-        finally:
-            run_blocking(shutil.rmtree, base, ignore_errors=True)
 
     def _read_folder(self, cid: CID, to: Path) -> FolderSource | None:
         """Download a directory; return None if a folder on this disk cannot have its entries."""

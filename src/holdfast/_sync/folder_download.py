@@ -16,6 +16,7 @@ and how it is written, is in `holdfast.sinks`.
 
 import os
 from collections.abc import Callable
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -31,7 +32,7 @@ from holdfast._sync.reads.blocks import (
 )
 from holdfast._sync.reads.reader import ReadArgs, Reader
 from holdfast._sync.reads.state import run_steps
-from holdfast._sync.runtime import run_blocking, together
+from holdfast._sync.runtime import at_end, run_blocking, together
 from holdfast.calls import Call
 from holdfast.content import dag_pb
 from holdfast.content.blocks import BlockCache, check_provable, inline_block, malformed
@@ -200,12 +201,10 @@ class FolderSource:
         feed = self.archive(cid, path, "entity")
         if feed is None:
             return None
-        try:
-            return feed.get(cid)
-        except (NetworkError, VerificationError):
-            return None
-        finally:
-            feed.close()
+        with closing(feed):
+            with suppress(NetworkError, VerificationError):
+                return feed.get(cid)
+        return None
 
     def _at(self, path: EntryPath, cid: CID) -> Reference | None:
         """Return the reference to `cid`, which is at `path`; None if no URL can have its name."""
@@ -280,7 +279,7 @@ class FolderFetcher:
         waiting, folders = EntrySpool(), EntrySpool()
         counter = DirectoryCount(self.usage, cid)
         directory = _Directory(path, cid, waiting, folders, counter)
-        try:
+        with at_end(directory.close):
             self._list(directory)
             if not path:
                 self._check_space(waiting.size)
@@ -289,8 +288,6 @@ class FolderFetcher:
             for folder in folders:
                 self.fetch((*path, folder.name), folder.cid)
             counter.leave()
-        finally:
-            run_blocking(directory.close)
 
     def _check_space(self, declared: int) -> None:
         """Raise `OSError` if the disk has no space for all that the root declares.
@@ -331,7 +328,7 @@ class FolderFetcher:
 
     def _list_from(self, feed: ArchiveFeed, walk: DirectoryWalk, take: Take) -> None:
         """Feed `walk` the blocks of `feed`, as far as it has them."""
-        try:
+        with closing(feed):
             while (need := walk.need) is not None:
                 try:
                     block = feed.get(need)
@@ -339,8 +336,6 @@ class FolderFetcher:
                     return
                 self._save(need, block)
                 run_blocking(take, walk.feed(block, verified=True))
-        finally:
-            feed.close()
 
     def _block(self, cid: CID, path: EntryPath) -> bytes:
         """Return a block of a directory, which is saved for a later download."""
@@ -362,10 +357,8 @@ class FolderFetcher:
         elif self._archive_pays(waiting, saved_count):
             feed = self.source.archive(cid, path, "all")
             if feed is not None:
-                try:
+                with closing(feed):
                     self._fetch_from(feed, directory)
-                finally:
-                    feed.close()
         worker = partial(self._work_off, directory)
         try:
             outcomes = together([worker] * min(FILES_AT_ONCE, waiting.count or 1))
@@ -499,14 +492,12 @@ class FolderFetcher:
         """Write a file of `size` bytes, if that is known; from `blocks`, or by a request."""
         continues = self.source.is_remote and blocks is None
         part = PartFile(self.work, path, cid, self.usage, continues=continues)
-        try:
+        with at_end(part.discard):
             run_blocking(part.open)
             if not self.work.finishes:  # else the reader knows the size of what it makes
                 run_blocking(part.expect, size)
             self.source.read(cid, path, part, progress=self.tally.of_file(), blocks=blocks)
             run_blocking(part.commit)
-        finally:
-            run_blocking(part.discard)
 
     def _write_link(self, path: EntryPath, block: bytes) -> None:
         message = data.decode(dag_pb.decode(block).data)

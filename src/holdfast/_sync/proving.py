@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from holdfast import registry
 from holdfast._sync.providers.base import BaseProvider
 from holdfast._sync.reads.state import RefusedError
-from holdfast._sync.runtime import run_blocking, together
+from holdfast._sync.runtime import at_end, together
 from holdfast.config import ClientConfig
 from holdfast.content.blocks import BlockCache, inline_block
 from holdfast.content.budgets import BLOCKS_AT_ONCE, MAX_CACHED
@@ -124,7 +124,7 @@ def dag_cids(provider: BaseProvider, root: CID) -> Generator[list[tuple[CID, int
         yield [(root, 0)]
         return
     seen = SpilledCIDs()
-    try:
+    with at_end(seen.close):
         walk = NodeWalk(root, seen)
         cache = BlockCache(MAX_CACHED)
         blocks = None
@@ -139,8 +139,6 @@ def dag_cids(provider: BaseProvider, root: CID) -> Generator[list[tuple[CID, int
                 raise UnreadError(walk.need) from error
             leaves, walk.leaves = walk.leaves, []
             yield [(cid, len(block)) for cid, block in nodes] + leaves
-    finally:
-        run_blocking(seen.close)
 
 
 def find_pin(provider: BaseProvider, cid: str) -> Pin | None:

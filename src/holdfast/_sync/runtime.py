@@ -9,8 +9,8 @@ import queue
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Final, Generic, ParamSpec, Self, TypeAlias, TypeVar
 
@@ -64,6 +64,15 @@ def compute(_size: int, function: Callable[P, T], /, *args: P.args, **kwargs: P.
 
 
 run_interruptible = run_blocking
+
+
+@contextmanager
+def at_end(close: Callable[[], object]) -> Iterator[None]:
+    """Call `close` at the end of the block."""
+    try:
+        yield
+    finally:
+        close()
 
 
 def sleep(seconds: float) -> None:

@@ -14,7 +14,7 @@ from typing import Final
 from holdfast._sync.content_file import Ranges
 from holdfast._sync.providers.base import BaseProvider
 from holdfast._sync.reads.blocks import Blocks
-from holdfast._sync.runtime import run_blocking
+from holdfast._sync.runtime import at_end, run_blocking
 from holdfast.calls import Call
 from holdfast.content import dag_pb
 from holdfast.content.age.header import READ_SIZE, Header, HeaderReader
@@ -72,7 +72,7 @@ class Sharing:
         root = blocks.find(reference, self.call)
         files = self._list(root, blocks)
         progress(0, len(files))
-        try:
+        with at_end(self._sections.discard):
             for done, (cid, path) in enumerate(files.items(), 1):
                 try:
                     self._parts[cid] = self._share_file(cid, blocks.block(cid))
@@ -87,8 +87,6 @@ class Sharing:
             except (ProviderError, UnprovenError, RequestTimeoutError) as error:
                 error.add_note(f"all of {info.beside} must be there; if it is not, pin it first")
                 raise
-        finally:
-            run_blocking(self._sections.discard)
 
     def _archive(self, root: CID) -> Iterator[bytes]:
         yield car_head([root])

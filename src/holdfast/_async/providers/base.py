@@ -32,7 +32,7 @@ from holdfast._async.contract import AsyncStorageProvider
 from holdfast._async.dag_export import AsyncDagExport
 from holdfast._async.reads.reader import AsyncReader
 from holdfast._async.reads.state import commit, on_disk
-from holdfast._async.runtime import compute, run_blocking, run_interruptible
+from holdfast._async.runtime import at_end, compute, run_blocking, run_interruptible
 from holdfast._async.upload_sources import open_upload
 from holdfast.calls import Call
 from holdfast.config import ClientConfig
@@ -461,10 +461,8 @@ class AsyncBaseProvider(AsyncStorageProvider, ABC):
         """Store an archive (CAR) whose only root is `cid`, and pin it; all of it or nothing."""
         root = CID.parse(Reference.parse_cid(cid))
         source = cast("Source", await open_upload(pieces))
-        try:
+        async with at_end(source.close):
             return await self.put(ArchiveSource(source, root), info)
-        finally:
-            await run_blocking(source.close)
 
     @Operation(
         "cuts files in its own way; copy the content to a provider that takes archives, such as "
@@ -528,12 +526,10 @@ class AsyncBaseProvider(AsyncStorageProvider, ABC):
         `progress` counts the bytes of all files.
         """
         importer = ContentImporter(folder, self.profile, put_block)
-        try:
+        async with at_end(importer.close):
             while await run_blocking(importer.advance):
                 progress(importer.done, folder.size)
             progress(importer.done, folder.size)
-        finally:
-            await run_blocking(importer.close)
         return importer.result()
 
     # Unpinning, and checking credentials

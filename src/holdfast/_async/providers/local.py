@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import aclosing
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -14,7 +15,7 @@ from holdfast._async.reads.read_through import (
     AsyncRepositoryReader,
 )
 from holdfast._async.reads.reader import AsyncReader
-from holdfast._async.runtime import run_blocking, run_interruptible
+from holdfast._async.runtime import at_end, run_blocking, run_interruptible
 from holdfast.calls import Call
 from holdfast.config import ClientConfig
 from holdfast.config.fields import fields_bound_to
@@ -95,12 +96,10 @@ class AsyncLocalProvider(AsyncBaseProvider):
         else:
             fields = _pin_fields(info, told_type(content.type, info.name))
         adding = self.repository.adding()
-        try:
+        async with at_end(adding.close):
             part = await self.import_content(content, adding.put, progress)
             pin, duplicate = await run_blocking(adding.pin, part.cid, size=part.dag_size, **fields)
             return await self._added(pin, info, duplicate=duplicate)
-        finally:
-            await run_blocking(adding.close)
 
     async def _add_archive(self, content: ArchiveSource, info: PinInfo) -> Added:
         archive = self.repository.importing(content.root)
@@ -166,7 +165,7 @@ class AsyncLocalProvider(AsyncBaseProvider):
         adding = self.repository.adding()
         export = AsyncDagExport(self.reader, reference)
         count = size = 0
-        try:
+        async with at_end(adding.close), aclosing(export):
             while (page := await export.next_page(call)) is not None:
                 await run_blocking(adding.put_missing, page)
                 count += len(page)
@@ -174,9 +173,6 @@ class AsyncLocalProvider(AsyncBaseProvider):
                 if info.progress is not None:
                     info.progress(PinProgress(blocks=count, bytes=size))
             return await run_blocking(self.repository.pin, reference.cid, **fields)
-        finally:
-            await export.aclose()
-            await run_blocking(adding.close)
 
     async def unpin(self, cid: str, _call: Call, /) -> None:
         """Unpin `cid`."""

@@ -9,7 +9,7 @@ from holdfast._async.providers.large_upload import AsyncLargeUpload
 from holdfast._async.providers.pinning import AsyncPinProvider
 from holdfast._async.reads.gateway_reader import AsyncGatewayReader, AsyncLinkReader, read_gateways
 from holdfast._async.reads.reader import AsyncReader
-from holdfast._async.runtime import compute, run_blocking, run_interruptible
+from holdfast._async.runtime import at_end, compute, run_blocking, run_interruptible
 from holdfast._async.session import AsyncSession
 from holdfast._async.upload_sources import open_upload
 from holdfast.calls import Call
@@ -115,10 +115,8 @@ class AsyncPinataProvider(AsyncPinProvider):
         if not self._options.spool:
             return await super().add_file(source, info, call, _limited(progress))
         spooled = await self.spool(source, pinata.LARGEST_FILE)
-        try:
+        async with at_end(spooled.close):
             return await self._add_sized(spooled, spooled.size or 0, info, call, progress)
-        finally:
-            await run_blocking(spooled.close)
 
     async def _add_sized(
         self, source: Source, size: int, info: PinInfo, call: Call, progress: Progress

@@ -27,7 +27,7 @@ from holdfast._async.reads.state import (
     check_time,
 )
 from holdfast._async.reads.strategies import BODY, PLAIN, drop_unverified, fill
-from holdfast._async.runtime import now, run_blocking
+from holdfast._async.runtime import at_end, now, run_blocking
 from holdfast._async.session import AsyncSession
 from holdfast.calls import Call, Deadline, note_gateway
 from holdfast.config import ClientConfig
@@ -525,14 +525,12 @@ class AsyncGatewayReader(AsyncReader):
                 call.renew()
 
         call.renew()
-        try:
+        async with at_end(sink.discard):
             media_type = await self.read(reference, sink, call, progress=renew, verify=True)
             await run_blocking(sink.commit)
             blob = sink.blob(type="", name=None)
             read_part = partial(run_blocking, partial(_read_blob, blob))
             return AsyncRanges(blob.size, read_part, type=media_type)
-        finally:
-            await run_blocking(sink.discard)
 
     async def _fill(
         self, state: ReadState, *, verify: bool, begun: AsyncBegun | None = None

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from holdfast._async.runtime import now, run_blocking, together
+from holdfast._async.runtime import at_end, now, run_blocking, together
 from holdfast._async.session import AsyncSession, read_whole
 from holdfast.calls import Call, Deadline
 from holdfast.config.client_config import MAX_UNVERIFIED_BYTES
@@ -635,11 +635,9 @@ async def commit(sink: S) -> S:
 
 async def run_steps(steps: Generator[bool, None, None]) -> None:
     """Run `steps` on a worker thread; close them if the call is cancelled between two of them."""
-    try:
+    async with at_end(steps.close):
         while await run_blocking(next, steps, None):
             pass
-    finally:
-        await run_blocking(steps.close)
 
 
 async def on_disk(sink: Sink, step: Callable[[], None]) -> None:

@@ -13,7 +13,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import wraps
 from typing import (  # noqa: UP035
@@ -32,7 +32,7 @@ from holdfast._sync.contract import StorageProvider
 from holdfast._sync.dag_export import DagExport
 from holdfast._sync.reads.reader import Reader
 from holdfast._sync.reads.state import commit, on_disk
-from holdfast._sync.runtime import compute, run_blocking, run_interruptible
+from holdfast._sync.runtime import at_end, compute, run_blocking, run_interruptible
 from holdfast._sync.upload_sources import open_upload
 from holdfast.calls import Call
 from holdfast.config import ClientConfig
@@ -455,10 +455,8 @@ class BaseProvider(StorageProvider, ABC):
         """Store an archive (CAR) whose only root is `cid`, and pin it; all of it or nothing."""
         root = CID.parse(Reference.parse_cid(cid))
         source = cast("Source", open_upload(pieces))
-        try:
+        with at_end(source.close):
             return self.put(ArchiveSource(source, root), info)
-        finally:
-            run_blocking(source.close)
 
     @Operation(
         "cuts files in its own way; copy the content to a provider that takes archives, such as "
@@ -520,12 +518,10 @@ class BaseProvider(StorageProvider, ABC):
         `progress` counts the bytes of all files.
         """
         importer = ContentImporter(folder, self.profile, put_block)
-        try:
+        with at_end(importer.close):
             while run_blocking(importer.advance):
                 progress(importer.done, folder.size)
             progress(importer.done, folder.size)
-        finally:
-            run_blocking(importer.close)
         return importer.result()
 
     # Unpinning, and checking credentials
@@ -644,7 +640,7 @@ class BaseProvider(StorageProvider, ABC):
         reference = Reference.parse(Reference.parse_cid(cid))
         export = DagExport(self.reader, reference)
         head = car_head([reference.cid])
-        try:
+        with closing(export):
             while True:
                 with self.call("export", cid, total=bool(head)) as call:
                     page = export.next_page(call)
@@ -657,8 +653,6 @@ class BaseProvider(StorageProvider, ABC):
                 head = b""
             if head:  # everything is in the CID itself
                 yield head
-        finally:
-            export.close()
 
     def url(self, cid: str) -> str:
         """Return the address of `cid` at the first gateway of the configuration, if it has one."""

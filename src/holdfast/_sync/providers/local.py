@@ -4,6 +4,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -16,7 +17,7 @@ from holdfast._sync.reads.read_through import (
     RepositoryReader,
 )
 from holdfast._sync.reads.reader import Reader
-from holdfast._sync.runtime import run_blocking, run_interruptible
+from holdfast._sync.runtime import at_end, run_blocking, run_interruptible
 from holdfast.calls import Call
 from holdfast.config import ClientConfig
 from holdfast.config.fields import fields_bound_to
@@ -93,12 +94,10 @@ class LocalProvider(BaseProvider):
         else:
             fields = _pin_fields(info, told_type(content.type, info.name))
         adding = self.repository.adding()
-        try:
+        with at_end(adding.close):
             part = self.import_content(content, adding.put, progress)
             pin, duplicate = run_blocking(adding.pin, part.cid, size=part.dag_size, **fields)
             return self._added(pin, info, duplicate=duplicate)
-        finally:
-            run_blocking(adding.close)
 
     def _add_archive(self, content: ArchiveSource, info: PinInfo) -> Added:
         archive = self.repository.importing(content.root)
@@ -162,7 +161,7 @@ class LocalProvider(BaseProvider):
         adding = self.repository.adding()
         export = DagExport(self.reader, reference)
         count = size = 0
-        try:
+        with at_end(adding.close), closing(export):
             while (page := export.next_page(call)) is not None:
                 run_blocking(adding.put_missing, page)
                 count += len(page)
@@ -170,9 +169,6 @@ class LocalProvider(BaseProvider):
                 if info.progress is not None:
                     info.progress(PinProgress(blocks=count, bytes=size))
             return run_blocking(self.repository.pin, reference.cid, **fields)
-        finally:
-            export.close()
-            run_blocking(adding.close)
 
     def unpin(self, cid: str, _call: Call, /) -> None:
         """Unpin `cid`."""

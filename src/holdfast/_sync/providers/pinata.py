@@ -11,7 +11,7 @@ from holdfast._sync.providers.large_upload import LargeUpload
 from holdfast._sync.providers.pinning import PinProvider
 from holdfast._sync.reads.gateway_reader import GatewayReader, LinkReader, read_gateways
 from holdfast._sync.reads.reader import Reader
-from holdfast._sync.runtime import compute, run_blocking, run_interruptible
+from holdfast._sync.runtime import at_end, compute, run_blocking, run_interruptible
 from holdfast._sync.session import Session
 from holdfast._sync.upload_sources import open_upload
 from holdfast.calls import Call
@@ -115,10 +115,8 @@ class PinataProvider(PinProvider):
         if not self._options.spool:
             return super().add_file(source, info, call, _limited(progress))
         spooled = self.spool(source, pinata.LARGEST_FILE)
-        try:
+        with at_end(spooled.close):
             return self._add_sized(spooled, spooled.size or 0, info, call, progress)
-        finally:
-            run_blocking(spooled.close)
 
     def _add_sized(
         self, source: Source, size: int, info: PinInfo, call: Call, progress: Progress

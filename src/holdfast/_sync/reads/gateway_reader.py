@@ -29,7 +29,7 @@ from holdfast._sync.reads.state import (
     check_time,
 )
 from holdfast._sync.reads.strategies import BODY, PLAIN, drop_unverified, fill
-from holdfast._sync.runtime import now, run_blocking
+from holdfast._sync.runtime import at_end, now, run_blocking
 from holdfast._sync.session import Session
 from holdfast.calls import Call, Deadline, note_gateway
 from holdfast.config import ClientConfig
@@ -521,14 +521,12 @@ class GatewayReader(Reader):
                 call.renew()
 
         call.renew()
-        try:
+        with at_end(sink.discard):
             media_type = self.read(reference, sink, call, progress=renew, verify=True)
             run_blocking(sink.commit)
             blob = sink.blob(type="", name=None)
             read_part = partial(run_blocking, partial(_read_blob, blob))
             return Ranges(blob.size, read_part, type=media_type)
-        finally:
-            run_blocking(sink.discard)
 
     def _fill(self, state: ReadState, *, verify: bool, begun: Begun | None = None) -> None:
         """Read everything that `state` wants, or raise the most serious failure."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from holdfast._sync.runtime import now, run_blocking, together
+from holdfast._sync.runtime import at_end, now, run_blocking, together
 from holdfast._sync.session import Session, read_whole
 from holdfast.calls import Call, Deadline
 from holdfast.config.client_config import MAX_UNVERIFIED_BYTES
@@ -635,11 +635,9 @@ def commit(sink: S) -> S:
 
 def run_steps(steps: Generator[bool, None, None]) -> None:
     """Run `steps` on a worker thread; close them if the call is cancelled between two of them."""
-    try:
+    with at_end(steps.close):
         while run_blocking(next, steps, None):
             pass
-    finally:
-        run_blocking(steps.close)
 
 
 def on_disk(sink: Sink, step: Callable[[], None]) -> None:
