@@ -11,6 +11,7 @@ All undocumented parts of aiohttp that the package uses are used here: see `PART
 
 import asyncio
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from http import HTTPStatus
 from typing import Any, Final
@@ -96,6 +97,7 @@ class ExchangeTimer:
         self.exchanges.clear()
 
 
+@dataclass(eq=False, repr=False)
 class ExchangeLimits:
     """How long each step of one exchange may take.
 
@@ -109,26 +111,18 @@ class ExchangeLimits:
         end_of_reply: The last bytes of the reply, with its trailer.
     """
 
-    def __init__(
-        self,
-        timer: ExchangeTimer,
-        timeouts: Timeouts,
-        deadline: Deadline,
-        *,
-        max_privacy: int | None = None,
-    ) -> None:
-        self.timeouts = timeouts
-        self.sent = False
-        self.max_privacy = max_privacy
-        self.address: str | None = None
-        self.timeout_error = READ_TIMEOUT
-        self.has_expired = False
-        self.end_of_reply = TrailingBytes()
-        self._deadline = deadline
-        self._connection: _Handler | None = None
-        self._is_waiting = False
-        self._step_end: float | None = None
-        self._timer = timer
+    _timer: ExchangeTimer
+    timeouts: Timeouts
+    _deadline: Deadline
+    max_privacy: int | None = None
+    sent: bool = False
+    address: str | None = None
+    timeout_error: ErrorKind = READ_TIMEOUT
+    has_expired: bool = False
+    end_of_reply: TrailingBytes = field(default_factory=TrailingBytes)
+    _connection: "_Handler | None" = None
+    _is_waiting: bool = False
+    _step_end: float | None = None
 
     def start(self, connection: "_Handler") -> None:
         """Start to limit the exchange on `connection`. The first step is the wait for the head.
@@ -208,16 +202,14 @@ class GarbledError(aiohttp.ClientError):
     """The peer has sent something that cannot be parsed."""
 
 
+@dataclass(eq=False, repr=False, slots=True)
 class PlainResponse:
     """The part of `aiohttp.ClientResponse` that the transport uses."""
 
-    __slots__ = ("connection", "content", "headers", "status")
-
-    def __init__(self, connection: Any, status: int, headers: Any, content: Any) -> None:
-        self.connection = connection
-        self.status = status
-        self.headers = headers
-        self.content = content
+    connection: Any
+    status: int
+    headers: Any
+    content: Any
 
     def release(self) -> None:
         """Keep the connection for another request."""
@@ -230,18 +222,16 @@ class PlainResponse:
         self.connection.close()
 
 
+@dataclass(eq=False, repr=False, slots=True)
 class _Sending:
     """Sends the bytes of a request when it is called.
 
     They hold secrets. Tracebacks, and asyncio in its debug mode, show only the `repr` of this.
     """
 
-    __slots__ = ("_data", "_limits", "_transport")
-
-    def __init__(self, transport: Any, limits: ExchangeLimits, data: bytes) -> None:
-        self._transport = transport
-        self._limits = limits
-        self._data = data
+    _transport: Any
+    _limits: ExchangeLimits
+    _data: bytes
 
     def __call__(self) -> None:
         if not self._transport.is_closing():

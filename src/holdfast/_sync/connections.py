@@ -22,6 +22,7 @@ import socket
 import ssl
 from collections.abc import Callable
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from email.errors import FirstHeaderLineIsContinuationDefect, MissingHeaderBodySeparatorDefect
 from functools import partial
 from http.client import HTTPResponse
@@ -101,6 +102,7 @@ class ForbiddenAddressError(library.HTTPError):
     """The address is more private than the request allows."""
 
 
+@dataclass(eq=False, repr=False)
 class ExchangeLimits:
     """How long each step of one exchange may take, and how many bytes may be other than content.
 
@@ -111,19 +113,16 @@ class ExchangeLimits:
         release: Called when the exchange is over, so that a race no longer shuts its connection.
     """
 
-    def __init__(
-        self, timeouts: Timeouts, deadline: Deadline, *, proxied: bool, max_privacy: int
-    ) -> None:
-        self._timeouts = timeouts
-        self._deadline = deadline
-        self._proxied = proxied
-        self._max_privacy = max_privacy
-        self._overhead = Overhead()
-        self._progress_by: float | None = None
-        self.sent = False
-        self.address: str | None = None
-        self.stream_error: bytes = b""
-        self.release: Callable[[], None] = lambda: None
+    _timeouts: Timeouts
+    _deadline: Deadline
+    proxied: bool
+    max_privacy: int
+    sent: bool = False
+    address: str | None = None
+    stream_error: bytes = b""
+    release: Callable[[], None] = lambda: None
+    _overhead: Overhead = field(default_factory=Overhead)
+    _progress_by: float | None = None
 
     def connect_seconds(self) -> float | None:
         """Return how long making the connection may take."""
@@ -164,11 +163,11 @@ class ExchangeLimits:
 
     def may_connect(self, address: str) -> bool:
         """Return whether the request may be sent to `address`."""
-        return self._proxied or host_privacy.allows(self._max_privacy, address)
+        return self.proxied or host_privacy.allows(self.max_privacy, address)
 
     def check_peer(self, sock: socket.socket) -> None:
         """Raise an error if the request may not be sent to the address at the end of `sock`."""
-        if not self._proxied:
+        if not self.proxied:
             self.address = str(sock.getpeername()[0])
             if not self.may_connect(self.address):
                 raise ForbiddenAddressError
@@ -419,6 +418,7 @@ class SecurePool(HTTPSConnectionPool):
     ConnectionCls = _SecureConnection
 
 
+@dataclass(eq=False, repr=False)
 class PlainResponse:
     """The part of `urllib3.HTTPResponse` that the transport uses.
 
@@ -427,24 +427,15 @@ class PlainResponse:
         headers: The header fields with names in lower case. Fields of one name are joined.
     """
 
-    def __init__(
-        self,
-        pool: HTTPConnectionPool,
-        connection: Any,
-        response: LimitedResponse,
-        *,
-        may_reuse: bool,
-        has_body: bool = True,
-    ) -> None:
-        self._pool = pool
-        self._connection = connection
-        self._response = response
-        self._left: int | None = None  # bytes of the body, if their number is known
-        self._may_reuse = may_reuse
-        self._has_body = has_body  # not in the reply to HEAD, whatever its length says
-        self.status: int = 0
-        self.headers: dict[str, str] = {}
-        self.closed: bool = False
+    _pool: HTTPConnectionPool
+    _connection: Any
+    _response: LimitedResponse
+    _may_reuse: bool
+    _has_body: bool  # not in the reply to HEAD, whatever its length says
+    status: int = 0
+    headers: dict[str, str] = field(default_factory=dict)
+    closed: bool = False
+    _left: int | None = None  # bytes of the body, if their number is known
 
     def read_head(self) -> None:
         """Read the head of the reply."""
@@ -544,7 +535,7 @@ def exchange_plain(
         reader = LimitedResponse(connection.sock, method=request.method)
         # After half a request, the peer would take the next request for the other half.
         has_body = request.method != "HEAD"
-        response = PlainResponse(pool, connection, reader, may_reuse=limits.sent, has_body=has_body)
+        response = PlainResponse(pool, connection, reader, limits.sent, has_body)
         response.read_head()
     except BaseException:
         connection.close()

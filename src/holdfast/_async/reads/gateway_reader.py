@@ -7,7 +7,7 @@ ended. Gateways whose failure may be temporary are asked again in the next round
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import sha256
 from typing import Any, ClassVar, Final, TypeAlias
@@ -84,6 +84,7 @@ AsyncSign: TypeAlias = Callable[[Reference, Call], Awaitable[AsyncReader]]
 AT_ONCE = float("-inf")  # the time for a gateway that may be asked again without a wait
 
 
+@dataclass(eq=False, repr=False)
 class AsyncRounds:
     """Asks gateways for one read.
 
@@ -92,20 +93,15 @@ class AsyncRounds:
         failures: The last failure of each gateway that has failed.
     """
 
-    def __init__(
-        self,
-        session: AsyncSession,
-        gateways: PeerSet[Gateway],
-        state: ReadState,
-        attempt: AsyncAttempt,
-    ) -> None:
-        self._session = session
-        self._all = gateways
-        self._state = state
-        self._attempt = attempt
-        self._resting: dict[ClientError, float] = {}
-        self.gateways = gateways.in_order(now())
-        self.failures: dict[Gateway, ClientError] = {}
+    _session: AsyncSession
+    _all: PeerSet[Gateway]
+    _state: ReadState
+    _attempt: AsyncAttempt
+    failures: dict[Gateway, ClientError] = field(default_factory=dict)
+    _resting: dict[ClientError, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.gateways = self._all.in_order(now())
 
     async def ask(self, gateways: list[Gateway]) -> bool:
         """Ask `gateways` one after the other; return whether one of them completed the read."""
@@ -320,6 +316,7 @@ class AsyncGatewayBlocks(AsyncFetchedBlocks):
         return reason
 
 
+@dataclass(eq=False, repr=False)
 class AsyncGatewayReader(AsyncReader):
     """Fills sinks with verified content from any of its gateways.
 
@@ -332,19 +329,14 @@ class AsyncGatewayReader(AsyncReader):
 
     is_remote: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        session: AsyncSession,
-        gateways: PeerSet[Gateway],
-        config: ClientConfig,
-        cache: DiskBlockCache | None = None,
-    ) -> None:
+    _session: AsyncSession
+    _gateways: PeerSet[Gateway]
+    _config: ClientConfig
+    _cache: DiskBlockCache | None = None
+
+    def __post_init__(self) -> None:
         super().__init__()
-        self._session = session
-        self._gateways = gateways
-        self._config = config
-        self._cache = cache
-        self._is_race = config.hedge_after is not None and len(gateways) > 1
+        self._is_race = self._config.hedge_after is not None and len(self._gateways) > 1
 
     async def read(
         self,

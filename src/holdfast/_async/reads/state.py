@@ -285,6 +285,7 @@ class AsyncSent(NamedTuple):
     deadline: Deadline
 
 
+@dataclass(eq=False, repr=False)
 class AsyncBegun:
     """What the first request of a read has begun, where it did not complete the read.
 
@@ -293,12 +294,9 @@ class AsyncBegun:
         deadline: When the attempt at this gateway must have ended.
     """
 
-    def __init__(
-        self, gateway: Gateway, deadline: Deadline, outcome: AsyncSent | ClientError
-    ) -> None:
-        self.gateway = gateway
-        self.deadline = deadline
-        self._outcome: AsyncSent | ClientError | None = outcome
+    gateway: Gateway
+    deadline: Deadline
+    _outcome: AsyncSent | ClientError | None
 
     def take(self) -> AsyncSent | None:
         """Return the unread reply, or raise the error; the next time, return None."""

@@ -9,6 +9,7 @@ sizes. A source only supplies the blocks: one by one, or from an archive (CAR) w
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
 from holdfast._sync.reads.state import fetch_together
@@ -176,6 +177,7 @@ class PassedError(UnprovenError):
     """The archive has probably sent a block before, and will not send it again."""
 
 
+@dataclass(eq=False, repr=False)
 class ArchiveFeed(FetchedBlocks):
     """Verified blocks from the archive in `response`.
 
@@ -199,32 +201,25 @@ class ArchiveFeed(FetchedBlocks):
     is_verified = True
     at_once = 1  # its blocks come in their order
 
-    def __init__(
-        self,
-        response: "Response",
-        patience: float | None,
-        *,
-        has_repeats: bool = True,
-        host: str = "",
-        is_alone: bool = True,
-        on_failure: Callable[[ClientError], object] | None = None,
-    ) -> None:
-        self._response = response
-        self._batches = in_batches(response, first=0)
-        self._reader = CarReader()
-        self._arrived: deque[Block] = deque()
+    response: "Response"
+    patience: float | None
+    has_repeats: bool = True
+    host: str = ""
+    is_alone: bool = True
+    on_failure: Callable[[ClientError], object] | None = None
+    is_over: bool = False
+    _reader: CarReader = field(default_factory=CarReader)
+    _arrived: deque[Block] = field(default_factory=deque)
+    _used: int = 0
+    _unused: int = 0
+    _between: int = 0  # bytes that were received, less those of blocks
+    _passed: set[CID] = field(default_factory=set)
+    _progress_at: float = field(default_factory=now)
+
+    def __post_init__(self) -> None:
+        self._batches = in_batches(self.response, first=0)
         self._cached = BlockCache(MAX_CACHED)
-        self._used = 0
-        self._unused = 0
-        self._between = 0  # bytes that were received, less those of blocks
-        self._passed: set[CID] = set()
-        self._look_ahead = float("inf") if has_repeats else LOOK_AHEAD
-        self._patience = patience
-        self._progress_at = now()
-        self._host = host
-        self._is_alone = is_alone
-        self._on_failure = on_failure
-        self.is_over: bool = False
+        self._look_ahead = float("inf") if self.has_repeats else LOOK_AHEAD
 
     def get(self, cid: CID, /) -> bytes:
         """Return the block of `cid`; raise an error if the archive does not have it."""
@@ -235,16 +230,16 @@ class ArchiveFeed(FetchedBlocks):
             raise
         except (NetworkError, VerificationError) as error:
             self.is_over = True
-            if self._on_failure is not None:
-                self._on_failure(error)
+            if self.on_failure is not None:
+                self.on_failure(error)
             raise
-        note_gateway(self._host)
+        note_gateway(self.host)
         return block
 
     def close(self) -> None:
         """Close the reply."""
         self._reader.close()
-        self._response.close()
+        self.response.close()
 
     def _next(self, cid: CID) -> bytes:
         """Return the block of `cid`, which is still to come."""
@@ -291,9 +286,9 @@ class ArchiveFeed(FetchedBlocks):
 
     def _check_progress(self, cid: CID) -> None:
         """Raise an error if nothing that is needed has arrived for too long."""
-        if self._arrived or (self._is_alone and self._reader.arriving()[0] == cid):
+        if self._arrived or (self.is_alone and self._reader.arriving()[0] == cid):
             self._progress_at = now()
-        elif self._patience is not None and now() - self._progress_at > self._patience:
+        elif self.patience is not None and now() - self._progress_at > self.patience:
             raise RequestTimeoutError(f"the archive sent nothing of {cid} in time", sent=True)
 
 

@@ -287,6 +287,7 @@ class Sent(NamedTuple):
     deadline: Deadline
 
 
+@dataclass(eq=False, repr=False)
 class Begun:
     """What the first request of a read has begun, where it did not complete the read.
 
@@ -295,10 +296,9 @@ class Begun:
         deadline: When the attempt at this gateway must have ended.
     """
 
-    def __init__(self, gateway: Gateway, deadline: Deadline, outcome: Sent | ClientError) -> None:
-        self.gateway = gateway
-        self.deadline = deadline
-        self._outcome: Sent | ClientError | None = outcome
+    gateway: Gateway
+    deadline: Deadline
+    _outcome: Sent | ClientError | None
 
     def take(self) -> Sent | None:
         """Return the unread reply, or raise the error; the next time, return None."""

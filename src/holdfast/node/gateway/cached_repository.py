@@ -226,17 +226,15 @@ def _node_weight(node: FileNode) -> int:
     return len(node.data) + len(node.ends) * LINK_WEIGHT
 
 
+@dataclass(eq=False, repr=False)
 class FilePieces(Pieces):
     """The bytes of a file in pieces of at most `PIECE`."""
 
-    def __init__(
-        self, repository: CachedRepository, root: CID, start: int, stop: int | None
-    ) -> None:
-        self._repository = repository
-        self._root = root
-        self._at = start
-        self._stop = stop
-        self._quick = 0  # bytes of runs that were used whole, since one was not
+    _repository: CachedRepository
+    _root: CID
+    _at: int
+    _stop: int | None
+    _quick: int = 0  # bytes of runs that were used whole, since one was not
 
     def __next__(self) -> bytes:
         piece = self._gather(self._repository.file_node)

@@ -59,18 +59,15 @@ def raise_descriptor_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 
 
+@dataclass(eq=False, repr=False)
 class Acceptor:
     """Accepts the connections of one listening socket in an event loop."""
 
-    def __init__(
-        self,
-        listener: socket.socket,
-        make_protocol: Callable[[], NodeProtocol],
-        limits: ConnectionLimits,
-    ) -> None:
-        self._listener = listener
-        self._make_protocol = make_protocol
-        self._limits = limits
+    _listener: socket.socket
+    _make_protocol: Callable[[], NodeProtocol]
+    _limits: ConnectionLimits
+
+    def __post_init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._served: Counter[str] = Counter()
         self._waiting: dict[str, deque[socket.socket]] = {}
