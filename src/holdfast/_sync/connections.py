@@ -228,20 +228,6 @@ class LimitedResponse(HTTPResponse):
         super().__init__(_LimitedSocket(sock), *args, **kwargs)  # type: ignore[arg-type]
         self._reader: Any = self.fp.raw
 
-    def arrived(self) -> bytes:
-        """Return what has arrived, without taking it. If that is nothing, wait for it."""
-        data: bytes = self.fp.peek()
-        return data
-
-    def skip(self, count: int) -> None:
-        """Take bytes that have arrived."""
-        self.fp.read(count)
-
-    def read_buffered(self, count: int) -> bytes:
-        """Return bytes of the body that have arrived. If there are none, wait for them."""
-        data: bytes = self.fp.read1(count)
-        return data
-
     def has_more(self) -> bool:
         """Return whether bytes have arrived, and were not taken, that are not of this reply."""
         return not self.isclosed() and bool(self._ahead())
@@ -453,7 +439,8 @@ class PlainResponse:
 
     def _read_simple_head(self) -> bool:
         """Read the head if all of it has arrived and it is an ordinary one."""
-        head = SIMPLE_HEAD.match(self._response.arrived())
+        # What has arrived, without taking it; if that is nothing, this waits for it.
+        head = SIMPLE_HEAD.match(self._response.fp.peek())
         if head is None:
             return False
         for line in head[2].decode("ascii").splitlines():
@@ -469,7 +456,7 @@ class PlainResponse:
             self.headers = {}
             return False
         self._left = int(length)
-        self._response.skip(head.end())
+        self._response.fp.read(head.end())
         return True
 
     def _add_field(self, name: str, value: str) -> None:
@@ -483,7 +470,7 @@ class PlainResponse:
         if self._left is None:
             data: bytes = self._response.read1(size)
         elif self._left:
-            data = self._response.read_buffered(min(size, self._left))
+            data = self._response.fp.read1(min(size, self._left))
             self._left -= len(data)
             if not data:
                 raise http.client.IncompleteRead(b"", self._left)
