@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 from holdfast._async.runtime import now, sleep
 from holdfast.calls import Clock
@@ -33,9 +33,6 @@ class AsyncPinStream(AsyncIterator[Pin]):
     ) -> None:
         self._clock = Clock(total)
         self._pins = find(self._clock)
-
-    def __aiter__(self) -> Self:
-        return self
 
     async def __anext__(self) -> Pin:
         self._clock.renew()

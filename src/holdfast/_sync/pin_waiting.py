@@ -4,7 +4,7 @@
 
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 from holdfast._sync.runtime import now, sleep
 from holdfast.calls import Clock
@@ -33,9 +33,6 @@ class PinStream(Iterator[Pin]):
     def __init__(self, find: Callable[[Clock], Generator[Pin]], *, total: float | None) -> None:
         self._clock = Clock(total)
         self._pins = find(self._clock)
-
-    def __iter__(self) -> Self:
-        return self
 
     def __next__(self) -> Pin:
         self._clock.renew()

@@ -10,7 +10,7 @@ from concurrent.futures import Executor
 from contextlib import closing
 from functools import partial
 from http import HTTPStatus
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, Final, TypeAlias
 from urllib.parse import unquote
 
 from uvicorn.config import Config
@@ -324,9 +324,6 @@ class Pieces(Iterator[bytes]):
 
     This class itself has none.
     """
-
-    def __iter__(self) -> Self:
-        return self
 
     def __next__(self) -> bytes:
         raise StopIteration
