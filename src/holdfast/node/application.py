@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Final
 from urllib.parse import unquote
@@ -89,11 +89,8 @@ class NodeApplication:
     def __init__(self, app: ASGIApp, resources: Resources, queries: QueryRunner) -> None:
         self._app = DefaultHeaders(app)
         self._resources = resources
-        self._queries = queries
-
-    def prepare_to_stop(self) -> None:
-        """End running queries, because a node that stops waits for its requests."""
-        self._queries.end()
+        # Running queries are ended, because a node that stops waits for its requests.
+        self.prepare_to_stop: Callable[[], None] = queries.end
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""

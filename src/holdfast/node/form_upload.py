@@ -393,7 +393,7 @@ async def receive_form(form: FormUpload, request: Request, calls: ApiCalls, *, l
             rest = body.take()
             if rest is None:
                 await feed_all(form, body, calls)
-                body.release()
+                body.share.hold(0)  # all of it was taken
             return await run_in_threadpool(form.finish, rest or b"")
         except BaseException:  # before or in `finish`
             await run_in_threadpool(form.close)

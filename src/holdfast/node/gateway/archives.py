@@ -21,9 +21,8 @@ from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 
-from holdfast.content import varint
 from holdfast.content.blocks import inline_block
-from holdfast.content.car import write_car
+from holdfast.content.car import car_head, section_head
 from holdfast.content.cid import CID
 from holdfast.content.codecs import kind_of
 from holdfast.content.unixfs.data import Kind
@@ -222,10 +221,9 @@ class ArchivePieces(JoinedPieces):
         return None if self._block is None else self._block.next_cached()
 
     def _write(self, root: CID, cids: Iterator[CID]) -> Iterator[bytes]:
-        yield from write_car([root], [])
+        yield car_head([root])
         for cid in cids:
             size = len(self._repository.block(cid))
             self._block = block_pieces(self._repository, cid, 0, size)
-            name = bytes(cid)
-            yield varint.encode(len(name) + size) + name
+            yield section_head(cid, size)
             yield from self._block

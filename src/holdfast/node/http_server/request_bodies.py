@@ -127,10 +127,6 @@ class RequestBody:
     def _too_large(self) -> Refusal:
         return Refusal(413, f"The body is larger than the {self.limit} bytes that are allowed")
 
-    def release(self) -> None:
-        """Stop counting the memory of the body: all of it was taken."""
-        self.share.hold(0)
-
     def take(self) -> bytes | None:
         """Return the whole body if all of it has arrived; else None."""
         take_body = self.request.scope.get("extensions", {}).get(TAKE_BODY)
