@@ -112,13 +112,13 @@ def failure(
     """Return an error with `message` and the facts of `reply`, from which `secret` is removed."""
     scrub = secret.scrub if secret is not None else str
     request_ids = (scrub(reply.headers.get(name, "")) for name in REQUEST_ID_HEADERS)
-    facts: dict[str, Any] = {
-        "status": reply.status,
-        "details": details,
-        "request_id": next(filter(None, request_ids), None),
-        "retry_after": retry_after(reply),
-    }
-    return table.error_class(reply)(message, **facts)
+    return table.error_class(reply)(
+        message,
+        status=reply.status,
+        details=details,
+        request_id=next(filter(None, request_ids), None),
+        retry_after=retry_after(reply),
+    )
 
 
 def retry_after(reply: Reply) -> float | None:

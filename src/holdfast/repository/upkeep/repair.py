@@ -321,7 +321,7 @@ class _Rebuild:
         absent = "SELECT DISTINCT child FROM links WHERE child NOT IN (SELECT key FROM blocks)"
         self._connection.executemany(
             "INSERT INTO missing VALUES (?)",
-            ((key,) for (key,) in execute(absent).fetchall() if not _is_inline(key)),
+            ((key,) for (key,) in execute(absent).fetchall() if inline_block(cid_of(key)) is None),
         )
         execute("CREATE INDEX links_by_child ON links (child)")
         rows = execute(INCOMPLETE + ROOTS)
@@ -336,7 +336,7 @@ class _Rebuild:
         execute = self._connection.execute
         needed = f"{LIVE} SELECT key FROM live WHERE key NOT IN (SELECT key FROM blocks)"  # noqa: S608
         for (key,) in execute(needed).fetchall():
-            if not _is_inline(key):
+            if inline_block(cid_of(key)) is None:
                 what = self._bad.pop(key, "it is missing")
                 yield Damage(str(cid_of(key)), f"a pin needs it: {what}")
         for key, what in self._bad.items():
@@ -415,7 +415,3 @@ def _is_key(key: object) -> bool:
         return bytes(cid_of(key)) == key
     except BadRowError:
         return False
-
-
-def _is_inline(key: bytes) -> bool:
-    return inline_block(cid_of(key)) is not None
