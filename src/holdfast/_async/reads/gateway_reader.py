@@ -270,32 +270,23 @@ class AsyncGatewayBlocks(AsyncFetchedBlocks):
         check_provable(cid)
         state = ReadState(self.reference, Output(MemorySink()), self.call, cache=self.cache)
         fetched: list[bytes] = []
-        attempt = partial(self._ask, cid, state, fetched)
-        rounds = AsyncRounds(self.session, self.gateways, state, attempt)
+
+        async def ask(gateway: Gateway, deadline: Deadline, *, is_last: bool) -> None:  # noqa: ARG001
+            if len(self.gateways) > 1:  # one that sends a byte now and then must not block others
+                deadline.tighten(self.session.timeouts.read)
+            self._last = None  # one that fails has no precedence any more
+            peer = AsyncGatewayPeer(self.session, gateway, state, deadline, verify=True)
+            try:
+                fetched.append(await peer.find(cid))
+            except RefusedError as refusal:
+                raise self._without_blocks(gateway, refusal) from None
+            self._last = gateway
+
+        rounds = AsyncRounds(self.session, self.gateways, state, ask)
         rounds.gateways.sort(key=lambda gateway: gateway != self._last)
         if not await rounds.ask(rounds.gateways):
             await rounds.ask_again()
         return fetched[0]
-
-    async def _ask(
-        self,
-        cid: CID,
-        state: ReadState,
-        fetched: list[bytes],
-        gateway: Gateway,
-        deadline: Deadline,
-        *,
-        is_last: bool,  # noqa: ARG002 - no verified bytes are given up here
-    ) -> None:
-        if len(self.gateways) > 1:  # one that sends a byte now and then must not hold up the others
-            deadline.tighten(self.session.timeouts.read)
-        self._last = None  # one that fails has no precedence any more
-        peer = AsyncGatewayPeer(self.session, gateway, state, deadline, verify=True)
-        try:
-            fetched.append(await peer.find(cid))
-        except RefusedError as refusal:
-            raise self._without_blocks(gateway, refusal) from None
-        self._last = gateway
 
     def _without_blocks(
         self, gateway: Gateway, refusal: RefusedError

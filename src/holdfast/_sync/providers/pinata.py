@@ -2,9 +2,9 @@
 # by scripts/generate_sync.py. Change the original instead.
 """The provider for the service's v3 API: public or private files, groups, and signed links."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from math import inf
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from holdfast._sync.pin_waiting import wait_for_pin
 from holdfast._sync.providers.large_upload import LargeUpload
@@ -125,7 +125,18 @@ class PinataProvider(PinProvider):
             return super().add_file(source, info, call, progress)
         metadata = self._api.metadata(info, source.type)
         identity = run_blocking(source.identify)
-        saved = run_blocking(self._open_saved, source, identity, metadata, info)
+
+        def open_saved() -> SavedUpload:
+            account = Place(self._options.upload_url, pinata.account_id(self._api.token))
+            return UnfinishedUploads().open(
+                endpoint=account.name,
+                account=account.fingerprint(account.name),
+                source=identity,
+                metadata=self._api.identity(metadata, info),
+                restore=source.restore_states,
+            )
+
+        saved = run_blocking(open_saved)
         try:
             parts = self._layout.hashed(source, verify=self.config.verify)
             upload = LargeUpload(
@@ -146,23 +157,6 @@ class PinataProvider(PinProvider):
             raise
         finally:
             run_blocking(saved.close)
-
-    def _open_saved(
-        self,
-        source: Source,
-        identity: Mapping[str, Any] | None,
-        metadata: Mapping[str, str],
-        info: PinInfo,
-    ) -> SavedUpload:
-        """Return what is saved about the upload of a file, locked. Pass `source` its states."""
-        account = Place(self._options.upload_url, pinata.account_id(self._api.token))
-        return UnfinishedUploads().open(
-            endpoint=account.name,
-            account=account.fingerprint(account.name),
-            source=identity,
-            metadata=self._api.identity(metadata, info),
-            restore=source.restore_states,
-        )
 
     def add_folder(
         self, folder: FolderSource, info: PinInfo, call: Call, progress: Progress

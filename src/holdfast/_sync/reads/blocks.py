@@ -128,30 +128,23 @@ class FetchedBlocks(Blocks):
             following = walk.needed_next(self.at_once - 1)
             ahead = (cid for cid in following if cache.get(cid) is None)
             fetch_together(self.get, need, ahead, fetched.__setitem__)
-        run_blocking(self._feed, walk, need, fetched, cache, take)
 
-    def _feed(
-        self,
-        walk: Walk[Any, Item],
-        need: CID,
-        fetched: dict[CID, bytes],
-        cache: BlockCache,
-        take: Callable[[list[Item]], object],
-    ) -> None:
-        """Verify the blocks that were fetched, then feed them. Runs on a worker thread."""
-        for cid, block in fetched.items():
-            try:
-                if not self.is_verified:
-                    check_block(cid, block)
-            except VerificationError:
-                if cid == need:
-                    raise
-            else:
-                cache.put(cid, block)
-        # It may be too large to be kept together with the others.
-        first = fetched[need] if need in fetched else cache.get(need)
-        if first is not None:
-            take(feed_known(walk, first, cache))
+        def feed() -> None:
+            for cid, block in fetched.items():
+                try:
+                    if not self.is_verified:
+                        check_block(cid, block)
+                except VerificationError:
+                    if cid == need:
+                        raise
+                else:
+                    cache.put(cid, block)
+            # It may be too large to be kept together with the others.
+            first = fetched[need] if need in fetched else cache.get(need)
+            if first is not None:
+                take(feed_known(walk, first, cache))
+
+        run_blocking(feed)
 
 
 class GetBlock(Protocol):
