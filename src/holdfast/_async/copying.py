@@ -9,7 +9,7 @@ import shutil
 import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -54,6 +54,7 @@ LayoutSearch: TypeAlias = Callable[[CID], tuple[Profile, ...]]
 ReadFile: TypeAlias = tuple[Blob, LayoutSearch]
 
 
+@dataclass(eq=False, repr=False)
 class AsyncCopier:
     """Copies pins from `source` to `target`, both providers, as their content is stored.
 
@@ -70,26 +71,22 @@ class AsyncCopier:
         journal: Notes what is copied; None for no journal.
     """
 
-    def __init__(
-        self,
-        source: AsyncBaseProvider,
-        target: AsyncBaseProvider,
-        sample: Sample | None = None,
-        *,
-        pin_by_cid: bool | None = None,
-        wait: float = 0.0,
-    ) -> None:
-        self._source = source = source.stored
-        self._target = target = target.stored
-        self._may_pin = source.is_on_network() if pin_by_cid is None else pin_by_cid
-        self._wait = wait
-        self.journal: CopyJournal | None = None
-        self._keeps_keyvalues = True  # until the target says otherwise
-        self._uploading = AsyncUploading(source, target)
-        self._origins: list[str] | None = None  # until they are needed
-        self._sample = sample
-        self._prover = None if sample is None else AsyncProver(target)
-        self._verdict_lock = AsyncLock()
+    _source: AsyncBaseProvider
+    _target: AsyncBaseProvider
+    _sample: Sample | None = None
+    pin_by_cid: bool | None = None
+    wait: float = 0.0
+    journal: CopyJournal | None = None
+    _keeps_keyvalues: bool = True  # until the target says otherwise
+    _origins: list[str] | None = None  # until they are needed
+    _verdict_lock: AsyncLock = field(default_factory=AsyncLock)
+
+    def __post_init__(self) -> None:
+        self._source, self._target = self._source.stored, self._target.stored
+        may_pin = self.pin_by_cid
+        self._may_pin = self._source.is_on_network() if may_pin is None else may_pin
+        self._uploading = AsyncUploading(self._source, self._target)
+        self._prover = None if self._sample is None else AsyncProver(self._target)
 
     def open_journal(self) -> None:
         """Open the journal for the places of both providers."""
@@ -298,7 +295,7 @@ class AsyncCopier:
         target = self._target
         info, dropped = self._info(pin)
         try:
-            new = await wait_for_pin(target, await self._pin(pin.cid, info), self._wait)
+            new = await wait_for_pin(target, await self._pin(pin.cid, info), self.wait)
         except ProviderError as error:
             error.add_note(f"it was asked to fetch it: {why}")
             raise

@@ -11,7 +11,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -56,6 +56,7 @@ LayoutSearch: TypeAlias = Callable[[CID], tuple[Profile, ...]]
 ReadFile: TypeAlias = tuple[Blob, LayoutSearch]
 
 
+@dataclass(eq=False, repr=False)
 class Copier:
     """Copies pins from `source` to `target`, both providers, as their content is stored.
 
@@ -72,26 +73,22 @@ class Copier:
         journal: Notes what is copied; None for no journal.
     """
 
-    def __init__(
-        self,
-        source: BaseProvider,
-        target: BaseProvider,
-        sample: Sample | None = None,
-        *,
-        pin_by_cid: bool | None = None,
-        wait: float = 0.0,
-    ) -> None:
-        self._source = source = source.stored
-        self._target = target = target.stored
-        self._may_pin = source.is_on_network() if pin_by_cid is None else pin_by_cid
-        self._wait = wait
-        self.journal: CopyJournal | None = None
-        self._keeps_keyvalues = True  # until the target says otherwise
-        self._uploading = Uploading(source, target)
-        self._origins: list[str] | None = None  # until they are needed
-        self._sample = sample
-        self._prover = None if sample is None else Prover(target)
-        self._verdict_lock = Lock()
+    _source: BaseProvider
+    _target: BaseProvider
+    _sample: Sample | None = None
+    pin_by_cid: bool | None = None
+    wait: float = 0.0
+    journal: CopyJournal | None = None
+    _keeps_keyvalues: bool = True  # until the target says otherwise
+    _origins: list[str] | None = None  # until they are needed
+    _verdict_lock: Lock = field(default_factory=Lock)
+
+    def __post_init__(self) -> None:
+        self._source, self._target = self._source.stored, self._target.stored
+        may_pin = self.pin_by_cid
+        self._may_pin = self._source.is_on_network() if may_pin is None else may_pin
+        self._uploading = Uploading(self._source, self._target)
+        self._prover = None if self._sample is None else Prover(self._target)
 
     def open_journal(self) -> None:
         """Open the journal for the places of both providers."""
@@ -296,7 +293,7 @@ class Copier:
         target = self._target
         info, dropped = self._info(pin)
         try:
-            new = wait_for_pin(target, self._pin(pin.cid, info), self._wait)
+            new = wait_for_pin(target, self._pin(pin.cid, info), self.wait)
         except ProviderError as error:
             error.add_note(f"it was asked to fetch it: {why}")
             raise

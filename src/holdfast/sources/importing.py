@@ -10,6 +10,7 @@ import os
 from collections import defaultdict
 from collections.abc import Generator, Iterator
 from contextlib import closing
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
 from typing import Final
@@ -87,6 +88,7 @@ class FolderTree:
         return build_directory(self._levels.pop(depth, []), self._profile, self._emit)
 
 
+@dataclass(eq=False, repr=False)
 class ContentImporter:
     """Builds the DAG of a file or folder step by step, and emits its blocks.
 
@@ -94,20 +96,15 @@ class ContentImporter:
         done: The bytes of files that were read so far.
     """
 
-    def __init__(
-        self,
-        content: Source | FolderSource,
-        profile: Profile,
-        emit: Emit | None = None,
-        *,
-        threads: int | None = None,
-    ) -> None:
-        self._profile = profile
-        self._emit = emit
-        self._threads = threads
-        self._steps = self._run(content)
-        self.done: int = 0
-        self._root: Part | None = None
+    content: Source | FolderSource
+    profile: Profile
+    emit: Emit | None = None
+    threads: int | None = None
+    done: int = 0
+    _root: Part | None = None
+
+    def __post_init__(self) -> None:
+        self._steps = self._run(self.content)
 
     def advance(self) -> bool:
         """Import about `STEP_BYTES` of files; return whether there is more."""
@@ -123,13 +120,13 @@ class ContentImporter:
         if isinstance(content, Source):
             self._root = yield from self._import_file(content)
             return
-        tree = FolderTree(self._profile, self._emit)
+        tree = FolderTree(self.profile, self.emit)
         for entry in content.entries:
             if entry.kind == "directory":
                 tree.add_directory(entry)
             elif entry.kind == "symlink":
                 target = content.link_target(entry)
-                tree.add(entry, build_symlink(target, self._profile, self._emit))
+                tree.add(entry, build_symlink(target, self.profile, self.emit))
             else:
                 with content.open(entry) as source:
                     tree.add(entry, (yield from self._import_file(source)))
@@ -137,13 +134,13 @@ class ContentImporter:
         self._root = tree.root()
 
     def _import_file(self, source: Source) -> Generator[int, None, Part]:
-        if self._emit is None and source.file is not None and not source.leaf_ends:
-            tree = Tree(self._profile)
-            for leaf in leaves_on_disk(source, self._profile, self._threads):
+        if self.emit is None and source.file is not None and not source.leaf_ends:
+            tree = Tree(self.profile)
+            for leaf in leaves_on_disk(source, self.profile, self.threads):
                 tree.add(leaf)
                 yield leaf.size
             return tree.root()
-        importer = FileImporter(self._profile, self._emit, source.leaf_ends)
+        importer = FileImporter(self.profile, self.emit, source.leaf_ends)
         for chunk in source.chunks():
             importer.update(chunk)
             yield len(chunk)
