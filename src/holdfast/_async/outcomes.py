@@ -1,13 +1,10 @@
 """What a loop over many calls receives."""
 
 from collections.abc import AsyncIterator, Callable
-from typing import Self, TypeVar
+from typing import Self
 
 from holdfast._async.workers import AsyncWorkGroup
-from holdfast.records import Outcome
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
+from holdfast.records import Item, Outcome, Result
 
 
 class AsyncOutcomes(AsyncIterator[Outcome[Item, Result]]):

@@ -3,13 +3,10 @@
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import suppress
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias
 
 from holdfast._async.runtime import wait_for_end
-from holdfast.records import Outcome
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
+from holdfast.records import Item, Outcome, Result
 
 AsyncItems: TypeAlias = Iterable[Item] | AsyncIterable[Item]
 """The input of work on many items."""

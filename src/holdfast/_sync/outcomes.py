@@ -3,13 +3,10 @@
 """What a loop over many calls receives."""
 
 from collections.abc import Callable, Iterator
-from typing import Self, TypeVar
+from typing import Self
 
 from holdfast._sync.workers import WorkGroup
-from holdfast.records import Outcome
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
+from holdfast.records import Item, Outcome, Result
 
 
 class Outcomes(Iterator[Outcome[Item, Result]]):

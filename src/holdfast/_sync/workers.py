@@ -7,13 +7,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final, Generic, TypeAlias, TypeVar
+from typing import Final, Generic, TypeAlias
 
 from holdfast._sync.runtime import Racer, racer
-from holdfast.records import Outcome
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
+from holdfast.records import Item, Outcome, Result
 
 Items: TypeAlias = Iterable[Item]
 """The input of work on many items."""
