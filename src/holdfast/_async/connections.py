@@ -336,7 +336,8 @@ class Connector(aiohttp.TCPConnector):
             if parts is None:
                 response = await library_request.send(connection)
                 limits.sent = streamed is None  # a whole body is short, and is written at once
-                return await self._started(response, connection)
+                with on_error(response.close):
+                    return await response.start(connection)
             host = library_request.headers["Host"]
             return await exchange_plain(connection, limits, request, parts[2], host)
         except BaseException:
@@ -371,12 +372,6 @@ class Connector(aiohttp.TCPConnector):
             with on_error(connection.close):
                 self._check_address(connection, limits)
         return connection
-
-    @staticmethod
-    async def _started(response: aiohttp.ClientResponse, connection: Any) -> aiohttp.ClientResponse:
-        """Wait for the head of `response`, and return it."""
-        with on_error(response.close):
-            return await response.start(connection)
 
     @staticmethod
     def _check_address(connection: Any, limits: ExchangeLimits) -> None:

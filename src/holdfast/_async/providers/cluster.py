@@ -226,7 +226,9 @@ class AsyncClusterProvider(AsyncDaemonProvider):
                     return
                 if now() > written + _patience(pin, states, repeats):
                     repeats, pauses.next = repeats + 1, FIRST_PAUSE
-                    again = writing.again(pin, self._usable(states))
+                    # Without those that could not be asked lately.
+                    usable = [peer for peer in states.usable if peer not in self._unreachable]
+                    again = writing.again(pin, usable)
                     with suppress(ProviderError):  # there are too few peers now; one may come back
                         await self.run(again, call, skip=repeats)
                     written = now()
@@ -234,10 +236,6 @@ class AsyncClusterProvider(AsyncDaemonProvider):
                 raise _too_few(cid, pin, states) from error
             if not await pauses.wait():
                 raise _too_few(cid, pin, states)
-
-    def _usable(self, states: PeerStates) -> list[str]:
-        """Return the peers for a repeated write: without those that could not be asked lately."""
-        return [peer for peer in states.usable if peer not in self._unreachable]
 
     async def pin(self, cid: str, info: PinInfo) -> Pin:
         """Pin `cid`, whose content the peers then fetch from the network."""
