@@ -384,15 +384,44 @@ def test_pins_are_listed_by_all_filters(everywhere):
     assert cids("--until", (now + timedelta(hours=1)).isoformat()) == [two, one]
 
 
+def test_content_that_is_pinned_already_says_what_becomes_of_its_name(commands):
+    for name in ("a.txt", "b c.txt"):
+        (commands.folder / name).write_text("tide")
+    commands.text("upload", "a.txt")
+    renamed = "the content is pinned already: its pin was renamed from {!r} to {!r}\n"
+    already = "b c.txt is pinned already, as {}: `--name 'b c.txt'` renames the pin\n"
+    for arguments, words in (
+        (["upload", "a.txt"], ""),
+        (["upload", "./a.txt", "--name", "high"], renamed.format("a.txt", "high")),
+        (["upload", "b c.txt"], already.format("'high'")),
+        (["upload", "b c.txt", "b c.txt"], already.format("'high'") * 2),
+        (["upload", "-"], ""),
+        (["pin", "name:high", "--name", "low"], renamed.format("high", "low")),
+        (["pin", "name:low"], ""),
+        (["update", "name:low", "--name", ""], ""),
+        (["upload", "b c.txt", "--keyvalue", "kind=a"], already.replace("as {}", "without a name")),
+        (["store", "[1]", "--name", "one"], ""),
+        (["store", "[1]"], ""),
+        (["store", "[1]", "--name", "two"], renamed.format("one", "two")),
+        (["store", "[2]"], ""),
+        (["store", "[2]", "--name", "three"], ""),  # nobody chose the name that it had
+    ):
+        result = commands.run(*arguments, stdin=b"tide")
+        assert (result.returncode, result.stderr.decode()) == (0, words), arguments
+    assert [pin["name"] for pin in commands.rows("list")] == ["three", "two", ""]
+
+
 def test_json_without_a_name_is_shown_itself(commands, node):
     commands.text("store", '{"tide": "high\\u001b[2J"}')
     commands.text("store", json.dumps("x" * 70_000))
     commands.text("store", "[1]", "--name", "client-1")
+    commands.text("upload", "-", stdin=b"piped")
     shown = [line.split("  ")[-1] for line in commands.text("list").splitlines()]
-    assert shown == ["client-1", "-", r'{"tide":"high\u001b[2J"}']
+    assert shown == ["-", "client-1", "-", r'{"tide":"high\u001b[2J"}']
     names = [pin["name"] for pin in commands.rows("list")]
-    assert [bool(re.fullmatch(r"client-\d{13}", name)) for name in names] == [False, True, True]
-    assert commands.json("retrieve", f"name:{names[2]}") == {"tide": "high\x1b[2J"}
+    assert names[0] == "client-file"
+    assert [bool(re.fullmatch(r"client-\d{13}", name)) for name in names[1:]] == [False, True, True]
+    assert commands.json("retrieve", f"name:{names[3]}") == {"tide": "high\x1b[2J"}
     variables = node_variables(node)
     commands.text("store", "[1, 2]", **variables)
     assert commands.text("list", "--limit", "1", **variables).endswith("  -")

@@ -96,6 +96,9 @@ def test_files_and_folders(everywhere):
 
 def test_a_download_says_that_the_content_is_encrypted(own):
     cid, plain = own.text("store", "1", "--encrypt"), own.text("store", "1")
+    (own.folder / "notes" / "inner").mkdir(parents=True)
+    (own.folder / "notes" / "inner" / "a.txt").write_text(PLAIN)
+    folder = own.text("upload", "notes", "--encrypt")
     words = "this is encrypted: `holdfast download --decrypt`, or the command age, opens it"
     for arguments, expected in (
         (["download", cid, "a"], f"{words}\n"),
@@ -104,6 +107,10 @@ def test_a_download_says_that_the_content_is_encrypted(own):
         (["cat", cid, "--decrypt"], ""),
         (["download", cid, "c", "--decrypt"], ""),
         (["cat", plain], ""),
+        (["download", folder, "d"], f"{words}\n"),
+        (["cat", folder], f"{words}\n"),
+        (["download", folder, "e", "--decrypt"], ""),
+        (["download", own.text("upload", "notes"), "f"], ""),
     ):
         result = own.run(*arguments)
         assert (result.returncode, result.stderr.decode()) == (0, expected), arguments
@@ -212,7 +219,8 @@ def test_share(own):
     for key in ("default", "bob", "carol"):
         assert own.text("cat", f"{shared}/a", "--decrypt", HOLDFAST_IDENTITIES=key) == f"{PLAIN}a"
     assert own.failure("cat", f"{cid}/a", "--decrypt", HOLDFAST_IDENTITIES="bob")[0] == 17
-    record = own.json("share", f"{cid}/b", carol)
+    record = own.json("share", f"{cid}/b", carol, "--name", "for carol")
+    assert own.rows("list")[0]["name"] == "for carol"
     assert (record["size"], record["cid"] != cid) == (len(PLAIN) + 1, True)
     assert own.failure("share", f"{cid}/b", carol, HOLDFAST_IDENTITIES="bob")[0] == 17
     for wrong in ("nobody", "age1pq1wrong", carol[:-1]):

@@ -28,6 +28,8 @@ from tests.support import HELLO_CID, TOKEN
 
 HELLO = b"hello"
 OTHER_CID = compute_cid(b"other")
+VALUE = b'{"a": 1}'
+VALUE_CID = compute_cid(VALUE)
 
 
 @pytest.fixture
@@ -35,7 +37,7 @@ def filled(commands):
     """Commands with a file, a JSON file and a folder, and the file in the store."""
     for name in ("hello.txt", "my file", "5"):
         (commands.folder / name).write_bytes(HELLO)
-    (commands.folder / "value.json").write_text('{"a": 1}')
+    (commands.folder / "value.json").write_bytes(VALUE)
     (commands.folder / "folder").mkdir()
     (commands.folder / "folder" / "hello.txt").write_bytes(HELLO)
     assert commands.text("upload", "hello.txt") == HELLO_CID
@@ -85,10 +87,17 @@ def run_here(home, capsys, monkeypatch):
         ("store 5", compute_cid(b"5")),  # there is a file of this name: valid JSON wins
         ("upload -r hello.txt", HELLO_CID),
         ("add -R --recursive hello.txt", HELLO_CID),
-        ("upload -n hello hello.txt", HELLO_CID),
+        ("upload -n hello.txt hello.txt", HELLO_CID),
         (f"rm -f {HELLO_CID}", f"revoked {HELLO_CID}"),
         (f"rm --force {OTHER_CID}", f"not pinned {OTHER_CID}"),
-        (f"pin -n again {HELLO_CID}", f"pinned {HELLO_CID}"),
+        ("rm -f name:nosuch", "not pinned name:nosuch"),
+        ("rm -rf name:hello.txt", f"revoked {HELLO_CID}  hello.txt"),
+        (f"pin -n hello.txt {HELLO_CID}", f"pinned {HELLO_CID}"),
+        ("pin name:hello.txt", f"pinned {HELLO_CID}"),
+        ("verify 5 name:hello.txt", f"5 is {HELLO_CID}"),
+        ("add -q hello.txt value.json", f"{HELLO_CID}\n{VALUE_CID}"),
+        ("add -Q value.json hello.txt", HELLO_CID),
+        ("add -Q hello.txt --json", f'"{HELLO_CID}"'),
     ],
 )
 def test_natural_commands_work(filled, typed, written):
@@ -155,7 +164,7 @@ def test_n_is_the_name_everywhere(filled):
         for name, command in short.items()
         for parameter in command.params
         if "-n" in parameter.opts
-    } == {(name, "name") for name in ("store", "upload", "pin", "update", "list", "copy")}
+    } == {(name, "name") for name in ("store", "upload", "pin", "update", "list", "copy", "share")}
 
 
 def test_a_dry_run_copies_nothing(filled):
@@ -229,7 +238,8 @@ SHARED_BY = {  # the options that only some commands have a use for
     "--verify": "store retrieve send receive upload download restore share status config",
     "--profile": "store send upload restore share status config cid",
     "--private": "store retrieve send receive upload download pin update list revoke backup "
-    "restore test-connection url open share link upload-link health drill ls info status config",
+    "verify restore test-connection url open share link upload-link health drill ls info status "
+    "config",
 }
 
 
@@ -303,6 +313,9 @@ def test_topics(commands):
         ("list --max 3", "'--limit'"),
         ("retrieve --gateways 3", "'--gateway-url'"),
         ("upload --network private x", "'--private' or '--option'"),
+        ("list --format json", "'--json'"),
+        ("list --reverse", "'--sort'"),
+        ("upload --label a x", "'--name' or '--keyvalue'"),
     ],
 )
 def test_a_typing_error_is_answered_with_what_may_be_meant(run_here, typed, meant):
@@ -371,6 +384,14 @@ WITH_HINTS = {
         "`holdfast upload --help` shows the usage",
     ),
     "send '' hi": ("", "`holdfast send --help` shows the usage"),
+    "list -o json": (
+        "unknown option -o",
+        "write `> FILE` after the command; --json writes JSON",
+    ),
+    "keygen --passphrase pw": (
+        "--passphrase takes no value: you are asked for the passphrase",
+        "the name of the key comes first: holdfast keygen NAME --passphrase",
+    ),
     "upload x --keyvalue a=1 --keyvalue a=2": (
         "the key 'a' is set twice: give one --keyvalue for it",
         "`holdfast upload --help` shows the usage",

@@ -28,7 +28,9 @@ def mode_of(path):
 
 
 def login_to(server):
-    return ("login", "--provider", "pinning", "--pin-api-url", server.url)
+    """The words of a login that names the gateway: the server is not asked whether it is one."""
+    addresses = ("--pin-api-url", server.url, "--gateway-url", f"{server.url}/ipfs")
+    return ("login", "--provider", "pinning", *addresses)
 
 
 @pytest.mark.slow
@@ -39,7 +41,7 @@ def test_the_provider_and_the_token_are_asked_for_and_all_else_stays(commands, s
     for _ in range(3):
         server.reply(200, MESSAGE)
     code, shown = commands.on_terminal(
-        *("login", "--pin-api-url", server.url),
+        *("login", *login_to(server)[3:]),
         typed={PROVIDER: "pinning\n", TOKEN_PROMPT: f"{TOKEN}\n"},
     )
     assert (code, TOKEN in shown) == (0, False)
@@ -53,6 +55,7 @@ def test_the_provider_and_the_token_are_asked_for_and_all_else_stays(commands, s
         *OTHERS.splitlines()[:2],
         'provider = "pinning"',
         f'pin_api_url = "{server.url}"',
+        f'gateway_url = "{server.url}/ipfs"',
         f'provider_token = "{TOKEN}"',
         *OTHERS.splitlines()[2:],
     ]
@@ -76,6 +79,54 @@ def test_the_token_comes_through_a_pipe(commands, node):
     assert node.token.encode() not in result.stdout + result.stderr
     cid = commands.text("store", "[1]")
     assert commands.json("retrieve", cid) == [1]
+
+
+def test_reads_go_to_the_node_that_is_logged_in_to(commands, node):
+    login = ("login", "pinning", "--pin-api-url", node.api_url)
+    result = commands.run(*login, stdin=f"Bearer {node.token}\n".encode())
+    note = (
+        f"reads go to {node.gateway_url}; --gateway-url, or the setting gateway_url, changes that"
+    )
+    assert (result.returncode, result.stderr.decode()) == (0, f"{note}\n")
+    assert f'gateway_url = "{node.gateway_url}"' in commands.user_file.read_text()
+    assert "Bearer" not in commands.user_file.read_text()
+    assert commands.json("status")["readsThrough"] == [node.gateway_url]
+    assert commands.json("retrieve", commands.text("store", "[1]")) == [1]
+
+
+@pytest.mark.parametrize("status", [200, 404])
+def test_a_gateway_at_the_address_of_the_api_is_found_without_the_token(commands, status):
+    def answer(request):
+        if request.target.startswith("/ipfs/"):
+            return Scripted(status=status, headers={"Content-Type": "application/vnd.ipld.raw"})
+        return Scripted(status=200, body=MESSAGE)
+
+    with ScriptedServer(answer) as server:
+        result = commands.run(
+            "login", "pinning", "--pin-api-url", server.url, stdin=f"bearer  {TOKEN}".encode()
+        )
+        first, *others = server.requests
+    assert first.headers["authorization"] == f"Bearer {TOKEN}"
+    assert {request.target.partition("?")[0] for request in others} == {"/ipfs/bafkqaaa"}
+    assert not {"authorization", "x-pinata-gateway-token"} & {
+        name for request in others for name in request.headers
+    }
+    public = "https://gateway.pinata.cloud/ipfs and https://ipfs.io/ipfs"
+    gateway = f"{server.url}/ipfs" if status == 200 else public
+    assert result.stderr.decode().startswith(f"reads go to {gateway}; --gateway-url")
+    assert ("gateway_url" in commands.user_file.read_text()) is (status == 200)
+
+
+def test_whoever_names_the_address_of_an_api_learns_where_reads_go(commands):
+    api = "https://pins.example"
+    words = "reads go to https://gateway.pinata.cloud/ipfs and https://ipfs.io/ipfs; "
+    add = ("connections", "add", "--provider", "pinning", "--pin-api-url", api)
+    assert commands.run(*add, "a").stderr.decode().startswith(words)
+    assert commands.text(*add, "b", "--gateway-url", "https://gateway.example")
+    commands.text("config", "set", "provider", "pinning")
+    assert commands.run("config", "set", "pin_api_url", api).stderr.decode().startswith(words)
+    commands.text("config", "set", "gateway_url", "https://gateway.example")
+    commands.text("config", "set", "pin_api_url", "https://other.example")
 
 
 @pytest.mark.parametrize(
@@ -118,7 +169,7 @@ def test_wrong_providers(commands, arguments, code, words):
 
 def test_who_logs_out_has_no_token_left(commands, server):
     server.reply(200, MESSAGE)
-    commands.text("login", "pinning", "--pin-api-url", server.url, stdin=TOKEN.encode())
+    commands.text(*login_to(server), stdin=TOKEN.encode())
     for words, others in ((["pinata"], " for pinata"), ([], " for a provider")):
         if not words:
             result = commands.run("logout", "pinning")

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import threading
 
 import pytest
@@ -64,6 +65,66 @@ def test_every_command_for_pinned_content_takes_one(commands, tmp_path):
         "revoked": True,
         "name": "new",
     }
+
+
+@pytest.fixture
+def photos(commands):
+    """A folder that is pinned as ``photos``, and a pin whose name has a slash."""
+    (commands.folder / "photos" / "a b").mkdir(parents=True)
+    (commands.folder / "photos" / "a b" / "cat.txt").write_text("purr")
+    root = commands.text("upload", "photos")
+    commands.text("store", "[2]", "--name", "photos/kept")
+    return commands, root
+
+
+def test_a_path_may_follow_a_name(photos):
+    commands, root = photos
+    assert commands.text("ls", "name:photos/") == "a b"
+    for path in ("a b/cat.txt", "a%20b/cat.txt"):
+        assert commands.text("cat", f"name:photos/{path}") == "purr"
+    assert commands.text("get", "name:photos/a b/cat.txt") == "cat.txt"
+    assert commands.json("retrieve", "name:photos/kept") == [2]  # the longest name
+    assert commands.json("open", "--show", "name:photos/a b")["cid"] == f"{root}/a%20b"
+    assert commands.text("car", "export", "name:photos", "x.car") == "x.car"
+    code, lines = commands.failure("rm", "name:photos/a b")
+    assert (code, lines[1]) == (4, "hint: `holdfast info` tells its CID")
+    code, lines = commands.failure("cat", "name:phot/a b")
+    assert (code, lines[0]) == (10, "error: no pin has the name 'phot/a b'")
+    assert len(commands.rows("list")) == 2
+
+
+def test_what_would_be_a_name_is_asked_for(photos, server):
+    commands, _ = photos
+    commands.text("store", "[3]", "--name", "holidayphotos2024")
+    for text in ("photos", "photos/a b/cat.txt", "holidayphotos2024"):
+        code, lines = commands.failure("cat", text)
+        assert (code, lines[0].startswith("error: Invalid CID")) == (4, True)
+        assert lines[-1] == f"hint: did you mean {shlex.quote(f'name:{text}')}?"
+    code, lines = commands.failure("ls", "photo")
+    assert (code, "did you mean" in lines[-1]) == (4, False)
+    secret = "eyJhbGciOi.J9"
+    service = server_variables(server)
+    assert commands.failure("ls", secret, **service)[0] == 4
+    assert server.requests == []  # it may be a token, which is sent to nobody
+
+
+def test_verify_takes_a_name_and_no_part_of_a_cid(photos):
+    commands, root = photos
+    assert commands.text("verify", "photos", "name:photos") == f"photos is {root}"
+    code, lines = commands.failure("verify", "photos", root[:-1])
+    assert (code, lines[1]) == (4, "hint: give the whole CID: `holdfast list --full` shows it")
+
+
+def test_a_name_that_is_not_there_is_ignored_with_force(photos):
+    commands, root = photos
+    result = commands.text("rm", "-f", "name:nothing", root, "name:no")
+    assert result.splitlines() == [
+        "not pinned name:nothing",
+        f"revoked {root}",
+        "not pinned name:no",
+    ]
+    assert commands.json("rm", "-f", "name:no") == {"cid": "name:no", "revoked": False}
+    assert commands.failure("rm", "-f", "nonsense")[0] == 4
 
 
 def test_what_is_ambiguous_or_unknown_has_candidates(commands):

@@ -89,7 +89,7 @@ def test_names_and_messages_cannot_move_the_cursor_or_forge_lines(commands):
     nasty = "a\x1b[2Jb\x9bc\nd"
     cid = commands.text("send", "bob\nSent: never\x1b", nasty)
     code, shown = commands.on_terminal("receive", cid)
-    assert (code, shown.splitlines()[3:]) == (0, ["a\\x1b[2Jb\\x9bc", "d"])
+    assert (code, shown.splitlines()[3:]) == (0, ["a\\u001b[2Jb\\u009bc", "d"])
     assert shown.startswith("To:   bob\\nSent: never\\x1b\n")
     assert commands.text("receive", cid).splitlines()[0] == "To:   bob\\nSent: never\\x1b"
     assert nasty in commands.text("receive", cid)  # a pipe gets what is there

@@ -195,7 +195,8 @@ def test_the_node_ends_in_order_when_it_is_told_to(commands, number, code):
 def test_a_node_that_cannot_start_says_why(commands):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        code, lines = commands.failure("node", "--port", port)
+        code, lines = commands.failure("node", "--port", port, "--path", "new")
+        assert not (commands.folder / "new").exists()
     assert (code, lines[0].startswith(f"error: cannot listen on 127.0.0.1:{port}: ")) == (3, True)
     words = "another program listens there, perhaps a node: give another --port"
     assert lines[1] == f"hint: {words}"

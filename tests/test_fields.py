@@ -68,6 +68,15 @@ def test_a_secret_in_a_variable_comes_wrapped(monkeypatch):
     assert isinstance(values["profile"], Secret)
 
 
+@pytest.mark.parametrize("before", ["", "Bearer ", " bearer\t "])
+def test_a_token_may_be_copied_with_the_word_before_it(before):
+    tokens = {"provider_token": f"{before}one\n", "gateway_token": f"{before}two"}
+    with Client.init(provider="pinning", gateway_url="https://gw.example", **tokens) as client:
+        assert (client.config.provider_token, client.config.gateway_token) == ("one", "two")
+    with Client.init(provider="pinning", provider_token="bearer") as client:
+        assert client.config.provider_token == "bearer"
+
+
 def test_help_of_the_class_explains_every_field():
     shown = " ".join(inspect.getdoc(ClientConfig).split())
     for name, field in FIELDS.items():

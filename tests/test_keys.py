@@ -216,6 +216,9 @@ def test_keygen_and_keys(commands):
     assert [row["recipient"] for row in rows[:2]] == [recipient, made["recipient"]]
     shown = commands.text("keys", **variables)
     assert "SECRET" not in shown + json.dumps(rows)
+    assert [line.split()[3] for line in shown.splitlines()[1:3]] == [
+        f"{row['recipient'][:20]}…" for row in rows[:2]
+    ]
     assert "********" in commands.text("config", **variables)
 
 

@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 import warnings
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -18,6 +19,8 @@ DAY: Final = len("2026-01-31")  # a text with a time is longer
 FOLDERS: Final = "directory"  # stands for folders in the media types of links for uploads
 MAX_SECONDS: Final = 10**9  # of a link, some 30 years
 DEFAULT_FOLDER_NAME: Final = "client-folder"  # of the root of a file system, which has no name
+# The names of pins that nobody chose: those above, of `json_info`, and of encrypted content.
+NOT_CHOSEN: Final = re.compile(r"client-(\d{13}|file|folder)|[0-9a-f]{16}\.age")
 
 
 def warn_of_no_keys() -> None:

@@ -55,6 +55,8 @@ class ClientRecord(Generic[T]):
         size: Characters of the JSON text for `store` and `send`, bytes for `upload`.
         duplicate: Whether the content was pinned there before; None if the provider does not say.
             It is not compared, and not part of `to_dict`.
+        earlier_name: The name of the pin that was there before; None if there was no pin, or the
+            provider does not say. It is not compared, and not part of `to_dict`.
         excluded: How many names in a folder were left out because of a pattern; a folder counts
             once. It is not compared, and not part of `to_dict`.
 
@@ -68,6 +70,7 @@ class ClientRecord(Generic[T]):
     size: int
     data: T | None = None
     duplicate: bool | None = field(default=None, compare=False)
+    earlier_name: str | None = field(default=None, compare=False)
     excluded: int = field(default=0, compare=False)
 
     def _repr_html_(self) -> str:
@@ -407,6 +410,7 @@ class Added:
         duplicate: Whether it was pinned there before; None if the provider does not say.
         pin_id: The provider's identifier of the pin; None if it has none.
         dropped: What the provider does not keep, as far as it was found out: ``name``.
+        earlier_name: The name of the pin that was there before, as far as it was found out.
 
     Example:
         >>> Added(cid="bafkqaaa", duplicate=True).pin_id is None
@@ -417,6 +421,7 @@ class Added:
     duplicate: bool | None = None
     pin_id: str | None = None
     dropped: tuple[str, ...] = ()
+    earlier_name: str | None = None
 
 
 EntryKind: TypeAlias = Literal["file", "directory", "symlink"]

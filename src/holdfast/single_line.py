@@ -28,15 +28,15 @@ def single_line(text: str) -> str:
     return UNSAFE.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
-def short(text: str) -> str:
-    """Return a link or reference on one line, cut to 80 characters.
+def short(text: str, most: int = LONGEST) -> str:
+    """Return a link or reference on one line, cut to 80 characters or to `most`.
 
     Example:
         >>> short("bafkqaaa/" + "a" * 100)
         'bafkqaaa/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa…'
     """
     line = single_line(text)
-    return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
+    return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 def quoted(text: str) -> str:

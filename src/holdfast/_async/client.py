@@ -1141,10 +1141,8 @@ class AsyncClient(AsyncCloses):
 
 
 def _record(added: Added, size: int, data: T) -> ClientRecord[T]:
-    duplicate = added.duplicate
-    return ClientRecord(
-        cid=added.cid, timestamp=now_ms(), data=data, size=size, duplicate=duplicate
-    )
+    before: Any = {"duplicate": added.duplicate, "earlier_name": added.earlier_name}
+    return ClientRecord(cid=added.cid, timestamp=now_ms(), data=data, size=size, **before)
 
 
 def _find(

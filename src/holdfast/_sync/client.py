@@ -1135,10 +1135,8 @@ class Client(Closes):
 
 
 def _record(added: Added, size: int, data: T) -> ClientRecord[T]:
-    duplicate = added.duplicate
-    return ClientRecord(
-        cid=added.cid, timestamp=now_ms(), data=data, size=size, duplicate=duplicate
-    )
+    before: Any = {"duplicate": added.duplicate, "earlier_name": added.earlier_name}
+    return ClientRecord(cid=added.cid, timestamp=now_ms(), data=data, size=size, **before)
 
 
 def _find(provider: "BaseProvider", pin_filter: PinFilter, limit: int | None) -> Iterator[Pin]:

@@ -15,6 +15,7 @@ from holdfast.hints import advise
 
 # Texts of the help beside those of the commands: the first screen, and the topics.
 
+# What ``holdfast`` writes without arguments.
 FIRST_SCREEN: Final = """\
 Holdfast pins JSON and files to IPFS and reads them back, every byte verified
 against its CID.
@@ -28,7 +29,6 @@ against its CID.
 Without settings, it all stays on your disk: no account, no network.
 See them work: holdfast demo. Read about one: holdfast help upload.
 All commands: holdfast --help"""
-"""What ``holdfast`` writes without arguments."""
 
 SETTINGS: Final = """\
 The first of these that has a setting decides:
@@ -54,10 +54,11 @@ On standard error, each line is one of
   {"warning": …}
   {"log": …}, with --verbose"""
 
+# The topics of ``holdfast help``.
 TOPICS: Final = {"exit-codes": exit_codes.table(), "settings": SETTINGS, "json": JSON}
-"""The topics of ``holdfast help``."""
 
 
+# The commands of each task, by their modules, in the order of the help and of the reference.
 TASKS: Final = {
     "Try it, and get help": {"help": "demo help version"},
     "Store and read JSON": {"content": "store retrieve"},
@@ -80,15 +81,14 @@ TASKS: Final = {
     "Look after the store on your disk": {"maintenance": "gc check repair cache"},
     "Run a node": {"node": "node"},
 }
-"""The commands of each task, by their modules, in the order of the help and of the reference."""
 
+# The module of each command.
 COMMANDS: Final = {
     command: module
     for modules in TASKS.values()
     for module, commands in modules.items()
     for command in commands.split()
 }
-"""The module of each command."""
 
 EPILOG: Final = f"""\b
 A CID may be followed by a path, or be part of a link with /ipfs/ in it.

@@ -170,13 +170,22 @@ def status(run: Run, timeout: TEST_TIMEOUT = 5.0) -> None:
 
 
 def _reads_through(settings: Mapping[str, Setting]) -> list[str]:
-    """Return the gateways through which `local` reads what its store lacks."""
+    """Return the gateways for reads of a service; of `local`, for what its store lacks."""
     try:
         config = config_of(settings)
     except ConfigError:  # shown as the error of the connection
         return []
-    is_local = registry.row_of(config.provider).on_this_machine
-    return list(config.gateway_urls) if is_local and config.reads_through else []
+    row = registry.row_of(config.provider)
+    is_through = config.reads_through if row.on_this_machine else row.gateways
+    return list(config.gateway_urls) if is_through and not row.reads_only else []
+
+
+def note_reads(run: Run, config: "holdfast.ClientConfig", new: str | None = None) -> None:
+    """Say which gateways are for reads: a `new` one; or the usual ones, if the API is not."""
+    row = registry.row_of(config.provider)
+    if row.gateways and config.gateway_url is None and config.api_url != row.usual_api_url:
+        gateways = new or " and ".join(config.gateway_urls)
+        run.note(f"reads go to {gateways}; --gateway-url, or the setting gateway_url, changes that")
 
 
 def _connect(settings: dict[str, Setting], folder: Path, seconds: float) -> bool | None:
@@ -301,7 +310,7 @@ def add(
     values = {"provider": provider, "path": folder, "gateway_url": gateway_url}
     values |= {"pin_api_url": pin_api_url}
     registry.check_provider(provider)
-    config_of({field: Setting(value, field) for field, value in values.items() if value})
+    config = config_of({field: Setting(value, field) for field, value in values.items() if value})
     with changing() as file:
         if connection_name("NAME", Secret(name)) in named_connections():
             wrong = ConfigError(f"{file.path} has a connection {name!r} already")
@@ -311,6 +320,7 @@ def add(
             file.change((CONNECTIONS, name, field), values[field])
     words = f"added {name!r} to {file.path}; `holdfast connections {name}` tests it"
     run.emit({"name": name, "settings": str(file.path)}, words)
+    note_reads(run, config)
 
 
 @command(connection_commands)

@@ -11,15 +11,18 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final
 
+from holdfast.arguments import NOT_CHOSEN
 from holdfast.cli import options, output
 from holdfast.cli.exit_codes import UsageError
 from holdfast.cli.references import NAME, find
 from holdfast.cli.reports import BatchReport, note_excluded, source_reader, telling_resumes
 from holdfast.cli.run import Run, command, group
 from holdfast.content.cid import CID
+from holdfast.content.media_types import AGE_MARK
 from holdfast.content.reference import Reference
 from holdfast.errors import ClientError, InvalidCIDError, NotAFileError, SerializationError
 from holdfast.hints import advise
@@ -33,13 +36,7 @@ if TYPE_CHECKING:
 commands: Final = group()
 FILE_NAME: Final = re.compile(r"\S*(/\S+|\.(json|geojson|jsonl|ndjson|txt))")  # as people mean it
 FOLDER_REMEDY: Final = "`holdfast download CID FOLDER` writes all of it to a new folder"
-NOT_CHOSEN: Final = re.compile(r"client-\d+|client-file|[0-9a-f]{16}\.age")
-"""The names of pins that nobody chose."""
-
 TARGET = 'The new file or folder, a folder to put it in, or "-". Default: its name, or the CID.'
-RECURSIVE = Annotated[
-    bool, options.flag("Not needed: folders are always stored whole.", "-r", "-R", "--recursive")
-]
 SYMLINKS = Annotated[bool, options.flag("Write the symbolic links of a folder.", "--symlinks")]
 PORTABLE = Annotated[
     bool, options.flag("Refuse names that other systems cannot have.", "--portable")
@@ -65,6 +62,7 @@ def store(
     with run.view(encrypted=encrypt, readers=to) as client:
         record = client.store(data, name=name, keyvalues=keyvalues)
     run.emit(record.to_dict(), record.cid)
+    note_name(run, record.earlier_name, name)
 
 
 @command(commands, *options.READS)
@@ -81,7 +79,7 @@ def retrieve(run: Run, cid: options.PATH_ARGUMENT, *, decrypt: options.DECRYPT =
         if run.as_json:
             output.say_json(value, as_json)
         else:
-            output.say_json_text(json.dumps(value, default=as_json, ensure_ascii=False, indent=2))
+            output.say_content(json.dumps(value, default=as_json, ensure_ascii=False, indent=2))
     except RecursionError:
         words = "the value is nested too deeply to be shown: `holdfast download` gets its bytes"
         raise SerializationError(words) from None
@@ -175,13 +173,12 @@ def upload(
         list[str] | None,
         options.file_argument('The files and folders to store, or "-". Default: what is piped in.'),
     ] = None,
-    name: Annotated[
-        str | None,
-        options.option("NAME", "The name of the pin, if there is only one FILE.", "-n", "--name"),
-    ] = None,
+    name: options.NAME = None,
     keyvalue: options.KEYVALUES = None,
     *,
-    recursive: RECURSIVE = False,  # noqa: ARG001 - so it is always
+    quiet: options.QUIET = False,
+    quieter: Annotated[bool, options.flag("Write only the last CID.", "-Q", "--quieter")] = False,
+    recursive: options.RECURSIVE = False,  # noqa: ARG001 - so it is always
     include_hidden: options.INCLUDE_HIDDEN = False,
     exclude: options.EXCLUDE = None,
     no_ignore: options.NO_IGNORE = False,
@@ -202,14 +199,24 @@ def upload(
     if not files and not (is_piped and sys.stdin.buffer.peek(1)):  # type: ignore[union-attr]
         raise UsageError("name the files and folders to store, or pipe the content in")
     files = files or ["-"]
+    last = files[-1]
+
+    def emit(record: "ClientRecord[None]", file: str, line: str) -> None:
+        if file == last or not quieter:
+            fields = record.to_dict() | ({"excluded": record.excluded} if record.excluded else {})
+            fields |= {} if file == "-" else {"path": file}
+            is_short = quiet or quieter
+            run.emit(record.cid if is_short else fields, record.cid if is_short else line)
+        note_name(run, record.earlier_name, name, file)
+
     if len(files) == 1:
-        _upload_one(run, opened, files[0], read, name=name, keyvalues=keyvalues)
+        _upload_one(run, opened, last, read, emit, name=name, keyvalues=keyvalues)
     elif name is not None:
         raise UsageError("--name is for one file: leave it out for several")
     elif "-" in files:
         raise UsageError('"-" cannot be one of several files: upload it alone')
     else:
-        report = _Uploads(run, files, read)
+        report = _Uploads(run, files, read, emit)
         with opened as client, report.shown("upload"):
             report.upload(client, keyvalues)
 
@@ -219,17 +226,16 @@ def _upload_one(
     opened: "AbstractContextManager[Client]",
     file: str,
     read: Callable[[str], Any],
-    *,
-    name: str | None,
-    keyvalues: dict[str, str] | None,
+    emit: Callable[..., None],
+    **pin: Any,
 ) -> None:
     source = run.standard_input() if file == "-" else read(file)
-    label = name or ("standard input" if file == "-" else Path(file).name)
+    label = pin["name"] or ("standard input" if file == "-" else Path(file).name)
     typed = file == "-" and source.isatty()  # a bar would overwrite the typed text
     with opened as client, run.progress_bar(label, hidden=typed) as progress:
         telling = telling_resumes(run, client, label, progress)
-        record = telling.upload(source, name=name, keyvalues=keyvalues, progress=progress)
-    run.emit(_fields(record) | ({} if file == "-" else {"path": file}), record.cid)
+        record = telling.upload(source, progress=progress, **pin)
+    emit(record, file, record.cid)
     _note_hidden(run, getattr(source, "hidden", 0))
     note_excluded(run, record.excluded)
 
@@ -240,8 +246,9 @@ class _Uploads(BatchReport):
     The size of a folder is known when its upload begins; until then the bar has no total.
     """
 
-    def __init__(self, run: Run, files: list[str], read: Callable[[str], Any]) -> None:
+    def __init__(self, run: Run, files: list[str], read: Callable[..., Any], emit: Any) -> None:
         super().__init__(run, "path")
+        self._emit = emit
         self._files = files
         self._read = read
         self._total = self._folders = 0
@@ -283,7 +290,7 @@ class _Uploads(BatchReport):
         record, hidden = result
         self._hidden += hidden
         self._excluded += record.excluded
-        self._run.emit({**_fields(record), "path": item}, f"{record.cid} {item}")
+        self._emit(record, item, f"{record.cid} {item}")
 
     def summary(self) -> str:
         """Return how many are uploaded, unless all are."""
@@ -294,9 +301,22 @@ class _Uploads(BatchReport):
         return "" if done == all_files else f"{words}to upload the others, run the command again"
 
 
-def _fields(record: "ClientRecord[None]") -> dict[str, Any]:
-    """Return the record for --json, with the number of excluded names if there are any."""
-    return record.to_dict() | ({"excluded": record.excluded} if record.excluded else {})
+def note_name(run: Run, earlier: str | None, chosen: str | None, file: str = "-") -> None:
+    """Say what became of the name of content that was pinned already, under an `earlier` one.
+
+    The name is the one that was `chosen`, else that of the `file`.
+    """
+    name = chosen or ("" if file == "-" else Path(os.path.abspath(file)).name)  # noqa: PTH100
+    if earlier is None or name in {"", earlier}:
+        return
+    has_none = not earlier or NOT_CHOSEN.fullmatch(earlier)
+    if chosen is None:
+        known_as = "without a name" if has_none else f"as {earlier!r}"
+        run.note(
+            f"{file} is pinned already, {known_as}: `--name {shlex.quote(name)}` renames the pin"
+        )
+    elif not has_none:
+        run.note(f"the content is pinned already: its pin was renamed from {earlier!r} to {name!r}")
 
 
 def _note_hidden(run: Run, count: int) -> None:
@@ -397,11 +417,11 @@ def save(
                 # A process that is killed must not leave decrypted files in a temporary folder.
                 if out.isatty() or decrypt:
                     raise advise(error, FOLDER_REMEDY) from None
-                name = _own_name(client, reference, decrypt=False)
-                _write_tar(client, reference, name, out, progress=progress, **folder_options)
+                _write_tar(run, client, reference, out, progress=progress, **folder_options)
                 return
         _write_content(blob, out)
-        _note_encrypted(run, blob)
+        with blob.open() as file:
+            _note_encrypted(run, file)
         return
     target = _target(client, reference, to, decrypt=decrypt)
     options.check_new(target, force=force)
@@ -414,16 +434,21 @@ def save(
             facts = _download_folder(telling, reference, target, folder_options, progress)
         else:
             facts = {"size": blob.size, "type": blob.type}
-            _note_encrypted(run, blob)
     run.emit({"cid": str(reference), "path": str(target), **facts}, str(target))
+    _note_encrypted_below(run, target)
 
 
-def _note_encrypted(run: Run, blob: "Blob") -> None:
-    with blob.open() as file:
-        if file.readline(80).startswith(b"age-encryption.org/"):
-            run.note(
-                "this is encrypted: `holdfast download --decrypt`, or the command age, opens it"
-            )
+def _note_encrypted_below(run: Run, target: Path) -> None:
+    """Do what `_note_encrypted` does for a file, or for the first file in a folder."""
+    files = (path for path in chain([target], target.rglob("*")) if path.is_file())
+    for path in islice(files, 1):
+        with path.open("rb") as file:
+            _note_encrypted(run, file)
+
+
+def _note_encrypted(run: Run, file: BinaryIO) -> None:
+    if file.read(len(AGE_MARK)) == AGE_MARK:
+        run.note("this is encrypted: `holdfast download --decrypt`, or the command age, opens it")
 
 
 def _check_is_no_cid(to: str | None) -> None:
@@ -474,7 +499,7 @@ def _is_plain_text(blob: "Blob") -> bool:
 
 
 def _write_tar(
-    client: "Client", reference: Reference, name: str, out: BinaryIO, **folder_options: Any
+    run: Run, client: "Client", reference: Reference, out: BinaryIO, **folder_options: Any
 ) -> None:
     """Write a folder as a tar archive, after all of it was verified."""
     import tarfile
@@ -487,9 +512,11 @@ def _write_tar(
         return info
 
     with tempfile.TemporaryDirectory() as folder:
-        client.download_folder(reference, Path(folder, name), **folder_options)
+        target = Path(folder, _own_name(client, reference, decrypt=False))
+        client.download_folder(reference, target, **folder_options)
         with tarfile.open(fileobj=out, mode="w|") as archive:
-            archive.add(Path(folder, name), name, filter=plain)
+            archive.add(target, target.name, filter=plain)
+        _note_encrypted_below(run, target)
 
 
 def _target(client: "Client", reference: Reference, to: str | None, *, decrypt: bool) -> Path:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -27,19 +28,14 @@ if TYPE_CHECKING:
     from holdfast.cli.backup_file import BackupProvider, BackupWriter
 
 commands: Final = group()
+PLACE: Final = partial(
+    options.option,
+    "CONNECTION",
+    callback=options.not_empty,
+    autocompletion=options.connection_names,
+)
 FILE = options.file_argument('The file, or "-".')
 NOT_A_BACKUP = "take another copy of it; `holdfast car import` reads archives that are not backups"
-
-
-def _place(flag: str, text: str) -> Any:
-    """Return the declaration of an option that names a connection."""
-    return options.option(
-        "CONNECTION",
-        text,
-        flag,
-        callback=options.not_empty,
-        autocompletion=options.connection_names,
-    )
 
 
 @command(commands)
@@ -51,13 +47,13 @@ def copy(
     *,
     source: Annotated[
         str,
-        _place(
-            "--from",
+        PLACE(
             "Where the content is: a connection of your holdfast.toml, or a provider such "
             "as local or kubo. `gateway` is all public gateways.",
+            "--from",
         ),
     ],
-    to: Annotated[str, _place("--to", "Where to copy it to, likewise.")],
+    to: Annotated[str, PLACE("Where to copy it to, likewise.", "--to")],
     cid_file: Annotated[
         str | None,
         options.option(

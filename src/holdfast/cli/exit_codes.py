@@ -15,13 +15,13 @@ FEWER: Final = 20
 TOO_FEW: Final = 21
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
+# The packages that only some commands need, and the extra that installs them.
 EXTRAS: Final = {
     "typer": "cli",
     "tomlkit": "cli",
     "aiohttp": "async",
     "cryptography": "encryption",
 } | dict.fromkeys(("starlette", "uvicorn", "httptools", "multipart"), "node")
-"""The packages that only some commands need, and the extra that installs them."""
 
 
 # What errors of the library call by its Python name, and what the command line calls it.
@@ -47,6 +47,7 @@ class Family(NamedTuple):
     remedy: str
 
 
+# What each exit code means.
 MEANINGS: Final = {
     0: "success",
     FAILED: "a file error, or any other error",
@@ -73,9 +74,9 @@ MEANINGS: Final = {
     BROKEN_PIPE: "output pipe closed",
     143: "terminated",
 }
-"""What each exit code means."""
 
 _WHERE_FROM: Final = "`holdfast config` shows where this one came from"
+# The first family that matches an error is used, so specific errors come before general ones.
 FAMILIES: Final = (
     Family(errors.UnsupportedError, CONFIGURATION, "another provider may be able to: `--provider`"),
     Family(
@@ -129,7 +130,6 @@ FAMILIES: Final = (
     Family(UsageError, USAGE, "`holdfast --help` lists the commands"),
     Family(KeyboardInterrupt, INTERRUPTED, "run it again"),
 )
-"""The first family that matches an error is used, so specific errors come before general ones."""
 
 UNEXPECTED: Final = Family(
     Exception,

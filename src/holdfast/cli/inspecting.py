@@ -12,7 +12,7 @@ from holdfast import registry
 from holdfast.cli import options, output
 from holdfast.cli.output import Column, write_table
 from holdfast.cli.pins import keyvalues_text, list_pins
-from holdfast.cli.references import References, find
+from holdfast.cli.references import NAME, WHOLE, References, find
 from holdfast.cli.reports import note_excluded, source_reader
 from holdfast.cli.run import Run, command, group
 from holdfast.config.locations import store_folder
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from holdfast.content.unixfs.recognition import FileLayout
 
 commands: Final = group()
-NAME: Final = Column("NAME", "name")
 DETAILS: Final = Column("KIND"), Column("SIZE", "number")
 LONG = Annotated[
     bool, options.flag("Also write the kind, the size and the CID of each.", "-l", "--long")
@@ -63,7 +62,7 @@ def list_directory(
 def write_entries(run: Run, entries: "Iterable[Entry]", *, long: bool) -> None:
     """Write a line for each entry; on a terminal, a table."""
     if sys.stdout.isatty() and not run.as_json:
-        columns = (NAME, *(DETAILS if long else ()), Column("CID", "cid"))
+        columns = (Column("NAME", "name"), *(DETAILS if long else ()), Column("CID", "cid"))
         write_table(columns, (_cells(entry, long=long) for entry in entries))
         return
     for entry in entries:
@@ -215,11 +214,11 @@ def cid(
     note_excluded(run, excluded)
 
 
-@command(commands)
+@command(commands, *options.PINS)
 def verify(
     run: Run,
     file: Source,
-    cid: Annotated[str, options.argument("CID", "The CID that it should have.")],
+    cid: Annotated[str, options.cid_argument("The CID that it should have.")],
     *,
     include_hidden: options.INCLUDE_HIDDEN = False,
     exclude: options.EXCLUDE = None,
@@ -227,18 +226,20 @@ def verify(
 ) -> None:
     """Verify a file or directory against its CID, offline.
 
-    What is left out of a directory is not verified.
+    What is left out of a directory is not verified. The CID of name:NAME is looked up in the pins.
     """
     try:
+        if cid.startswith(NAME):
+            with run.client(reads=True) as client:
+                cid = find(client, cid)
         bare = Reference.parse_cid(cid)
     except InvalidCIDError as error:
-        if Path(cid).exists():
-            raise advise(error, "the file comes first: holdfast verify FILE CID") from None
-        raise
+        order = "the file comes first: holdfast verify FILE CID"
+        raise advise(error, order if Path(cid).exists() else WHOLE) from None
     read = source_reader(exclude, include_hidden=include_hidden, no_ignore=no_ignore)
     with open_source(run, file, read) as (source, progress):
         try:
-            holdfast.verify(source, cid, progress=progress)
+            holdfast.verify(source, bare, progress=progress)
         except VerificationError as error:
             raise advise(error, f"`holdfast download {bare}` gets what the CID names") from None
     run.emit({"cid": bare, "verified": True}, f"{file} is {bare}")

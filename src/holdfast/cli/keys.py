@@ -15,13 +15,14 @@ from holdfast.cli.options import argument, flag, option
 from holdfast.cli.run import Run, command, group
 from holdfast.config.secret import Secret
 from holdfast.errors import ClientError, NoKeyError
+from holdfast.single_line import short
 
 if TYPE_CHECKING:
     from holdfast.content.age.keys import Identity, Recipient
 
 commands: Final = group()
 COLUMNS: Final = tuple(map(output.Column, ("USE", "KEY", "KIND", "RECIPIENT", "CHECK")))
-SHORT_RECIPIENT: Final = 20  # characters
+WIDTH: Final = 21  # columns of a recipient
 
 
 @command(commands)
@@ -61,8 +62,8 @@ def keys(run: Run) -> None:
     for row in rows if run.as_json else ():
         output.say_json(row)
     if not run.as_json:
-        short = [{**row, "recipient": row["recipient"][:SHORT_RECIPIENT]} for row in rows]
-        output.write_table(COLUMNS, ([*row.values()] for row in short))
+        cut = ({**row, "recipient": short(row["recipient"], WIDTH)} for row in rows)
+        output.write_table(COLUMNS, ([*row.values()] for row in cut))
     if not rows:
         run.note("there are no keys: `holdfast keygen` makes one")
     if any(row["check"].startswith("error") for row in rows):

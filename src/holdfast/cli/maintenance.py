@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -112,7 +113,13 @@ def unpack(
     how: dict[str, Any] = {"symlinks": symlinks, "portable": portable, "max_bytes": max_size}
     with holdfast.Client.init(provider=registry.ARCHIVE, path=archive) as client:
         reference = _reference(archive, [pin.cid for pin in client.iter_pins()], path)
-        save(run, client, reference, output_file, force=force, **how)
+        try:
+            save(run, client, reference, output_file, force=force, **how)
+        except holdfast.errors.NotFoundError as error:  # the path may be meant as the target
+            to = f"`holdfast car unpack {quote(archive)} -o {quote(path or '')}` writes all to it"
+            if path and not output_file:
+                raise advise(type(error)(str(error)), to) from None
+            raise
 
 
 def _reference(archive: str, roots: list[str], path: str | None) -> Reference:

@@ -7,6 +7,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
+from functools import partial
 from inspect import Parameter
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -108,8 +109,8 @@ def _rows(folder: Path | None, query: str, incomplete: str) -> Iterator[tuple[An
         yield from connection.execute(f"{query} {NEWEST_FIRST}", values)
 
 
+# A group of options: parameters, as Typer reads them from the signature of a command.
 Options = tuple[Parameter, ...]
-"""A group of options: parameters, as Typer reads them from the signature of a command."""
 
 
 def option(metavar: str, text: str, *flags: str, **more: Any) -> Any:
@@ -205,15 +206,14 @@ def _pairs(texts: Iterable[str], what: str, flag: str) -> dict[str, str]:
     return pairs
 
 
-def cid_argument(text: str) -> Any:
-    """Return the declaration of an argument for a CID, which the shell completes."""
-    return argument("CID", text, autocompletion=pinned_cids)
-
-
+cid_argument = partial(argument, "CID", autocompletion=pinned_cids)  # which the shell completes
 PATH_ARGUMENT = Annotated[str, cid_argument("A CID, a path under one, a link, or name:NAME.")]
-CID_ARGUMENT = Annotated[str, cid_argument("A CID, or a link to one.")]
 PIN_ARGUMENT = Annotated[str, cid_argument("A CID, a link to one, or name:NAME.")]
 NAME = Annotated[str | None, option("NAME", "The name of the pin.", "-n", "--name")]
+QUIET = Annotated[bool, flag("Write only the CIDs.", "-q", "--quiet")]
+RECURSIVE = Annotated[
+    bool, flag("Not needed: a folder is always one whole.", "-r", "-R", "--recursive")
+]
 FORCE = Annotated[bool, flag("Replace a file that exists.", "-f", "--force")]
 OUTPUT = Annotated[
     str | None,
@@ -263,6 +263,7 @@ COMPLETIONS: Final[dict[str, Callable[[], list[str]]]] = {
     "provider": registry.known_providers,
     "profile": lambda: list(checks.PROFILES),
 }
+# The type of an option, by the reader of its field's environment variable.
 TYPES: Final[dict[Any, Any]] = {
     read_flag: bool,
     read_number: float,
@@ -270,7 +271,6 @@ TYPES: Final[dict[Any, Any]] = {
     read_text: str,
     read_whole: int,
 }
-"""The type of an option, by the reader of its field's environment variable."""
 
 
 SHARED: Final = "Options that commands share"  # where the help shows those below
@@ -327,12 +327,13 @@ _private = _parameter(
 
 _provider, *_others = _group("connection")
 
+# The options of every command.
 output_options: Options = (
     _parameter("as_json", bool, "--json", default=False, help="Write JSON, for machines."),
     _parameter("verbose", bool, "-v", "--verbose", default=False, help="Log to standard error."),
 )
-"""The options of every command."""
 
+# The options of every command that reads settings.
 use_options: Options = (
     _parameter(
         USE,
@@ -343,19 +344,18 @@ use_options: Options = (
         help="A connection of your holdfast.toml, with all its settings.",
     ),
 )
-"""The options of every command that reads settings."""
 
+# The options of commands that open the embedded store.
 store_options: Options = _group("store")
-"""The options of commands that open the embedded store."""
 
+# The options of commands that make CIDs.
 layout_options: Options = _group("layout")
-"""The options of commands that make CIDs."""
 
+# The options of the command for the cache folder.
 cache_options: Options = _group("cache")
-"""The options of the command for the cache folder."""
 
+# The options of commands that use a provider.
 connection_options: Options = (_provider, _token_file, _token, *_others, _option, _private)
-"""The options of commands that use a provider."""
 
 # The options of commands that read content or link to it, and that may verify it or not.
 gateway_options: Options = _group("gateway")
@@ -368,5 +368,5 @@ LOOKS: Final = (*PINS, gateway_options)
 READS: Final = (*LOOKS, verify_options)
 WRITES: Final = (*PINS, verify_options, layout_options)
 
+# All options that describe a client.
 CONNECTED: Final = (*READS, layout_options)
-"""All options that describe a client."""

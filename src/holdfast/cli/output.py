@@ -41,8 +41,8 @@ def moves_cursor(stream: TextIO) -> bool:
 
 
 CID_WIDTH: Final = 59  # characters of a CID of version 1; those of version 0 have 46
+# The words with which lines on standard error begin, and their colours.
 LABELS: Final = {"error": "red", "warning": "yellow", "hint": "cyan", "note": "dim"}
-"""The words with which lines on standard error begin, and their colours."""
 
 
 def say(*lines: str) -> None:
@@ -59,13 +59,6 @@ def say_facts(width: int, facts: Iterable[tuple[str, str]], **styles: str) -> No
         sys.stdout.write(f"{title}{shown}\n")
 
 
-def say_content(text: str) -> None:
-    """Write content unchanged; to a terminal, with control characters escaped."""
-    if sys.stdout.isatty():
-        text = "\n".join("\t".join(map(printable, line.split("\t"))) for line in text.split("\n"))
-    sys.stdout.write(f"{text}\n")
-
-
 def say_json(value: Any, default: Callable[[Any], Any] | None = None) -> None:
     """Write `value` as one line of JSON, in ASCII so that every encoding can carry it.
 
@@ -74,12 +67,12 @@ def say_json(value: Any, default: Callable[[Any], Any] | None = None) -> None:
     sys.stdout.write(f"{json.dumps(value, default=default)}\n")
 
 
-def say_json_text(text: str) -> None:
-    """Write JSON for people. What cannot be written, or seen on a terminal, is escaped as in JSON.
+def say_content(text: str) -> None:
+    """Write JSON or other text. What cannot be written, or seen on a terminal, is escaped as JSON.
 
-    The escapes that other text gets would not be JSON.
+    The escapes that messages get would not be JSON.
     """
-    for letter in sorted({*text} - {"\n"}):
+    for letter in sorted({*text} - {"\n", "\t"}):
         if not _is_writable(letter):
             escaped = json.dumps(letter)[1:-1]
             text = text.replace(letter, f"\\u{ord(letter):04x}" if escaped == letter else escaped)

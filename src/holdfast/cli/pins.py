@@ -10,14 +10,15 @@ from typing import Annotated, Any, Final
 
 import holdfast
 from holdfast import registry
-from holdfast.arguments import milliseconds
+from holdfast.arguments import NOT_CHOSEN, milliseconds
 from holdfast.cli import options, output
+from holdfast.cli.content import note_name
 from holdfast.cli.exit_codes import UsageError
 from holdfast.cli.output import Column, write_table
 from holdfast.cli.references import References, find
 from holdfast.cli.reports import BatchReport
 from holdfast.cli.run import Run, command, group
-from holdfast.errors import ClientError
+from holdfast.errors import ClientError, NotFoundError
 from holdfast.hints import advise
 from holdfast.protocol.json_text import to_text
 from holdfast.records import now_ms, value_text
@@ -40,7 +41,6 @@ ORDERS: Final[Mapping[str, Callable[[holdfast.Pin], Any]]] = {
     "name": lambda pin: (pin.name.casefold(), pin.name),
     "size": lambda pin: -(pin.size or 0),
 }
-MADE_UP: Final = re.compile(r"client-\d{13}")  # the name that `store` sends if it is given none
 MAX_SHOWN: Final = 1 << 16  # bytes of JSON that is shown in place of its name
 AGO: Final = re.compile(r"(\d{1,5})([hdw])")
 HOURS: Final = {"h": 1, "d": 24, "w": 7 * 24}
@@ -49,7 +49,7 @@ HOURS: Final = {"h": 1, "d": 24, "w": 7 * 24}
 @command(commands, *options.LOOKS)
 def pin(
     run: Run,
-    cid: options.CID_ARGUMENT,
+    cid: options.PIN_ARGUMENT,
     name: options.NAME = None,
     keyvalue: options.KEYVALUES = None,
     wait: Annotated[
@@ -64,8 +64,12 @@ def pin(
     keyvalues = options.parse_keyvalues(keyvalue)
     with run.client() as client, run.progress_bar("pin") as bar:
         progress = None if bar is None else lambda step: bar(step.bytes or 0, None)
-        made = client.pin(cid, name=name, keyvalues=keyvalues, wait=wait, progress=progress)
+        reference = find(client, cid)
+        is_here = registry.row_of(client.config.provider).on_this_machine
+        before = client.pins(cid=reference, limit=1) if name and is_here else []
+        made = client.pin(reference, name=name, keyvalues=keyvalues, wait=wait, progress=progress)
     run.emit(made.to_dict(), f"{made.state} {made.cid}")
+    note_name(run, before[0].name if before else None, name)
 
 
 @command(commands, *options.PINS)
@@ -114,14 +118,11 @@ def list_pins(
         str | None,
         options.option("DATE", "Only pins made then or earlier; a date includes that whole day."),
     ] = None,
-    limit: Annotated[
-        int | None, options.option("NUMBER", "The most pins to list.", "--limit", min=1)
-    ] = None,
+    limit: Annotated[int | None, options.option("NUMBER", "The most pins to list.", min=1)] = None,
     sort: Annotated[
-        str | None,
-        options.option("ORDER", "name, size (largest first) or created.", "--sort"),
+        str | None, options.option("ORDER", "name, size (largest first) or created.")
     ] = None,
-    quiet: Annotated[bool, options.flag("Write only the CIDs.", "-q", "--quiet")] = False,
+    quiet: options.QUIET = False,
     full: Annotated[bool, options.flag("On a terminal, show whole CIDs.", "--full")] = False,
     foreign: Annotated[
         bool, options.flag("With provider copies, pins that only members have.", "--foreign")
@@ -166,8 +167,8 @@ def list_pins(
 
 
 def _title(client: "holdfast.Client", pin: "holdfast.Pin") -> str:
-    """Return the name of a pin; for one that `store` made up, the JSON, if the store has it."""
-    if MADE_UP.fullmatch(pin.name) is None:
+    """Return the name of a pin; for one that nobody chose, the JSON, if the store has it."""
+    if NOT_CHOSEN.fullmatch(pin.name) is None:
         return pin.name
     is_here = registry.row_of(client.config.provider).on_this_machine
     with suppress(ClientError):
@@ -222,9 +223,8 @@ def revoke(
     only_at: Annotated[
         str | None, options.option("MEMBER", "With provider copies, the only one to unpin at.")
     ] = None,
-    force: Annotated[
-        bool, options.flag("Ignore CIDs that are not pinned.", "-f", "--force")
-    ] = False,
+    force: Annotated[bool, options.flag("Ignore what is not pinned.", "-f", "--force")] = False,
+    recursive: options.RECURSIVE = False,  # noqa: ARG001 - so it is always
 ) -> None:
     """Unpin CIDs. Copies elsewhere may remain.
 
@@ -234,12 +234,21 @@ def revoke(
     """
     with run.client() if only_at is None else run.copies() as client:
         report = _Revocations(run, References(client, cids), len(cids))
-        unpin = partial(client.revoke, only_at=only_at, missing_ok=force)
+
+        def unpin(text: str) -> bool | None:
+            try:
+                reference, _ = report.references[text]
+            except NotFoundError:
+                if force:
+                    return None
+                raise
+            return client.revoke(reference, only_at=only_at, missing_ok=force)
+
         if len(cids) == 1:
-            report.write_result(cids[0], unpin(report.references[cids[0]][0]))
+            report.write_result(cids[0], unpin(cids[0]))
             return
         with report.shown("revoke", hidden=True):
-            report.work(lambda cid: unpin(report.references[cid][0]), cids)
+            report.work(unpin, cids)
 
 
 class _Revocations(BatchReport):
@@ -250,13 +259,13 @@ class _Revocations(BatchReport):
         self.references = references
         self._count = count
 
-    def write_result(self, item: str, result: bool) -> None:  # noqa: FBT001 - of `revoke`
-        """Write the CID, and the name if the pin was looked for."""
-        reference, pin = self.references[item]
+    def write_result(self, item: str, result: bool | None) -> None:  # noqa: FBT001 - of `revoke`
+        """Write the CID, and the name if the pin was looked for; None is for no such name."""
+        reference, pin = (item, None) if result is None else self.references[item]
         name = {} if pin is None else {"name": pin.name}
         words = "revoked" if result else "not pinned"
         line = "  ".join([f"{words} {reference}", *name.values()]).rstrip()
-        self._run.emit({"cid": str(reference), "revoked": result, **name}, line)
+        self._run.emit({"cid": str(reference), "revoked": bool(result), **name}, line)
 
     def summary(self) -> str:
         """Return how many are unpinned, unless all are."""

@@ -1,8 +1,10 @@
 """What people type for pinned content: a CID, a part of it as `list` shows it, or ``name:NAME``."""
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
+from shlex import quote
 from typing import TYPE_CHECKING, Final
 
 from holdfast import registry
@@ -10,6 +12,7 @@ from holdfast.cli.exit_codes import UsageError
 from holdfast.content.reference import Reference
 from holdfast.errors import ClientError, InvalidCIDError, NotFoundError, UnsupportedError
 from holdfast.hints import advise
+from holdfast.single_line import quoted
 
 if TYPE_CHECKING:
     from holdfast import Client, Pin
@@ -29,9 +32,9 @@ class _Part:
         text: What was typed.
         error: The error if no pin fits.
         fits: Returns whether the text names a pin.
-        name: The name that was typed; None for a part of a CID.
+        name: What was typed of a name, up to the first slash; None for a part of a CID.
         path: The path that was typed after the CID, with its slash.
-        pins: The pins that fit, by their CIDs; and those whose name only contains that name.
+        pins: The pins that fit, by their CIDs; and those whose name only contains `name`.
     """
 
     text: str
@@ -41,11 +44,15 @@ class _Part:
     path: str = ""
     pins: "dict[str, Pin]" = field(default_factory=dict)
 
-    def chosen(self) -> "Pin":
-        """Return the only pin that fits; otherwise raise an error with the candidates."""
+    def chosen(self) -> "tuple[Reference, Pin]":
+        """Return the only pin that fits, and what is named; else raise an error with candidates."""
         fitting = [*filter(self.fits, self.pins.values())]
+        if self.name is not None:  # a name may have slashes: the longest that fits is meant
+            longest = max((len(pin.name) for pin in fitting), default=0)
+            fitting = [pin for pin in fitting if len(pin.name) == longest]
+            self.path = self.text.removeprefix(NAME)[longest:]
         if len(fitting) == 1:
-            return fitting[0]
+            return Reference.parse(f"{fitting[0].cid}{self.path}"), fitting[0]
         error: Exception = self.error
         if fitting:
             error = advise(UsageError(f"{self.text!r} stands for {len(fitting):,} pins"), WHOLE)
@@ -63,10 +70,11 @@ class References:
 
     What parses as a CID or a link is one, and nothing is asked. Otherwise the pins of the provider
     are searched for a CID that begins with the text, or has the beginning and the end that `list`
-    prints, or for the name after ``name:``.
+    prints, or for the name after ``name:``, which a path may follow.
     """
 
     def __init__(self, client: "Client", texts: Iterable[str]) -> None:
+        self._client = client
         self._parsed = {text: _parse(text) for text in texts}
         parts = [part for part in self._parsed.values() if isinstance(part, _Part)]
         for name in dict.fromkeys(part.name for part in parts):
@@ -75,12 +83,17 @@ class References:
     def __getitem__(self, text: str) -> "tuple[Reference, Pin | None]":
         """Return what `text` names, and its pin if it was looked for; raise an error if unclear."""
         parsed = self._parsed[text]
-        if isinstance(parsed, Exception):
-            raise parsed
-        if isinstance(parsed, Reference):
-            return parsed, None
-        pin = parsed.chosen()
-        return Reference.parse(f"{pin.cid}{parsed.path}"), pin
+        try:
+            if isinstance(parsed, Exception):
+                raise parsed
+            return (parsed, None) if isinstance(parsed, Reference) else parsed.chosen()
+        except InvalidCIDError as error:
+            with suppress(ClientError, UsageError):
+                once = self._client.with_options(retries={"attempts": 1})
+                # It is no secret by mistake, which a service would be sent.
+                if quoted(text) == f"'{text}'" and find(once, f"{NAME}{text}"):
+                    advise(error, f"did you mean {quote(NAME + text)}?")
+            raise
 
     def cids(self) -> list[str]:
         """Return what the texts name, each once; texts that are not CIDs as they are."""
@@ -104,7 +117,8 @@ def _parse(text: str) -> Reference | _Part | InvalidCIDError:
     if name and name != text:
         missing = NotFoundError(f"no pin has the name {name!r}")
         advise(missing, "`holdfast list` shows the names")
-        return _Part(text, missing, lambda pin: pin.name == name, name)
+        fits = lambda pin: pin.name != "" and f"{name}/".startswith(f"{pin.name}/")  # noqa: E731
+        return _Part(text, missing, fits, name.partition("/")[0] or name)
     part, slash, path = text.strip().partition("/")
     begin, _, end = part.replace("...", "…").partition("…")
     if not f"{begin}{end}".isalnum() or len(begin) + len(end) < SHORTEST:

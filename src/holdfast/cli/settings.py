@@ -2,13 +2,16 @@
 
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, cast
+from urllib.parse import urlsplit
 
 import holdfast
 from holdfast import registry
 from holdfast.cli import tokens
+from holdfast.cli.connections import note_reads, test_once
 from holdfast.cli.exit_codes import UsageError
 from holdfast.cli.options import CONNECTED, argument, option
 from holdfast.cli.run import Run, command, config_of, group
@@ -33,8 +36,8 @@ UNVERIFIED: Final = (
     "what you read is no longer checked against its CID: a gateway can send anything"
 )
 SECONDS: Final = 30.0  # for the test of the token
+# The settings that decide, beside the provider, where a token is sent.
 DESTINATION: Final = ("pin_api_url", "allow_insecure", "provider_options")
-"""The settings that decide, beside the provider, where a token is sent."""
 
 
 def _services() -> list[str]:
@@ -85,6 +88,8 @@ def login(
     config = _config(changes, path)
     changes["provider_token"] = _read_token(run, config)
     _test(run, config, changes["provider_token"])
+    gateway = _own_gateway(config)
+    changes |= {"gateway_url": gateway} if gateway else {}
     with changing() as file:
         if not file.agrees(before, (USE, "provider", *DESTINATION, "gateway_url", "gateway_token")):
             wrong = ConfigError(f"{path} was changed during the test; nothing was saved")
@@ -95,6 +100,7 @@ def login(
         {"provider": name, "address": config.api_url, "settings": path},
         f"logged in to {name!r}; your settings are in {path}",
     )
+    note_reads(run, config, gateway)
     _note_stronger(run, list(changes), path)
 
 
@@ -184,8 +190,6 @@ def _read_token(run: Run, config: "holdfast.ClientConfig") -> Secret:
 
 
 def _test(run: Run, config: "holdfast.ClientConfig", token: Secret) -> None:
-    from holdfast.cli.connections import test_once
-
     try:
         test_once(config.with_options(provider_token=token), SECONDS)
     except ClientError as error:
@@ -193,6 +197,21 @@ def _test(run: Run, config: "holdfast.ClientConfig", token: Secret) -> None:
         if isinstance(error, AuthenticationError):
             advise(error, "copy the whole token again, or make another one")
         raise
+
+
+def _own_gateway(config: "holdfast.ClientConfig") -> str | None:
+    """Return the gateway at the origin of an API on this machine, if none is set and it is one.
+
+    It is asked for an empty file, without the token.
+    """
+    parts = urlsplit(config.api_url)
+    url = f"{parts.scheme}://{parts.netloc}/ipfs"
+    is_needed = config.gateway_url is None and registry.row_of(config.provider).gateways
+    with suppress(ClientError):
+        if is_needed and checks.is_loopback(parts.hostname):
+            test_once(holdfast.ClientConfig(provider="gateway", gateway_url=url), SECONDS)
+            return url
+    return None
 
 
 def _note_stronger(run: Run, names: list[str], path: str, *, removed: bool = False) -> None:
@@ -271,7 +290,9 @@ def _tell(run: Run, file: "SettingsFile", keys: "Keys", value: Any) -> None:
     if keys == ("verify",) and value is False:
         run.note(UNVERIFIED)
     try:
-        config_of(gather({}))
+        config = config_of(gather({}))
+        if keys == ("pin_api_url",):
+            note_reads(run, config)
     except ConfigError as error:
         run.note(f"{words}, but now: {error}")
 

@@ -25,8 +25,8 @@ PRIVATE: Final = 0o600
 SECONDS: Final = 10.0  # to wait for another command that changes the file
 PAUSE: Final = 0.05
 
+# A setting of the file: the tables that it is in, and its name.
 Keys = tuple[str, ...]
-"""A setting of the file: the tables that it is in, and its name."""
 
 
 class SettingsFile:

@@ -1,29 +1,25 @@
 """Commands that share content, open and sign links, and test the connection."""
 
 import warnings
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 from holdfast import registry
-from holdfast.cli.options import CONNECTED, LOOKS, PATH_ARGUMENT, PINS, argument, flag, option
+from holdfast.cli import options
 from holdfast.cli.references import find
 from holdfast.cli.run import Run, command, group
 from holdfast.cli.tokens import ask_passphrase
 from holdfast.config.locations import store_folder
 from holdfast.config.settings_files import is_from_project
-from holdfast.content.reference import Reference
 from holdfast.errors import ConfigError, UnsupportedError
 from holdfast.hints import advise
 
-if TYPE_CHECKING:
-    from holdfast import Client
-
 commands: Final = group()
-EXPIRES = Annotated[int, option("SECONDS", "For how long it works.", "--expires", min=1)]
+EXPIRES = Annotated[int, options.option("SECONDS", "For how long it works.", "--expires", min=1)]
 REMEDY = "run `holdfast node` in another terminal, or name a gateway with --gateway-url"
 PUBLIC = "`holdfast url CID` writes the link to public content"
 
 
-@command(commands, *LOOKS)
+@command(commands, *options.LOOKS)
 def test_connection(run: Run) -> None:
     """Check that the provider accepts the credentials."""
     with run.client() as client:
@@ -32,68 +28,64 @@ def test_connection(run: Run) -> None:
     run.emit({"connected": True, "provider": provider}, f"connected to {provider!r}")
 
 
-@command(commands, *LOOKS)
-def url(run: Run, cid: PATH_ARGUMENT) -> None:
+@command(commands, *options.LOOKS)
+def url(run: Run, cid: options.PATH_ARGUMENT) -> None:
     """Write the link to a CID at the gateway. For a CID, no request is sent.
 
     For the store on your disk, it is the link at a `holdfast node` that runs over it.
     """
-    with run.client() as client:
-        reference = find(client, cid)
-        address = _link(client, reference)
-    _warn_of_gateway(run)
-    run.emit({"cid": str(reference), "url": address}, address)
-    if not address.startswith("http"):
+    reference, link, _ = _link(run, cid)
+    run.emit({"cid": reference, "url": link}, link)
+    if not link.startswith("http"):
         run.note(f"browsers cannot open this link: {REMEDY}")
 
 
-@command(commands, *LOOKS, name="open")
+@command(commands, *options.LOOKS, name="open")
 def open_link(
     run: Run,
-    cid: PATH_ARGUMENT,
-    show: Annotated[bool, flag("Only write the link.", "--show")] = False,  # noqa: FBT002
+    cid: options.PATH_ARGUMENT,
+    show: Annotated[bool, options.flag("Only write the link.", "--show")] = False,  # noqa: FBT002
 ) -> None:
     """Open a CID in the browser, and write the link."""
     import webbrowser
 
-    with run.client() as client:
-        reference = find(client, cid)
-        link = _link(client, reference)
-        provider = client.config.provider
+    reference, link, provider = _link(run, cid)
     if not show and not link.startswith("http"):
         wrong = ConfigError(f"provider {provider!r} has no URL for browsers")
         raise advise(wrong, REMEDY)
-    _warn_of_gateway(run)
     opened = not show and webbrowser.open(link)
     if not show and not opened:
         warnings.warn("no browser was found; open the link yourself", UserWarning, stacklevel=1)
-    run.emit({"cid": str(reference), "url": link, "opened": opened}, link)
+    run.emit({"cid": reference, "url": link, "opened": opened}, link)
 
 
-def _link(client: "Client", reference: Reference) -> str:
-    """Return the link to `reference`: at the node of the same store, if there is no gateway."""
-    link, config = client.url(reference), client.config
+def _link(run: Run, cid: str) -> tuple[str, str, str]:
+    """Return what `cid` names, the link to it, and the provider.
+
+    Without a gateway, the link is at the node of the same store. Warn if a project's file chose the
+    gateway: a browser does not verify what it gets.
+    """
+    with run.client() as client:
+        reference, config = find(client, cid), client.config
+        link = client.url(reference)
     if not link.startswith("http") and registry.row_of(config.provider).on_this_machine:
         from holdfast.repository.owners import node_url
 
         node = node_url(store_folder(config.path))
-        return link if node is None else f"{node}/ipfs/{reference}"
-    return link
-
-
-def _warn_of_gateway(run: Run) -> None:
-    """Warn if a project's file chose the gateway: a browser does not verify what it gets."""
+        link = link if node is None else f"{node}/ipfs/{reference}"
     gateway = run.settings.get("gateway_url")
     if gateway is not None and is_from_project(gateway):
         words = f"{gateway.source} chooses the gateway of this link; browsers do not verify content"
         warnings.warn(words, UserWarning, stacklevel=2)
+    return str(reference), link, config.provider
 
 
-@command(commands, *CONNECTED)
+@command(commands, *options.CONNECTED)
 def share(
     run: Run,
-    cid: PATH_ARGUMENT,
-    recipients: Annotated[list[str], argument("RECIPIENT", "A new reader, or several.")],
+    cid: options.PATH_ARGUMENT,
+    recipients: Annotated[list[str], options.argument("RECIPIENT", "A new reader, or several.")],
+    name: options.NAME = None,
 ) -> None:
     """Let more people read encrypted content, by a new CID.
 
@@ -108,12 +100,12 @@ def share(
 
     with run.view(reads=True) as client:
         readers = [key.text for key in load_keys(recipients, None, ask_passphrase)[0]]
-        record = client.share(find(client, cid), readers, progress=tell)
+        record = client.share(find(client, cid), readers, name=name, progress=tell)
     run.emit(record.to_dict(), record.cid)
 
 
-@command(commands, *PINS)
-def link(run: Run, cid: PATH_ARGUMENT, expires: EXPIRES = 3600) -> None:
+@command(commands, *options.PINS)
+def link(run: Run, cid: options.PATH_ARGUMENT, expires: EXPIRES = 3600) -> None:
     """Write a link to private content.
 
     It works for a while, for anybody who has it.
@@ -127,16 +119,18 @@ def link(run: Run, cid: PATH_ARGUMENT, expires: EXPIRES = 3600) -> None:
     run.emit({"cid": str(reference), "url": signed, "expires": expires}, signed)
 
 
-@command(commands, *PINS, name="upload-link")
+@command(commands, *options.PINS, name="upload-link")
 def upload_link(
     run: Run,
     expires: EXPIRES = 3600,
     max_bytes: Annotated[
-        int | None, option("BYTES", "The largest file that it accepts.", min=1)
+        int | None, options.option("BYTES", "The largest file that it accepts.", min=1)
     ] = None,
     types: Annotated[
         list[str] | None,
-        option("TYPE", "A media type that it accepts, such as 'image/*'. Repeatable.", "--type"),
+        options.option(
+            "TYPE", "A media type that it accepts, such as 'image/*'. Repeatable.", "--type"
+        ),
     ] = None,
 ) -> None:
     """Write a link for uploads by others.

@@ -16,6 +16,7 @@ from holdfast.cli.exit_codes import UsageError
 from holdfast.errors import InvalidCIDError
 from holdfast.hints import advise, did_you_mean
 
+# The words that each alias stands for. They are not in `--help`, and named in the reference.
 ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
     "add": ("upload",),
     "put": ("upload",),
@@ -26,33 +27,33 @@ ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
     "delete": ("revoke",),
     "exit-codes": ("help", "exit-codes"),
 }
-"""The words that each alias stands for. They are not in `--help`, and named in the reference."""
 
 
 def _by_word(pointers: Mapping[str, str]) -> dict[str, str]:
     return {word: pointer for pointer, words in pointers.items() for word in words.split(", ")}
 
 
+# What to type in place of a command of another tool, by its first word or its first two.
 POINTERS: Final = _by_word(
     {
         "`holdfast upload FILE` stores a file or folder": "push, save, upload-file, up, files add",
         "`holdfast retrieve CID` writes a JSON value, `holdfast download CID` gets a file": (
-            "pull, fetch, read, show, dag get, block get"
+            "pull, fetch, read, show, view, clone, dag get, block get"
         ),
         "`holdfast store JSON` stores a JSON value": "write, json",
         "`holdfast list` shows what is pinned; with --name, what has a text in its name": (
-            "pins, search, find, pin ls, pin list, files"
+            "pins, search, find, log, pin ls, pin list, files, lsl, lsd, lsf, lsjson"
         ),
         "`holdfast ls CID` lists a folder, `holdfast cat CID` writes a file": (
             "dir, tree, browse, files ls, files read"
         ),
-        "`holdfast rm CID` unpins it": "remove, del, pin rm, pin remove, files rm",
+        "`holdfast rm CID` unpins it": "remove, del, purge, pin rm, pin remove, files rm",
         "`holdfast pin CID` pins by a CID": "pin add, pin-add, pin-by-cid",
         "`holdfast update CID --name NAME` gives a pin another name": (
             "pin update, rename, mv, tag, label"
         ),
         "`holdfast url CID` writes a link to share, `holdfast link CID` a private one": (
-            "sign, publish"
+            "sign, presign, publish"
         ),
         "there is nothing to set up: `holdfast upload FILE`; for a service, `holdfast login`": (
             "init, install, setup"
@@ -72,22 +73,27 @@ POINTERS: Final = _by_word(
         ),
         "`holdfast status` tests the connection": "ping, test, doctor",
         "`holdfast info CID` shows its kind, size, blocks, and where it is pinned": (
-            "stat, size, du, inspect, files stat"
+            "stat, size, du, inspect, refs, resolve, files stat, dag stat, block stat, object stat"
         ),
-        "`holdfast status` shows the store and the disk": "df, stats, repo stat",
-        "`holdfast cid FILE` computes a CID, offline": "hash, only-hash",
+        "`holdfast status` shows the store and the disk": "df, about, stats, repo stat",
+        "`holdfast cid FILE` computes a CID, offline": "hash, hashsum, only-hash",
         "`holdfast copy --from CONNECTION --to CONNECTION` copies pins to another provider": (
             "sync, migrate, mirror"
         ),
         "`holdfast upload FILE`, `holdfast download CID`; `holdfast copy` is between providers": (
-            "cp"
+            "cp, copyto, s3"
         ),
         "`holdfast upload FOLDER` stores a folder with all that is in it": "mkdir",
         "`holdfast connections` lists your connections; --use NAME chooses one": (
-            "use, switch, remote, profile, providers"
+            "use, switch, remote, listremotes, profile, providers"
         ),
         "`holdfast upload --encrypt FILE` encrypts what it stores": "encrypt",
         "`holdfast download --decrypt CID` decrypts it": "decrypt",
+        "`holdfast verify FILE CID` compares a file or folder with its CID": "diff, compare",
+        "`holdfast keygen` makes a key, `holdfast keys` lists yours": "key gen, key list",
+        "use the command ipfs: Holdfast publishes no names, and has no peers": (
+            "name, ipns, swarm, dht, routing, bootstrap, pubsub"
+        ),
         "`holdfast car export CID FILE` writes an archive": "export, dag export",
         "`holdfast car import FILE` reads an archive, `holdfast restore FILE` a backup": (
             "import, dag import, car add"
@@ -102,55 +108,62 @@ POINTERS: Final = _by_word(
         "`holdfast --help` lists all commands": "man, docs, commands, usage",
     }
 )
-"""What to type in place of a command of another tool, by its first word or its first two."""
 
 _LOGIN: Final = "the token is asked for; in a pipe: holdfast login pinata < FILE"
 _LIST_OPTIONS: Final = ("--name", "--cid", "--keyvalue", "--since", "--until", "--limit", "-n")
 
+# What to type in place of an option of another tool, by the option, perhaps after a command.
 OPTION_POINTERS: Final = {
     **{f"ls {option}": f"`holdfast list` takes {option}" for option in _LIST_OPTIONS},
     **_by_word(
         {
-            "`holdfast cid FILE` computes a CID and sends nothing": "upload --only-hash",
+            "`holdfast cid FILE` only computes the CID": "upload --only-hash, upload --dry-run",
             "`holdfast upload FOLDER` keeps the names of the files in it": "upload -w",
             "leave it out: it lists one folder; `holdfast download CID FOLDER` gets all of it": (
                 "ls -r, ls -R, ls --recursive"
             ),
             _LOGIN: "login --token, login --token-file",
-            "leave it out: a folder is always uploaded as a whole": "-r, -R, --recursive",
+            "leave it out: a folder is always one whole": "-r, -R, --recursive",
             "leave it out: no command asks": "-f, --force, -y, --yes",
-            "leave it out: only the result is written": "-q, --quiet",
-            "write `> FILE` after the command": "-o, --output, --out",
+            "leave it out: only the result is written": "-q, --quiet, -s, --silent, --progress",
+            "--include-hidden uploads hidden files": "upload -H, upload -A, upload --all",
+            "leave it out: `holdfast store JSON`": "store -d, store --data",
+            "write `config get KEY`, `config set KEY VALUE`": "config --get, config --global",
+            "write `> FILE` after the command; --json writes JSON": "-o, --output, --out",
         }
     ),
 }
-"""What to type in place of an option of another tool, by the option, perhaps after a command."""
 
 # Other words for options, in lower case without hyphens.
 OTHER_OPTIONS: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(("out", "outfile", "dest", "target"), ("--output",)),
     **dict.fromkeys(("meta", "metadata", "kv", "tags"), ("--keyvalue",)),
-    **dict.fromkeys(("max", "count", "number"), ("--limit",)),
-    **dict.fromkeys(("title", "label"), ("--name",)),
+    **dict.fromkeys(("max", "count", "number", "maxitems"), ("--limit",)),
+    **dict.fromkeys(("maxage", "newer", "after"), ("--since",)),
+    **dict.fromkeys(("format", "outputformat"), ("--json",)),
+    **dict.fromkeys(("reverse", "order"), ("--sort",)),
+    **dict.fromkeys(("title", "search", "query", "filter"), ("--name",)),
+    "label": ("--name", "--keyvalue"),
     **dict.fromkeys(("jwt", "apikey", "auth"), ("--token-file",)),
     **dict.fromkeys(("api", "url", "endpoint"), ("--pin-api-url",)),
     "network": ("--private", "--option"),
     "ignore": ("--exclude",),
 }
 
+# What to type where a command gets one argument too many, by the command.
 EXTRA_ARGUMENT_POINTERS: Final = {
     "store": '`holdfast store \'{"hello": "world"}\'`: JSON in single quotes is one argument',
     "send": "put the message in quotes",
+    "check": "`holdfast verify FILE CID` compares a file or folder with its CID",
     "list": "`holdfast list --name TEXT` lists the pins with a text in the name",
     "retrieve": "`holdfast download CID FILE` writes to a file",
     "download": "download one CID at a time",
     "pin": "pin one CID at a time",
     "login": _LOGIN,
 }
-"""What to type where a command gets one argument too many, by the command."""
 
+# The error of the parser. Newer versions of Typer have their own class of it.
 Refused: Any = typer.BadParameter.__base__
-"""The error of the parser. Newer versions of Typer have their own class of it."""
 
 # What the parser says about numbers, and what is written in its place.
 NUMBERS: Final = {
@@ -216,6 +229,9 @@ def check_habits(words: Sequence[str], *, is_ours: bool) -> None:
     both, name = " ".join(words[:2]), words[0]
     if len(words) > 1 and both in POINTERS:
         raise advise(_unknown("command", repr(both)), POINTERS[both])
+    if name == "keygen" and re.search("\0--passphrase\0[^-]", "\0".join(words)):
+        wrong = UsageError("--passphrase takes no value: you are asked for the passphrase")
+        raise advise(wrong, "the name of the key comes first: holdfast keygen NAME --passphrase")
     if not is_ours and (pointer := POINTERS.get(name) or _pointer_of_content(name)):
         raise advise(_unknown("command", repr(name)), pointer)
 

@@ -20,23 +20,24 @@ from holdfast.events import EventHook
 if TYPE_CHECKING:
     import ssl
 
+# The multiaddr of a TCP port, perhaps with HTTP over it.
 _TCP: Final = re.compile(
     r"/(ip4|ip6|dns|dns4|dns6)/(?P<host>[A-Za-z0-9.:_-]+)/tcp/(?P<port>[0-9]+)"
     r"(/http|(?P<tls>/https|/tls|/tls/http))?/?"
 )
-"""The multiaddr of a TCP port, perhaps with HTTP over it."""
+# The names of the CID profiles (IPIP-499, and Kubo's older CIDv1 layout) and their CID version.
 PROFILES: Final[Mapping[str, int]] = {
     "unixfs-v1-2025": 1,
     "unixfs-v0-2015": 0,
     "kubo-legacy-cidv1": 1,
 }
-"""The names of the CID profiles (IPIP-499, and Kubo's older CIDv1 layout) and their CID version."""
+# An address without a scheme: a host, perhaps with a port and a path.
 _BARE_ADDRESS: Final = re.compile(r"(?P<host>\[[^]/]+\]|[^][:/]+)(?P<port>:[0-9]+)?(/.*)?")
-"""An address without a scheme: a host, perhaps with a port and a path."""
+# What CIDs look like in addresses: in base58 (version 0), base32 and base36.
 _CID: Final = re.compile(
     r"Qm[1-9A-HJ-NP-Za-km-z]{44}|baf[ky][a-z2-7]{4,}|b[a-z2-7]{50,}|k[a-z0-9]{48,}"
 )
-"""What CIDs look like in addresses: in base58 (version 0), base32 and base36."""
+_BEARER: Final = re.compile(r"\Abearer\s+", re.IGNORECASE)  # copied with the token
 _LABEL: Final = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?")
 MAX_SECONDS: Final = 10**9
 MIN_RATE: Final = 0.001
@@ -183,12 +184,12 @@ def _without_cid(parts: SplitResult) -> str:
 
 
 def token(name: str, value: Any) -> Secret | None:
-    """Check a wrapped credential that goes into a header, and trim it."""
+    """Check a wrapped credential that goes into a header, and trim it; ``Bearer`` goes, too."""
     if value is None:
         return None
     if not isinstance(value.reveal(), str):
         raise ConfigError(f"{name} must be a string, not {type(value.reveal()).__name__}")
-    trimmed = Secret(value.reveal().strip())
+    trimmed = Secret(_BEARER.sub("", value.reveal().strip()))
     if not trimmed.reveal():
         raise ConfigError(f"{name} is blank: give the credential, or leave the field out")
     if not all("!" <= character <= "~" for character in trimmed.reveal()):

@@ -22,24 +22,24 @@ from holdfast.errors import ConfigError
 from holdfast.hints import did_you_mean
 from holdfast.registry import BUILT_IN, providers_without_token, row_of
 
+# The setting that names the connection in use.
 USE: Final = "use"
-"""The setting that names the connection in use."""
 USE_VARIABLE: Final = "HOLDFAST_USE"
+# The setting of the user's file that defines connections.
 CONNECTIONS: Final = "connections"
-"""The setting of the user's file that defines connections."""
 FOLDER_FIELDS: Final = {name for name, field in FIELDS.items() if field.is_folder}
+# The keys that say in which file or variable a token is, for each field that is a token.
 TOKEN_KEYS: Final = {
     "provider_token": ("token_file", "token_env"),
     "gateway_token": ("gateway_token_file", "gateway_token_env"),
 }
-"""The keys that say in which file or variable a token is, for each field that is a token."""
 
+# The field with the address that a token is for. Another address does not get the token.
 ADDRESSES: Final = {"provider_token": "pin_api_url", "gateway_token": "gateway_url"}
-"""The field with the address that a token is for. Another address does not get the token."""
 
 SITE: Final = "site"
+# The keys of a connection beside the fields of the configuration.
 OWN_KEYS: Final = (*(key for keys in TOKEN_KEYS.values() for key in keys), SITE)
-"""The keys of a connection beside the fields of the configuration."""
 
 
 class Setting(NamedTuple):
@@ -50,8 +50,8 @@ class Setting(NamedTuple):
     error: str = ""
 
 
+# The settings of one source, by name.
 Layer = dict[str, Setting]
-"""The settings of one source, by name."""
 
 
 class Sources(NamedTuple):
@@ -158,8 +158,8 @@ def merge(*layers: Layer) -> Layer:
     return merged
 
 
+# The connections that the user defines, by name.
 Tables = Mapping[str, Any]
-"""The connections that the user defines, by name."""
 
 
 class TokenPlace(NamedTuple):

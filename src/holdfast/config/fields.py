@@ -192,7 +192,7 @@ _ROWS: Final = (
     Field("provider_token", checks.token, read_secret,
           "The provider's credential: a JWT; for `kubo`, `cluster` and `psa` a bearer token, or "
           "`user:password`. "
-          "Outer whitespace is removed.",
+          "`Bearer` before it and outer whitespace are removed.",
           secret=True, sent_to="provider", endpoint=True),
     Field("gateway_url", checks.gateways, read_list,
           "The gateway for reads, or several, tried in order. An empty path becomes `/ipfs`. "

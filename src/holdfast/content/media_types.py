@@ -6,6 +6,7 @@ from functools import cache
 from typing import Final
 
 OCTETS: Final = "application/octet-stream"
+AGE_MARK: Final = b"age-encryption.org/"  # with which age files of all versions begin
 
 # What Python does not have, or not in every version. Lines as in mime.types: a type, then its
 # extensions.

@@ -6,6 +6,7 @@ from urllib.parse import quote, unquote
 
 from holdfast.content.cid import CID
 from holdfast.errors import InvalidCIDError
+from holdfast.hints import advise
 from holdfast.single_line import short
 
 _NATIVE = re.compile(r"^ipfs://(?P<rest>.*)$", re.IGNORECASE | re.DOTALL)
@@ -91,7 +92,8 @@ class Reference(str):
         reference = cls.parse(cid_or_url)
         if reference.path:
             reason = "a path inside a CID cannot be used here, only a CID"
-            raise InvalidCIDError(reason=reason, value=reference)
+            error = InvalidCIDError(reason=reason, value=reference)
+            raise advise(error, "`stat` tells its CID", "`holdfast info` tells its CID")
         return reference.text
 
 

@@ -69,7 +69,7 @@ class LimitedServer(uvicorn.Server):
 
 
 class NodeServer:
-    """A node over `repository` that listens on `host` and `port`; port 0 is any free one.
+    """A node over `repository` at `listener`, else at `host` and `port`; port 0 is any free one.
 
     `around` wraps the ASGI application, for tests.
     """
@@ -81,10 +81,11 @@ class NodeServer:
         *,
         host: str = "127.0.0.1",
         port: int = 0,
+        listener: socket.socket | None = None,
         around: Callable[[ASGIApp], ASGIApp] | None = None,
     ) -> None:
         app = create_app(repository, settings)
-        self._socket = _listen(host, port)
+        self._socket = listener or _listen(host, port)
         self._server = LimitedServer(
             uvicorn.Config(
                 app if around is None else around(app),
@@ -215,9 +216,10 @@ def serve(
         pretend_pinned=pretend_pinned,
     )
     acceptor.raise_descriptor_limit()
-    with Repository(path) as repository:
+    # It listens first: a node that cannot leaves no new store behind.
+    with _listen(host, port) as listener, Repository(path) as repository:
         repository.totals()  # fail now, not at the first request, if the store cannot be read
-        server = NodeServer(repository, settings, host=host, port=port)
+        server = NodeServer(repository, settings, listener=listener)
         url, path_text = server.url, str(repository.path)
         values = (url, f"{url}/ipfs", path_text, generated, page_url(url, generated))
         named = dict(zip(LABELS, values, strict=True))

@@ -4,6 +4,7 @@ import json
 from pathlib import PurePath
 from typing import Any, Final, NoReturn
 
+from holdfast.content.media_types import AGE_MARK
 from holdfast.errors import SerializationError
 from holdfast.hints import advise
 
@@ -76,7 +77,7 @@ def from_content(data: bytes | bytearray) -> Any:
     try:
         return from_text(data)
     except SerializationError as error:
-        if data.startswith(b"age-encryption.org/"):
+        if data.startswith(AGE_MARK):
             words = "the content is encrypted: use {}"
             advise(error, words.format("`client.encrypted(…)`"), words.format("--decrypt"))
         words = "for content that is not JSON, use `{}download`"

@@ -118,7 +118,8 @@ class AsyncLocalProvider(AsyncBaseProvider):
     async def _added(self, pin: Pin, info: PinInfo, *, duplicate: bool) -> Added:
         if duplicate and info.is_explicit:
             await self._change_known(pin.cid, info)
-        return Added(cid=pin.cid, duplicate=duplicate, pin_id=pin.id)
+        earlier = pin.name if duplicate else None
+        return Added(cid=pin.cid, duplicate=duplicate, pin_id=pin.id, earlier_name=earlier)
 
     async def _change_known(self, cid: str, info: PinInfo) -> Pin:
         """Give a pin that existed what the user gave."""

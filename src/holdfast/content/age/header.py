@@ -17,6 +17,7 @@ from typing import Final
 
 from holdfast.content.age.keys import HYBRID, SCRYPT, X25519, FileKey, Unwrapper, Wrapper
 from holdfast.content.age.stanzas import Stanza, decode_base64, encode_base64
+from holdfast.content.media_types import AGE_MARK
 from holdfast.errors import (
     ConfigError,
     DecryptionError,
@@ -25,7 +26,7 @@ from holdfast.errors import (
     NotEncryptedError,
 )
 
-VERSION_LINE: Final = b"age-encryption.org/v1\n"
+VERSION_LINE: Final = AGE_MARK + b"v1\n"
 MAC_MARK: Final = b"---"
 MAC_LINE_SIZE: Final = 48  # the mark, a space, 43 characters of base64, and a line feed
 READ_SIZE: Final = 4 << 10  # bytes: the header for two post-quantum readers
