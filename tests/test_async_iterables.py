@@ -7,6 +7,7 @@ import tracemalloc
 import pytest
 
 from holdfast import AsyncClient, ClientConfig, compute_cid
+from holdfast._async.upload_sources import open_upload
 from holdfast.errors import NetworkError, NotFoundError, VerificationError
 from holdfast.sources.sources import CHUNK_SIZE
 from tests.support import HELLO_CID, config_for, pinned, raw_cid
@@ -144,6 +145,15 @@ async def test_what_a_slow_iterable_has_given_is_sent_at_once(tmp_path):
             source(), progress=lambda *_: loop.call_soon_threadsafe(sent.set)
         )
     assert record.size == 9
+
+
+def test_a_source_that_is_read_after_its_loop_has_ended_is_an_error_and_no_warning():
+    async def open_source():
+        return await open_upload(pieces_of(DATA, 65536))
+
+    source = asyncio.run(open_source())
+    with pytest.raises(RuntimeError, match="closed"):
+        list(source.chunks())
 
 
 @pytest.mark.slow

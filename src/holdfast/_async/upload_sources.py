@@ -5,6 +5,7 @@ from collections.abc import AsyncIterable, Iterable
 from typing import BinaryIO, TypeAlias, Unpack, cast
 
 from holdfast._async.runtime import run_interruptible, wait_for_end
+from holdfast.disk.closing import on_error
 from holdfast.sources.folder_source import FolderSelection, FolderSource, open_file_or_folder
 from holdfast.sources.sources import CHUNK_SIZE, Source, Uploadable, checked_piece
 
@@ -45,7 +46,10 @@ class _AsyncIterableFile:
                 "an async iterable cannot be read on the thread of its event loop: call "
                 "`source.chunks` on another thread, with asyncio.to_thread"
             )
-        return asyncio.run_coroutine_threadsafe(self._next(), self._loop).result()
+        step = self._next()
+        with on_error(step.close):  # the loop may have ended, and then nothing would await it
+            result = asyncio.run_coroutine_threadsafe(step, self._loop)
+        return result.result()
 
     async def _next(self) -> bytes:
         if self._task is None:
