@@ -87,7 +87,7 @@ def test_a_path_may_follow_a_name(photos):
     assert commands.json("open", "--show", "name:photos/a b")["cid"] == f"{root}/a%20b"
     assert commands.text("car", "export", "name:photos", "x.car") == "x.car"
     code, lines = commands.failure("rm", "name:photos/a b")
-    assert (code, lines[1]) == (4, "hint: `holdfast info` tells its CID")
+    assert (code, lines[1]) == (4, "hint: `holdfast info` shows its CID")
     code, lines = commands.failure("cat", "name:phot/a b")
     assert (code, lines[0]) == (10, "error: no pin has the name 'phot/a b'")
     assert len(commands.rows("list")) == 2

@@ -93,7 +93,7 @@ class Reference(str):
         if reference.path:
             reason = "a path inside a CID cannot be used here, only a CID"
             error = InvalidCIDError(reason=reason, value=reference)
-            raise advise(error, "`stat` tells its CID", "`holdfast info` tells its CID")
+            raise advise(error, "`stat` returns its CID", "`holdfast info` shows its CID")
         return reference.text
 
 
