@@ -99,7 +99,7 @@ def test_a_download_says_that_the_content_is_encrypted(own):
     (own.folder / "notes" / "inner").mkdir(parents=True)
     (own.folder / "notes" / "inner" / "a.txt").write_text(PLAIN)
     folder = own.text("upload", "notes", "--encrypt")
-    words = "this is encrypted: `holdfast download --decrypt`, or the command age, opens it"
+    words = "this content is encrypted: open it with `holdfast download --decrypt` or age"
     for arguments, expected in (
         (["download", cid, "a"], f"{words}\n"),
         (["cat", cid], f"{words}\n"),

@@ -692,7 +692,7 @@ def test_a_project_file_that_others_may_write_is_ignored(home):
     project = write_project_file("rate_limit = 4321\n")
     assert gather({})["rate_limit"].source == str(project)
     project.chmod(0o666)
-    with pytest.warns(UserWarning, match=f"^{project} is ignored: anybody may write to it$"):
+    with pytest.warns(UserWarning, match=f"^{project} is ignored: every user may write to it$"):
         assert gather({}) == {}
     project.chmod(0o644)
     if os.geteuid() == 0:

@@ -277,7 +277,7 @@ def test_the_node_says_that_its_store_is_damaged(template, store):
     with running_node(store) as node, Client.init(node.config) as client:
         scramble(store / DATABASE)
         for call in (client.pins, lambda: client.store(1), lambda: client.revoke(template[1].cid)):
-            with pytest.raises(ProviderError, match="The store of the node is damaged") as caught:
+            with pytest.raises(ProviderError, match="The node's store is damaged") as caught:
                 call()
             assert caught.value.status == 500
 

@@ -363,7 +363,7 @@ def test_a_damaged_row_of_a_group_is_said_and_no_content_is_lost(fresh, change):
     replies = [fresh("GET", f"/v3/{path}/public") for path in ("groups", "files")]
     texts = [error_of(reply)[1] for reply in replies if reply.status != 200]
     assert texts
-    assert all("store of the node is damaged" in text for text in texts)
+    assert all("node's store is damaged" in text for text in texts)
     assert fresh("GET", f"/ipfs/{file['cid']}").data == b"kept"
 
 

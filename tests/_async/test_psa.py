@@ -120,7 +120,7 @@ async def test_a_request_that_another_client_replaced_or_removed(server, psa_cli
     server.reply(202, row(status="queued"))
     server.reply(404, gone)
     server.reply(200, results())
-    with pytest.raises(ProviderError, match="was unpinned meanwhile"):
+    with pytest.raises(ProviderError, match="was unpinned in the meantime"):
         await psa_client.pin(HELLO_CID, wait=20)
 
 

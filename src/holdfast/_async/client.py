@@ -65,10 +65,11 @@ PIN_WAIT: Final = 60.0  # seconds for a target to fetch content by its CID
 
 
 class AsyncClient(AsyncCloses):
-    """Stores JSON, files and messages by content, and reads them back.
+    """Store JSON, files and messages, and read them back by CID.
 
-    Make one with `init`, use it from any number of tasks, and close it, best with ``async with``.
-    A client from ``AsyncClient(provider=…)`` does not close the provider: do that yourself.
+    Make a client with `init`, share it between any number of tasks, and close it, preferably with
+    ``async with``. A client from ``AsyncClient(provider=…)`` does not close the provider: do that
+    yourself.
 
     Example:
         >>> async with AsyncClient.init() as client:
@@ -123,9 +124,9 @@ class AsyncClient(AsyncCloses):
 
         The rules are those of ``--use`` on the command line: `changes` override the connection, and
         it overrides ``HOLDFAST_*`` variables and the other settings of the file. Tokens come from
-        the connection or from `changes`, and another address does not get the connection's token.
-        No project's file is read, and nothing is sent. Raise ConfigError for an unknown name, and
-        for a wrong or missing field.
+        the connection or from `changes`, and the connection's token is not sent to any other
+        address. No project's file is read, and nothing is sent. Raise ConfigError for an unknown
+        name, and for a wrong or missing field.
 
         Example:
             >>> async with AsyncClient.connect("disk", verify=False) as client:
@@ -148,7 +149,7 @@ class AsyncClient(AsyncCloses):
 
     @takes_secrets
     def with_options(self, **changes: Unpack[ConfigFields]) -> Self:
-        """Return a client with other options and the same connections. Close this client only.
+        """Return a client with other options that shares the connections. Close only this client.
 
         Example:
             >>> record = await client.store([1, 2, 3])
@@ -168,7 +169,7 @@ class AsyncClient(AsyncCloses):
         identities: "str | Secret | Sequence[str | Secret] | None" = None,
         write_only: bool = False,
     ) -> Self:
-        """Return a view of this client that encrypts all it stores, and reads nothing else.
+        """Return a view that encrypts everything it stores, and reads only encrypted content.
 
         Its methods are those of the client. Content becomes age files, which the commands ``age``
         and ``rage`` open too; sizes and progress are those of the content. The view uses the
@@ -177,7 +178,7 @@ class AsyncClient(AsyncCloses):
         Args:
             recipients: Who can read it: texts such as ``age1pq1…``, names of keys that ``holdfast
                 keygen`` made, or paths of key files, with a slash in them. By default those of the
-                configuration, else your identities.
+                configuration, or your identities.
             identities: What opens it, in the same forms. By default those of the configuration.
             write_only: Whether none of the identities has to open what is stored.
 
@@ -241,7 +242,7 @@ class AsyncClient(AsyncCloses):
         return self._provider.url(Reference.parse(cid))
 
     async def aclose(self) -> None:
-        """Close the connections of a client that `init` made. A second time does nothing.
+        """Close the connections of a client that `init` made. Closing it again has no effect.
 
         It waits until `store_many` and the like have finished the items that they work on.
         """
@@ -340,12 +341,12 @@ class AsyncClient(AsyncCloses):
     ) -> ClientRecord[None]:
         """Store a file: a path, bytes, an open binary file, a `Blob`, or an iterable of bytes.
 
-        The path of a folder stores all that is in it as one directory.
+        Given the path of a folder, store everything in it as one directory.
 
         Args:
             file: The content. It is streamed, and never held in memory as a whole. An open file is
                 read from its current position. With asyncio, it may be an asynchronous iterable,
-                such as the body of a request that comes in. A source that can be read only once (a
+                such as the body of an incoming request. A source that can be read only once (a
                 generator, a pipe) is not sent again when the connection breaks.
             options: Reserved; see `StoreOptions`.
             name: The file name to send; by default the file's own, else ``client-file``.
@@ -398,8 +399,8 @@ class AsyncClient(AsyncCloses):
                 from it. After an interruption, the verified bytes stay in `cache_path`, and the
                 next download continues after them.
             progress: Called with the bytes received so far and the total, or None if not known.
-            max_bytes: The largest file to take; a larger one is a TooLargeError. A file that the
-                disk has no space for is an `OSError` in any case. Neither is begun.
+            max_bytes: The size limit; a larger file is a TooLargeError. A file that the disk has no
+                space for is an `OSError` in any case. Neither is begun.
 
         Example:
             >>> record = await client.upload(b"hello")
@@ -462,7 +463,7 @@ class AsyncClient(AsyncCloses):
         """Store many JSON values, and yield an `Outcome` for each as soon as it is stored.
 
         Args:
-            values: The values. They are taken as they are needed, so there may be any number.
+            values: The values. They are read one at a time, as needed, so there may be any number.
             concurrency: How many are stored at the same time, from 1 to 100.
 
         Example:
@@ -482,8 +483,8 @@ class AsyncClient(AsyncCloses):
         One that fails does not stop the others: its outcome has the error.
 
         Args:
-            files: The files, each as for `upload`, or pairs of a name and a file. They are taken as
-                they are needed, so there may be any number.
+            files: The files, each as for `upload`, or pairs of a name and a file. They are read one
+                at a time, as needed, so there may be any number.
             concurrency: How many are uploaded at the same time, from 1 to 100.
             selection: `include_hidden`, `exclude` and `ignore_file`, as for `upload`.
 
@@ -503,7 +504,7 @@ class AsyncClient(AsyncCloses):
         """Unpin many CIDs, and yield an `Outcome` for each as soon as it is unpinned.
 
         Args:
-            cids: The CIDs. They are taken as they are needed.
+            cids: The CIDs. They are read one at a time, as needed, so there may be any number.
             concurrency: How many are unpinned at the same time, from 1 to 100.
             missing_ok: Whether the result for a CID that is not pinned is False, not an error.
 
@@ -644,7 +645,7 @@ class AsyncClient(AsyncCloses):
             name: The name of the pin.
             keyvalues: Metadata of your own for the pin, by which `pins` can find it.
             wait: The seconds to wait until the content is pinned. After them, the pin is returned
-                with the state ``queued`` or ``pinning``, and the provider goes on.
+                with the state ``queued`` or ``pinning``, and the provider continues.
             progress: Called with a `PinProgress` while the content is fetched: with the blocks and
                 bytes so far by the embedded store and Kubo, and during `wait` with the state, and
                 the status at each node of a cluster.
@@ -790,7 +791,8 @@ class AsyncClient(AsyncCloses):
     async def usage(self) -> Usage:
         """Return how many pins and bytes the provider keeps, and how many bytes it may keep.
 
-        What it does not say is None. Raise UnsupportedError for a provider that says nothing.
+        Values that it does not report are None. Raise UnsupportedError if the provider reports
+        none.
 
         Example:
             >>> record = await client.upload(b"hello")
@@ -808,7 +810,7 @@ class AsyncClient(AsyncCloses):
         adopt: bool = False,
         progress: Progress | None = None,
     ) -> AsyncIterator[Health]:
-        """Look at the members of provider `copies`, and yield a `Health` for each CID.
+        """Check the members of provider `copies`, and yield a `Health` for each CID.
 
         Content that was revoked while a member was down is removed there first. The list of each
         member is read once: it lacks what it does not list. Then the members are asked for random
@@ -928,8 +930,8 @@ class AsyncClient(AsyncCloses):
         raise UnsupportedError.
 
         A list of pins does not show that the content is there. With `proof`, the target is asked
-        for random blocks, and is sent everything again if some are missing. `Copied.proof` says
-        what came of it.
+        for random blocks, and is sent everything again if some are missing. `Copied.proof` has
+        the result.
 
         Args:
             cid: The content to copy, with everything below it.
@@ -973,12 +975,12 @@ class AsyncClient(AsyncCloses):
         One that fails does not stop the others: its outcome has the error, such as a NotFoundError
         for a CID that no gateway has. What the target has is not sent again, so a copy that was
         interrupted continues if you call it again. The target is asked for every CID, also with a
-        `journal`, which says what an earlier call copied. Only if the target cannot be asked, the
-        journal is believed: then `checked` is False.
+        `journal`, which says what an earlier call copied. Only if the target cannot be asked is
+        the journal trusted: then `checked` is False.
 
         Args:
             items: CIDs, or a `Pin` for each that has a name or key-values of its own at the target.
-                They are taken as they are needed, so there may be any number.
+                They are read one at a time, as needed, so there may be any number.
             to: A client for the target.
             journal: The path of a file that notes what is copied. It belongs to this source and
                 this target: the id of a local store, or an address. One call at a time can use
@@ -1089,13 +1091,13 @@ class AsyncClient(AsyncCloses):
     # Links that are signed and work for a while
 
     async def signed_url(self, cid: str, *, expires: float | timedelta) -> str:
-        """Return a link to private content that anybody can use until it expires.
+        """Return a link to private content that anyone can use until it expires.
 
         The link is a credential: pass it on over secure channels only.
 
         Args:
             cid: The CID, or a path under it.
-            expires: For how long it works: seconds, or a timedelta.
+            expires: How long the link works: seconds, or a timedelta.
 
         Example:
             >>> record = await client.upload(b"only for us", name="report.txt")
@@ -1121,9 +1123,9 @@ class AsyncClient(AsyncCloses):
         network and the group of this client.
 
         Args:
-            expires: For how long it works: seconds, or a timedelta.
-            max_bytes: The largest file that it takes.
-            types: The media types that it takes, such as ``["image/*"]``; None for any.
+            expires: How long the link works: seconds, or a timedelta.
+            max_bytes: The largest file that the link accepts.
+            types: The media types that the link accepts, such as ``["image/*"]``; None for any.
 
         Example:
             >>> link = await client.signed_upload_url(expires=60, types=["image/*"])

@@ -153,7 +153,7 @@ class AsyncContentFile(AsyncFileBase):
         return bytes(memoryview(data)[position - start : position - start + count])
 
     async def aclose(self) -> None:
-        """Close the file. A second time does nothing."""
+        """Close the file. Closing it again has no effect."""
         self._window = NO_WINDOW
         await super().aclose()
 

@@ -46,7 +46,7 @@ class AsyncOutcomes(AsyncIterator[Outcome[Item, Result]]):
             raise
 
     async def aclose(self) -> None:
-        """Start nothing new, and wait for what is under way. A second time does nothing."""
+        """Start nothing new, and wait for what is under way. A second call has no effect."""
         self._group.closed = True
         await self._group.finish()
         self._end()

@@ -67,10 +67,11 @@ PIN_WAIT: Final = 60.0  # seconds for a target to fetch content by its CID
 
 
 class Client(Closes):
-    """Stores JSON, files and messages by content, and reads them back.
+    """Store JSON, files and messages, and read them back by CID.
 
-    Make one with `init`, use it from any number of threads, and close it, best with ``with``.
-    A client from ``Client(provider=…)`` does not close the provider: do that yourself.
+    Make a client with `init`, share it between any number of threads, and close it, preferably with
+    ``with``. A client from ``Client(provider=…)`` does not close the provider: do that
+    yourself.
 
     Example:
         >>> with Client.init() as client:
@@ -125,9 +126,9 @@ class Client(Closes):
 
         The rules are those of ``--use`` on the command line: `changes` override the connection, and
         it overrides ``HOLDFAST_*`` variables and the other settings of the file. Tokens come from
-        the connection or from `changes`, and another address does not get the connection's token.
-        No project's file is read, and nothing is sent. Raise ConfigError for an unknown name, and
-        for a wrong or missing field.
+        the connection or from `changes`, and the connection's token is not sent to any other
+        address. No project's file is read, and nothing is sent. Raise ConfigError for an unknown
+        name, and for a wrong or missing field.
 
         Example:
             >>> with Client.connect("disk", verify=False) as client:
@@ -150,7 +151,7 @@ class Client(Closes):
 
     @takes_secrets
     def with_options(self, **changes: Unpack[ConfigFields]) -> Self:
-        """Return a client with other options and the same connections. Close this client only.
+        """Return a client with other options that shares the connections. Close only this client.
 
         Example:
             >>> record = client.store([1, 2, 3])
@@ -170,7 +171,7 @@ class Client(Closes):
         identities: "str | Secret | Sequence[str | Secret] | None" = None,
         write_only: bool = False,
     ) -> Self:
-        """Return a view of this client that encrypts all it stores, and reads nothing else.
+        """Return a view that encrypts everything it stores, and reads only encrypted content.
 
         Its methods are those of the client. Content becomes age files, which the commands ``age``
         and ``rage`` open too; sizes and progress are those of the content. The view uses the
@@ -179,7 +180,7 @@ class Client(Closes):
         Args:
             recipients: Who can read it: texts such as ``age1pq1…``, names of keys that ``holdfast
                 keygen`` made, or paths of key files, with a slash in them. By default those of the
-                configuration, else your identities.
+                configuration, or your identities.
             identities: What opens it, in the same forms. By default those of the configuration.
             write_only: Whether none of the identities has to open what is stored.
 
@@ -243,7 +244,7 @@ class Client(Closes):
         return self._provider.url(Reference.parse(cid))
 
     def close(self) -> None:
-        """Close the connections of a client that `init` made. A second time does nothing.
+        """Close the connections of a client that `init` made. Closing it again has no effect.
 
         It waits until `store_many` and the like have finished the items that they work on.
         """
@@ -342,12 +343,12 @@ class Client(Closes):
     ) -> ClientRecord[None]:
         """Store a file: a path, bytes, an open binary file, a `Blob`, or an iterable of bytes.
 
-        The path of a folder stores all that is in it as one directory.
+        Given the path of a folder, store everything in it as one directory.
 
         Args:
             file: The content. It is streamed, and never held in memory as a whole. An open file is
                 read from its current position. With asyncio, it may be an asynchronous iterable,
-                such as the body of a request that comes in. A source that can be read only once (a
+                such as the body of an incoming request. A source that can be read only once (a
                 generator, a pipe) is not sent again when the connection breaks.
             options: Reserved; see `StoreOptions`.
             name: The file name to send; by default the file's own, else ``client-file``.
@@ -400,8 +401,8 @@ class Client(Closes):
                 from it. After an interruption, the verified bytes stay in `cache_path`, and the
                 next download continues after them.
             progress: Called with the bytes received so far and the total, or None if not known.
-            max_bytes: The largest file to take; a larger one is a TooLargeError. A file that the
-                disk has no space for is an `OSError` in any case. Neither is begun.
+            max_bytes: The size limit; a larger file is a TooLargeError. A file that the disk has no
+                space for is an `OSError` in any case. Neither is begun.
 
         Example:
             >>> record = client.upload(b"hello")
@@ -460,7 +461,7 @@ class Client(Closes):
         """Store many JSON values, and yield an `Outcome` for each as soon as it is stored.
 
         Args:
-            values: The values. They are taken as they are needed, so there may be any number.
+            values: The values. They are read one at a time, as needed, so there may be any number.
             concurrency: How many are stored at the same time, from 1 to 100.
 
         Example:
@@ -480,8 +481,8 @@ class Client(Closes):
         One that fails does not stop the others: its outcome has the error.
 
         Args:
-            files: The files, each as for `upload`, or pairs of a name and a file. They are taken as
-                they are needed, so there may be any number.
+            files: The files, each as for `upload`, or pairs of a name and a file. They are read one
+                at a time, as needed, so there may be any number.
             concurrency: How many are uploaded at the same time, from 1 to 100.
             selection: `include_hidden`, `exclude` and `ignore_file`, as for `upload`.
 
@@ -501,7 +502,7 @@ class Client(Closes):
         """Unpin many CIDs, and yield an `Outcome` for each as soon as it is unpinned.
 
         Args:
-            cids: The CIDs. They are taken as they are needed.
+            cids: The CIDs. They are read one at a time, as needed, so there may be any number.
             concurrency: How many are unpinned at the same time, from 1 to 100.
             missing_ok: Whether the result for a CID that is not pinned is False, not an error.
 
@@ -642,7 +643,7 @@ class Client(Closes):
             name: The name of the pin.
             keyvalues: Metadata of your own for the pin, by which `pins` can find it.
             wait: The seconds to wait until the content is pinned. After them, the pin is returned
-                with the state ``queued`` or ``pinning``, and the provider goes on.
+                with the state ``queued`` or ``pinning``, and the provider continues.
             progress: Called with a `PinProgress` while the content is fetched: with the blocks and
                 bytes so far by the embedded store and Kubo, and during `wait` with the state, and
                 the status at each node of a cluster.
@@ -786,7 +787,8 @@ class Client(Closes):
     def usage(self) -> Usage:
         """Return how many pins and bytes the provider keeps, and how many bytes it may keep.
 
-        What it does not say is None. Raise UnsupportedError for a provider that says nothing.
+        Values that it does not report are None. Raise UnsupportedError if the provider reports
+        none.
 
         Example:
             >>> record = client.upload(b"hello")
@@ -804,7 +806,7 @@ class Client(Closes):
         adopt: bool = False,
         progress: Progress | None = None,
     ) -> Iterator[Health]:
-        """Look at the members of provider `copies`, and yield a `Health` for each CID.
+        """Check the members of provider `copies`, and yield a `Health` for each CID.
 
         Content that was revoked while a member was down is removed there first. The list of each
         member is read once: it lacks what it does not list. Then the members are asked for random
@@ -924,8 +926,8 @@ class Client(Closes):
         raise UnsupportedError.
 
         A list of pins does not show that the content is there. With `proof`, the target is asked
-        for random blocks, and is sent everything again if some are missing. `Copied.proof` says
-        what came of it.
+        for random blocks, and is sent everything again if some are missing. `Copied.proof` has
+        the result.
 
         Args:
             cid: The content to copy, with everything below it.
@@ -969,12 +971,12 @@ class Client(Closes):
         One that fails does not stop the others: its outcome has the error, such as a NotFoundError
         for a CID that no gateway has. What the target has is not sent again, so a copy that was
         interrupted continues if you call it again. The target is asked for every CID, also with a
-        `journal`, which says what an earlier call copied. Only if the target cannot be asked, the
-        journal is believed: then `checked` is False.
+        `journal`, which says what an earlier call copied. Only if the target cannot be asked is
+        the journal trusted: then `checked` is False.
 
         Args:
             items: CIDs, or a `Pin` for each that has a name or key-values of its own at the target.
-                They are taken as they are needed, so there may be any number.
+                They are read one at a time, as needed, so there may be any number.
             to: A client for the target.
             journal: The path of a file that notes what is copied. It belongs to this source and
                 this target: the id of a local store, or an address. One call at a time can use
@@ -1085,13 +1087,13 @@ class Client(Closes):
     # Links that are signed and work for a while
 
     def signed_url(self, cid: str, *, expires: float | timedelta) -> str:
-        """Return a link to private content that anybody can use until it expires.
+        """Return a link to private content that anyone can use until it expires.
 
         The link is a credential: pass it on over secure channels only.
 
         Args:
             cid: The CID, or a path under it.
-            expires: For how long it works: seconds, or a timedelta.
+            expires: How long the link works: seconds, or a timedelta.
 
         Example:
             >>> record = client.upload(b"only for us", name="report.txt")
@@ -1117,9 +1119,9 @@ class Client(Closes):
         network and the group of this client.
 
         Args:
-            expires: For how long it works: seconds, or a timedelta.
-            max_bytes: The largest file that it takes.
-            types: The media types that it takes, such as ``["image/*"]``; None for any.
+            expires: How long the link works: seconds, or a timedelta.
+            max_bytes: The largest file that the link accepts.
+            types: The media types that the link accepts, such as ``["image/*"]``; None for any.
 
         Example:
             >>> link = client.signed_upload_url(expires=60, types=["image/*"])

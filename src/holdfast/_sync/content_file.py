@@ -155,7 +155,7 @@ class ContentFile(FileBase):
         return bytes(memoryview(data)[position - start : position - start + count])
 
     def close(self) -> None:
-        """Close the file. A second time does nothing."""
+        """Close the file. Closing it again has no effect."""
         self._window = NO_WINDOW
         super().close()
 

@@ -48,7 +48,7 @@ class Outcomes(Iterator[Outcome[Item, Result]]):
             raise
 
     def close(self) -> None:
-        """Start nothing new, and wait for what is under way. A second time does nothing."""
+        """Start nothing new, and wait for what is under way. A second call has no effect."""
         self._group.closed = True
         self._group.finish()
         self._end()

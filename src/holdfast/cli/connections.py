@@ -295,7 +295,7 @@ def add(
     ],
     path: Annotated[str | None, option("FOLDER", "The folder of its store.")] = None,
     pin_api_url: Annotated[
-        list[str] | None, option("URL", "The address of its API, if not the usual. Repeatable.")
+        list[str] | None, option("URL", "The address of its API, if not the default. Repeatable.")
     ] = None,
     gateway_url: Annotated[
         list[str] | None, option("URL", "The gateway for reads. Repeatable.")
@@ -347,7 +347,7 @@ def list_connections(
     run: Run,
     names: Annotated[
         list[str] | None,
-        argument(METAVAR, "Those to test; by default all.", autocompletion=connection_names),
+        argument(METAVAR, "Connections to test; by default all.", autocompletion=connection_names),
     ] = None,
     timeout: TEST_TIMEOUT = 10.0,
 ) -> None:

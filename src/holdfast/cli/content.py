@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 commands: Final = group()
 FILE_NAME: Final = re.compile(r"\S*(/\S+|\.(json|geojson|jsonl|ndjson|txt))")  # as people mean it
 FOLDER_REMEDY: Final = "`holdfast download CID FOLDER` writes all of it to a new folder"
-TARGET = 'The new file or folder, a folder to put it in, or "-". Default: its name, or the CID.'
+TARGET = 'The new path, an existing folder to put it in, or "-". Default: its own name, or the CID.'
 SYMLINKS = Annotated[bool, options.flag("Write the symbolic links of a folder.", "--symlinks")]
 PORTABLE = Annotated[
-    bool, options.flag("Refuse names that other systems cannot have.", "--portable")
+    bool, options.flag("Refuse names that are not valid on other systems.", "--portable")
 ]
 
 
@@ -94,7 +94,7 @@ def send(
     encrypt: options.ENCRYPT = False,
     to: options.READERS = None,
 ) -> None:
-    """Store a message; write its CID, for the recipient."""
+    """Store a message; write its CID, which you send to the recipient."""
     if message == "-":
         try:
             message = _piped(run).decode()
@@ -187,10 +187,9 @@ def upload(
 ) -> None:
     """Store files and folders; write their CIDs.
 
-    A folder gets one CID for all that is in it, apart from what the patterns in its .ipfsignore and
-    those of --exclude leave out. With several FILEs, there is a line for each, with
-    its CID and its path. With the provider pinata, an interrupted upload of a large file continues
-    when the same command is run again; `holdfast uploads` lists such files.
+    A folder gets one CID. Its .ipfsignore and --exclude say what to leave out. With several FILEs,
+    each line has a CID and a path. To resume an interrupted upload of a large file with the
+    provider pinata, run the same command again; `holdfast uploads` lists such files.
     """
     keyvalues = options.parse_keyvalues(keyvalue)
     read = source_reader(exclude, include_hidden=include_hidden, no_ignore=no_ignore)
@@ -334,8 +333,9 @@ def uploads(
 ) -> None:
     """List or clear the unfinished uploads.
 
-    A large file is sent to the provider pinata in pieces. After an interruption, the same upload
-    continues. Unfinished uploads are deleted after a week; the service may forget them earlier.
+    A large file is sent to the provider pinata in pieces. To resume an interrupted upload, run the
+    same command again. Unfinished uploads are deleted after a week; the service may forget them
+    earlier.
     """
     from holdfast.disk.unfinished_uploads import UnfinishedUploads
 
@@ -385,9 +385,9 @@ def download(
 ) -> None:
     """Download a file or folder, verified; write its path.
 
-    Without TO, its name is that of the pin, if every system can have such a file, or the CID. A
-    folder that is written to "-" is a tar archive. An interrupted download continues when the
-    command is run again.
+    Without TO, the file is named after the last part of a path, or after the pin if that name is
+    valid on every system, and otherwise after the CID. To "-", a folder is written as a tar
+    archive. To resume an interrupted download, run the command again.
     """
     _check_is_no_cid(to)
     to = options.one_target(to, output_file)
@@ -448,7 +448,7 @@ def _note_encrypted_below(run: Run, target: Path) -> None:
 
 def _note_encrypted(run: Run, file: BinaryIO) -> None:
     if file.read(len(AGE_MARK)) == AGE_MARK:
-        run.note("this is encrypted: `holdfast download --decrypt`, or the command age, opens it")
+        run.note("this content is encrypted: open it with `holdfast download --decrypt` or age")
 
 
 def _check_is_no_cid(to: str | None) -> None:

@@ -17,7 +17,7 @@ commands: Final = group()
 KINDS: Final = {"enough": "all copies", "short": "fewer than want", "critical": "fewer than need"}
 STATES: Final = ("proven", "claimed", "missing")
 SAMPLE = Annotated[
-    str, options.option("SAMPLE", "What to ask for: 2% of all, part 3/30 of all blocks, or 500M.")
+    str, options.option("SAMPLE", "How much to check: 2% of all, part 3/30 of all blocks, or 500M.")
 ]
 
 
@@ -31,12 +31,12 @@ def health(
 ) -> None:
     """Show which content of provider copies has too few copies.
 
-    Every member is asked for its list of pins, and for random blocks, which must match their CIDs.
-    There is a line for each pin that is proven at fewer sites than it should be, then a summary for
-    each member. With --json there is a line for every pin. The exit code is 20 if a pin has fewer
-    copies than `want`, and 21 if one has fewer than `need`; it is 1 if --adopt missed a member.
+    It asks every member for its list of pins, and for random blocks, which must match their CIDs.
+    It writes a line for each pin that is proven at too few sites, then a summary for each member.
+    With --json, every pin gets a line. The exit code is 20 if a pin has fewer copies than `want`,
+    and 21 if one has fewer than `need`; it is 1 if --adopt missed a member.
 
-    Every night, say: holdfast health --use safe --fix
+    For example, every night: holdfast health --use safe --fix
     """
     with run.copies() as client:
         report = HealthReport(run, client.provider, adopt=adopt)
@@ -50,16 +50,16 @@ def health(
 def drill(
     run: Run,
     *,
-    without: Annotated[str, options.option("MEMBER", "The member to do without.")],
+    without: Annotated[str, options.option("MEMBER", "The member that you may leave.")],
     sample: SAMPLE = "2%",
 ) -> None:
     """Say whether you could leave a member of copies today.
 
-    The other members alone are asked for their lists, and for random blocks of random pins. There
-    is a line for each pin that would be at fewer sites than `need`; then the exit code is 21. With
-    --json there is a line for every pin.
+    It asks only the other members for their lists, and for random blocks of random pins. Each pin
+    that would be at fewer sites than `need` gets a line, and the exit code is then 21. With --json,
+    every pin gets a line.
 
-    Before you leave a service: holdfast drill --use safe --without pinata
+    Run this before you leave a service: holdfast drill --use safe --without pinata
     """
     with run.copies() as client:
         provider: Any = client.provider

@@ -53,13 +53,13 @@ def copy(
             "--from",
         ),
     ],
-    to: Annotated[str, PLACE("Where to copy it to, likewise.", "--to")],
+    to: Annotated[str, PLACE("Where to copy it: a connection or provider, as for --from.", "--to")],
     cid_file: Annotated[
         str | None,
         options.option(
             "FILE",
-            'A file of what to copy, or "-": one CID on each line, or a CSV with a column cid and '
-            "perhaps name. Other columns become key-values.",
+            'A file that lists what to copy, or "-": one CID on each line, or a CSV with a column '
+            "cid and perhaps name. Other columns become key-values.",
             "--cids",
             callback=options.not_empty,
         ),
@@ -72,7 +72,7 @@ def copy(
         str | None,
         options.option(
             "FILE",
-            "Note in this file what is copied, for the summaries of later runs.",
+            "Record in this file what was copied, for the summaries of later runs.",
             callback=options.not_empty,
         ),
     ] = None,
@@ -84,7 +84,7 @@ def copy(
     pin_by_cid: Annotated[
         bool | None,
         options.flag(
-            "Let the target fetch by its CID what it cannot be sent; or never do that.",
+            "Let the target fetch content by its CID if it cannot be sent, or never do that.",
             "--pin-by-cid/--no-pin-by-cid",
         ),
     ] = None,
@@ -100,10 +100,10 @@ def copy(
 ) -> None:
     """Copy content to another provider.
 
-    The CIDs stay the same. There is a line for each pin. What the target has is not sent again, so
-    the same command continues after an interruption. At the end it says how many were copied, from
-    which gateways, and how many nobody has. With --proof it also says what the target has proven to
-    have; the exit code is 1 if blocks are missing there.
+    The CIDs stay the same. Each pin gets a line. Content that the target already has is not sent
+    again, so you can run the same command again after an interruption. At the end, it says how many
+    pins were copied, from which gateways, and how many were not found. With --proof it also says
+    what the target has proven to have; the exit code is 1 if blocks are missing there.
     """
     from holdfast._sync.providers.foreign import as_provider
 
@@ -265,8 +265,8 @@ def backup(
     """Write all pins to one file.
 
     The file has their content, names and key-values. It is an archive (CAR), and appears complete,
-    or not at all. Pins whose content cannot be read are named, and the exit code is that of the
-    first. Then an older backup that --force would replace stays, and the new one is
+    or not at all. Pins whose content cannot be read are listed, and the exit code is that of the
+    first. In that case, an existing backup stays even with --force, and the new one is named
     FILE.incomplete.
     """
     from holdfast.cli.backup_file import BackupWriter
@@ -340,8 +340,8 @@ def _write_content(
 def restore(run: Run, file: Annotated[str, FILE]) -> None:
     """Store all pins of a backup.
 
-    They get their names and key-values. There is a line for each. What the provider has is not sent
-    again, so the same command continues after an interruption.
+    Names and key-values are restored too. Each pin gets a line. Pins that the provider already has
+    are not sent again, so you can run the same command again after an interruption.
     """
     report = CopyReport(run, "restored")
     with closing(_open(run, file)) as provider, run.client() as client:

@@ -87,8 +87,9 @@ def info(
 ) -> None:
     """Show what CIDs name, and where they are pinned.
 
-    That is its kind and size, and for a file the number of its blocks and their layout. Only the
-    first blocks are read. The number of blocks follows from the layout, if that is known.
+    For each CID, show the kind and the size, and for a file how many blocks it has and how they
+    were cut. Only the first blocks are read. The number of blocks follows from the layout, if that
+    is known.
     """
     with run.client(reads=True) as client:
         references = References(client, cids)
@@ -199,7 +200,7 @@ def cid(
 ) -> None:
     """Compute the CIDs of files and directories, offline.
 
-    With several FILEs, there is a line for each, with its CID and its path.
+    With several FILEs, each line has a CID and a path.
     """
     profile = run.profile()
     read = source_reader(exclude, include_hidden=include_hidden, no_ignore=no_ignore)
@@ -226,7 +227,8 @@ def verify(
 ) -> None:
     """Verify a file or directory against its CID, offline.
 
-    What is left out of a directory is not verified. The CID of name:NAME is looked up in the pins.
+    Files that are left out of a directory are not verified. The CID of name:NAME is looked
+    up in the pins.
     """
     try:
         if cid.startswith(NAME):

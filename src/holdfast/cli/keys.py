@@ -37,8 +37,8 @@ def keygen(
     """Make a key, and write its public part.
 
     The key file has the format of the tool age, and only you can read it. No existing file is
-    overwritten. Keep a copy in a safe place: without this file, nobody can decrypt what was
-    encrypted to the key.
+    overwritten. Keep a copy in a safe place: without this file, no one can decrypt content
+    that was encrypted for the key.
     """
     from holdfast.content.age.keys import Identity
     from holdfast.disk.key_files import key_path, write_key
@@ -54,7 +54,7 @@ def keygen(
 
 @command(commands, ())
 def keys(run: Run) -> None:
-    """List your keys, without a secret, and check each.
+    """List your keys without showing secrets, and check each.
 
     It encrypts random bytes to each key and opens them with your identities, in memory.
     """

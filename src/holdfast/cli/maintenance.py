@@ -82,8 +82,8 @@ def pack(
 def list_archive(run: Run, archive: ARCHIVE, path: PATH = None, long: LONG = False) -> None:  # noqa: FBT002 - an option
     """List a directory in an archive.
 
-    Without PATH, that is the root; if it is not a directory, or there are several roots, their
-    CIDs are written.
+    Without PATH, list the root. If it is not a directory, or there are several roots, write their
+    CIDs.
     """
     with holdfast.Client.init(provider=registry.ARCHIVE, path=archive) as client:
         roots = [pin.cid for pin in client.iter_pins()]

@@ -30,7 +30,7 @@ def node(
         int | None, option("NUMBER", "Requests a minute for each token.", min=1)
     ] = None,
     gateway: Annotated[
-        list[str] | None, option("URL", "A gateway from which to fetch pins by CID; repeatable.")
+        list[str] | None, option("URL", "A gateway for content that is pinned by CID. Repeatable.")
     ] = None,
     v3_profile: Annotated[
         str | None,

@@ -237,16 +237,16 @@ MAX_SIZE = Annotated[
 INCLUDE_HIDDEN = Annotated[bool, flag("Include hidden files.", "--include-hidden")]
 EXCLUDE = Annotated[
     list[str] | None,
-    option("PATTERN", "In folders, leave out what matches. Repeatable.", "--exclude"),
+    option("PATTERN", "Leave out names in folders that match PATTERN. Repeatable.", "--exclude"),
 ]
 NO_IGNORE = Annotated[bool, flag("Do not read the patterns in .ipfsignore.", "--no-ignore")]
-ENCRYPT = Annotated[bool, flag("Encrypt it, so that only its readers see it.", "--encrypt")]
+ENCRYPT = Annotated[bool, flag("Encrypt the content; only its readers can read it.", "--encrypt")]
 READERS = Annotated[
     list[str] | None, option("RECIPIENT", "One more reader, with --encrypt. Repeatable.", "--to")
 ]
 DECRYPT = Annotated[bool, flag("Decrypt it with your identities.", "--decrypt")]
 TEST_TIMEOUT = Annotated[
-    float, option("SECONDS", "How long the tests may take in all.", min=0.1, max=3600.0)
+    float, option("SECONDS", "The time limit for all tests together.", min=0.1, max=3600.0)
 ]
 
 

@@ -58,8 +58,8 @@ def pin(
 ) -> None:
     """Pin existing content by its CID; write its state.
 
-    The provider local fetches what its store lacks from --gateway-url, and continues where an
-    earlier run ended.
+    With the provider local, content that is not in the store is fetched through --gateway-url; an
+    interrupted fetch resumes.
     """
     keyvalues = options.parse_keyvalues(keyvalue)
     with run.client() as client, run.progress_bar("pin") as bar:
@@ -125,7 +125,7 @@ def list_pins(
     quiet: options.QUIET = False,
     full: Annotated[bool, options.flag("On a terminal, show whole CIDs.", "--full")] = False,
     foreign: Annotated[
-        bool, options.flag("With provider copies, pins that only members have.", "--foreign")
+        bool, options.flag("With provider copies, list pins that only members have.", "--foreign")
     ] = False,
 ) -> None:
     """List the pins, newest first.
@@ -134,8 +134,8 @@ def list_pins(
     Commands accept a shortened CID too. The size is that of all blocks. For folders, large files
     and CIDs of version 0 it is a little more than that of the files, which `ls -l` shows. A line
     says so if the content is not pinned yet. For a cluster, it says how many nodes have the pin;
-    --json names them. With --json there is a line for each pin. JSON that was stored without a name
-    is shown itself, if it is in the local store.
+    --json names them. With --json, each pin gets a line. For JSON stored without a name, the JSON
+    itself is shown, if it is in the local store.
     """
     filters: Mapping[str, Any] = {
         "name": name,
@@ -221,15 +221,15 @@ def revoke(
     cids: Annotated[list[str], options.cid_argument("CIDs, links to them, or name:NAME.")],
     *,
     only_at: Annotated[
-        str | None, options.option("MEMBER", "With provider copies, the only one to unpin at.")
+        str | None, options.option("MEMBER", "With provider copies, unpin at this member only.")
     ] = None,
     force: Annotated[bool, options.flag("Ignore what is not pinned.", "-f", "--force")] = False,
     recursive: options.RECURSIVE = False,  # noqa: ARG001 - so it is always
 ) -> None:
     """Unpin CIDs. Copies elsewhere may remain.
 
-    There is a line for each. One that fails does not stop the others, unless the token is refused.
-    The exit code is that of the first that failed. --only-at is refused if fewer than `need` other
+    Each CID gets a line. If one fails, the others are still unpinned, unless the token is refused.
+    The exit code is that of the first failure. --only-at is refused if fewer than `need` other
     sites are proven to have the content now.
     """
     with run.client() if only_at is None else run.copies() as client:

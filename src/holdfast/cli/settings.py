@@ -56,13 +56,13 @@ def login(
         str | None, option("NAME", "Another way to name it.", autocompletion=_services)
     ] = None,
     pin_api_url: Annotated[
-        str | None, option("URL", "The address of its API, if not the usual.")
+        str | None, option("URL", "The address of its API, if it is not the default.")
     ] = None,
     gateway_url: Annotated[
         str | None, option("URL", "The gateway for reads, to save with it.")
     ] = None,
 ) -> None:
-    """Save the token of a provider, after a test.
+    """Test a provider's token, and save it.
 
     It asks for the provider and the token, which is not shown. In a pipe, the token is read from
     standard input. Both are saved in your holdfast.toml, and only you can read that file.

@@ -14,7 +14,7 @@ from holdfast.errors import ConfigError, UnsupportedError
 from holdfast.hints import advise
 
 commands: Final = group()
-EXPIRES = Annotated[int, options.option("SECONDS", "For how long it works.", "--expires", min=1)]
+EXPIRES = Annotated[int, options.option("SECONDS", "How long the link works.", "--expires", min=1)]
 REMEDY = "run `holdfast node` in another terminal, or name a gateway with --gateway-url"
 PUBLIC = "`holdfast url CID` writes the link to public content"
 
@@ -30,9 +30,10 @@ def test_connection(run: Run) -> None:
 
 @command(commands, *options.LOOKS)
 def url(run: Run, cid: options.PATH_ARGUMENT) -> None:
-    """Write the link to a CID at the gateway. For a CID, no request is sent.
+    """Write a link to the content at the gateway. For a plain CID, no request is sent.
 
-    For the store on your disk, it is the link at a `holdfast node` that runs over it.
+    For the store on your disk, this is a link to a `holdfast node` that serves it, if one is
+    running.
     """
     reference, link, _ = _link(run, cid)
     run.emit({"cid": reference, "url": link}, link)
@@ -87,10 +88,10 @@ def share(
     recipients: Annotated[list[str], options.argument("RECIPIENT", "A new reader, or several.")],
     name: options.NAME = None,
 ) -> None:
-    """Let more people read encrypted content, by a new CID.
+    """Let more people read encrypted content, under a new CID.
 
-    The new CID opens for all readers, the old one for those that it had. Only the new header of
-    each file is sent. It cannot be undone.
+    All readers, old and new, can open the new CID; only the old readers can open the old one. Only
+    the new header of each file is sent. Sharing cannot be undone.
     """
     from holdfast.disk.key_files import load_keys
 
@@ -108,7 +109,7 @@ def share(
 def link(run: Run, cid: options.PATH_ARGUMENT, expires: EXPIRES = 3600) -> None:
     """Write a link to private content.
 
-    It works for a while, for anybody who has it.
+    Anyone who has the link can use it until it expires.
     """
     with run.client() as client:
         reference = find(client, cid)
@@ -124,18 +125,18 @@ def upload_link(
     run: Run,
     expires: EXPIRES = 3600,
     max_bytes: Annotated[
-        int | None, options.option("BYTES", "The largest file that it accepts.", min=1)
+        int | None, options.option("BYTES", "The largest file that the link accepts.", min=1)
     ] = None,
     types: Annotated[
         list[str] | None,
         options.option(
-            "TYPE", "A media type that it accepts, such as 'image/*'. Repeatable.", "--type"
+            "TYPE", "A media type that the link accepts, such as 'image/*'. Repeatable.", "--type"
         ),
     ] = None,
 ) -> None:
     """Write a link for uploads by others.
 
-    It works for a while, without your token.
+    Others can use it without your token until it expires.
     """
     with run.client() as client:
         signed = client.signed_upload_url(expires=expires, max_bytes=max_bytes, types=types or None)

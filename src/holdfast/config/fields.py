@@ -196,7 +196,7 @@ _ROWS: Final = (
           secret=True, sent_to="provider", endpoint=True),
     Field("gateway_url", checks.gateways, read_list,
           "The gateway for reads, or several, tried in order. An empty path becomes `/ipfs`. "
-          f"None is the usual ones: {_GATEWAYS}; `local` and `kubo` need none.",
+          f"If None, the defaults are: {_GATEWAYS}; `local` and `kubo` need none.",
           file="project", endpoint=True, option=Option("gateway", "URL")),
     Field("gateway_token", checks.token, read_secret,
           "A credential for the first gateway, if it requires one.",
@@ -207,7 +207,7 @@ _ROWS: Final = (
           "no token of the API.",
           endpoint=True),
     Field("pin_api_url", checks.api_urls, read_list,
-          f"The base address of the provider's API. None is the usual one: {_API_URLS}; "
+          f"The base address of the provider's API. If None, the defaults are: {_API_URLS}; "
           "`psa` has none. "
           "For `cluster` also several, each of a peer: if one fails, the next is asked.",
           endpoint=True, option=Option("connection", "URL")),
@@ -226,7 +226,7 @@ _ROWS: Final = (
           file="project"),
     Field("rate_limit", checks.rate, read_number,
           "The most requests a minute, evenly spaced, over all threads or tasks of the client. "
-          "None is no limit.", file="project"),
+          "If None, there is no limit.", file="project"),
     Field("hedge_after", checks.seconds, read_number,
           "Seconds after which a read that a gateway has not begun to answer is also sent to the "
           "next gateway. The first verified answer wins. None waits for the first to fail.",
@@ -237,12 +237,12 @@ _ROWS: Final = (
           "How many bytes of a file a gateway may send that can be verified only at the end, "
           "where no verified block gives the size. A `Content-Length` does not raise it."),
     Field("path", checks.path, read_text,
-          "The folder of the embedded store. None is the platform's folder for user data. "
+          "The folder of the embedded store. If None, it is the platform's folder for user data. "
           "For provider `car`, the archive; `-` is standard input. For `copies`, the ledger.",
           bound_to=("repository",), option=Option("store", "FOLDER")),
     Field("cache_path", checks.path, read_text,
-          "The folder in which downloads to a file keep what is verified so far, to resume after "
-          "an interruption, and the cache of blocks. None is the platform's folder for caches.",
+          "The folder in which interrupted downloads keep the bytes verified so far, and the "
+          "cache of blocks. If None, it is the platform's folder for caches.",
           option=Option("cache", "FOLDER")),
     Field("cache_bytes", checks.size, read_whole,
           "How many bytes of verified blocks to keep in `cache_path`, for parts of files and "
@@ -254,7 +254,7 @@ _ROWS: Final = (
           "The proxy for all requests, as `http://user:password@host:port`.",
           secret=True, bound_to=("connections",)),
     Field("trust_env", checks.flag, read_flag,
-          "Take the proxy from `HTTPS_PROXY` and similar environment variables.",
+          "Use the proxy from `HTTPS_PROXY` and similar environment variables.",
           bound_to=("connections",)),
     Field("ssl_context", checks.ssl_context, None,
           "The TLS settings, for a CA of your own: `ssl.create_default_context(cafile=…)`.",

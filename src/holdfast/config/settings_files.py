@@ -218,7 +218,7 @@ def _reason_to_ignore(file: Path) -> str:
     status = file.stat()
     if status.st_uid not in {os.geteuid(), 0}:
         return "it belongs to another user"
-    return "anybody may write to it" if status.st_mode & stat.S_IWOTH else ""
+    return "every user may write to it" if status.st_mode & stat.S_IWOTH else ""
 
 
 def _read_tokens(settings: rules.Layer) -> rules.Layer:

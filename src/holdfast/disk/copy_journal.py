@@ -131,7 +131,7 @@ class CopyJournal:
         self._starts[_key(pin)] = self._journal.append({"pin": pin, **facts})
 
     def close(self) -> None:
-        """Close the file, for others to use it. A second time does nothing."""
+        """Close the file, for others to use it. Closing it again has no effect."""
         self._journal.close()
 
 

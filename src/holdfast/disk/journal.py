@@ -137,7 +137,7 @@ class Journal:
             self.size = len(lines)
 
     def close(self, *, remove: bool = False) -> None:
-        """Close or remove the file, and release the lock. A second time does nothing."""
+        """Close or remove the file, and release the lock. A second call has no effect."""
         with self._lock:
             descriptor, self._descriptor = self._descriptor, None
             if descriptor is None:

@@ -89,7 +89,7 @@ class SpilledCIDs:
         return self._database.find("SELECT 1 FROM seen WHERE key = ?", (cid.key,)) is not None
 
     def close(self) -> None:
-        """Remove what is on disk. A second time does nothing."""
+        """Remove what is on disk. A second call has no effect."""
         if self._database is not None:
             self._database.close()
             self._database = None

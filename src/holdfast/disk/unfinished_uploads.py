@@ -122,7 +122,7 @@ class SavedUpload:
         self.close()
 
     def close(self) -> None:
-        """Release the lock. A second time does nothing."""
+        """Release the lock. A second call has no effect."""
         journal, self._journal = self._journal, None
         if journal is not None:
             journal.close(remove=self.state is None)

@@ -68,7 +68,7 @@ class HoldfastFile(base_classes.AbstractBufferedFile):
         return data
 
     def close(self) -> None:
-        """Close the file. A second time does nothing."""
+        """Close the file. Closing it again has no effect."""
         super().close()
         self._content.closed = True
 

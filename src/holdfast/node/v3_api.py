@@ -328,7 +328,7 @@ class V3Calls:
                 network.set_details(pin, expires=expires)
             changed = network.change(CID.parse(pin.cid), name, keyvalues)
             if changed is None or changed.id != pin.id:
-                raise Refusal(404, "The file was deleted meanwhile")
+                raise Refusal(404, "The file was deleted during the request")
             return network.file(changed)
 
         return v3_uploads.data_reply(file_record(await self._run_on_file(request, update)))

@@ -342,7 +342,7 @@ class KuboAPI(DaemonAPI[Pin]):
             )
         if "not found locally" in error.message or "could not find" in error.message:
             return NotFoundError(
-                f"Kubo does not have {cid or 'the content'}, and found nobody who has it",
+                f"Kubo does not have {cid or 'the content'}, and found no node that does",
                 status=reply.status,
                 details=error.details,
             )

@@ -221,7 +221,7 @@ class PSAAPI(ServiceAPI):
             return self._checked(self._read_row(reply), reply)
         newest = yield from self._best(pin.cid)
         if newest is None:
-            raise NotFoundError(f"{pin.cid} was unpinned meanwhile")
+            raise NotFoundError(f"{pin.cid} was unpinned in the meantime")
         return newest
 
     def unpin(self, cid: str) -> Exchange[None]:

@@ -328,7 +328,7 @@ class Ledger(ForkAware):
         self._connection = None
 
     def close(self) -> None:
-        """Close the file. A second time does nothing."""
+        """Close the file. Closing it again has no effect."""
         with self._lock:
             self._closed = True
             connection, self._connection = self._connection, None

@@ -158,7 +158,7 @@ class Owner(ForkAware):
         self.close()
 
     def close(self) -> None:
-        """Remove the file. A second time does nothing."""
+        """Remove the file. A second call has no effect."""
         with self._lock:
             self._release()
             self._name = None

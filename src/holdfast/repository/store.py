@@ -296,7 +296,7 @@ class Repository:
         return self._files.foreign_files()
 
     def close(self) -> None:
-        """Close the files. A second time does nothing."""
+        """Close the files. Closing it again has no effect."""
         self._files.threads.close()
         self._database.close()
         self._owner.close()

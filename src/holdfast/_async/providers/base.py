@@ -689,7 +689,7 @@ class AsyncBaseProvider(AsyncStorageProvider, ABC):
         return other
 
     async def aclose(self) -> None:
-        """Close the provider. A second time does nothing."""
+        """Close the provider. Closing it again has no effect."""
         self._lifetime.closed = True
         if self._lifetime.released:
             return

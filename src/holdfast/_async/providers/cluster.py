@@ -248,7 +248,7 @@ class AsyncClusterProvider(AsyncDaemonProvider):
         async with self.call("pin", pin.cid) as call:
             cluster_pin = await self.run(self._api.find(pin.cid), call)
             if cluster_pin is None:
-                raise NotFoundError(f"{pin.cid} was unpinned meanwhile")
+                raise NotFoundError(f"{pin.cid} was unpinned in the meantime")
             states = await self.run(self._api.states(cluster_pin.cid), call)
             if states.is_lost(cluster_pin.copies):
                 raise ProviderError(f"the cluster cannot pin {pin.cid}: {states.describe()}")

@@ -199,8 +199,8 @@ class AsyncPinataProvider(AsyncPinProvider):
         if self._is_private:
             raise advise(
                 UnsupportedError("private content has no public address; sign a link"),
-                "signed_url returns a link that anybody can use until it expires",
-                "`holdfast link CID` writes a link that anybody can use until it expires",
+                "signed_url returns a link that anyone can use until it expires",
+                "`holdfast link CID` writes a link that anyone can use until it expires",
             )
         return super().url(cid)
 

@@ -679,7 +679,7 @@ class BaseProvider(StorageProvider, ABC):
         return other
 
     def close(self) -> None:
-        """Close the provider. A second time does nothing."""
+        """Close the provider. Closing it again has no effect."""
         self._lifetime.closed = True
         if self._lifetime.released:
             return

@@ -246,7 +246,7 @@ class ClusterProvider(DaemonProvider):
         with self.call("pin", pin.cid) as call:
             cluster_pin = self.run(self._api.find(pin.cid), call)
             if cluster_pin is None:
-                raise NotFoundError(f"{pin.cid} was unpinned meanwhile")
+                raise NotFoundError(f"{pin.cid} was unpinned in the meantime")
             states = self.run(self._api.states(cluster_pin.cid), call)
             if states.is_lost(cluster_pin.copies):
                 raise ProviderError(f"the cluster cannot pin {pin.cid}: {states.describe()}")

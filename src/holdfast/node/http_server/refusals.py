@@ -73,7 +73,7 @@ def refusal_of(error: Exception) -> Refusal:
         raise error
     logger.error("%s", error)
     if isinstance(error, VerificationError):
-        text = "The store of the node is damaged: whoever runs it can run `holdfast check`"
+        text = "The node's store is damaged: its owner can run `holdfast check`"
         return Refusal(500, text)
     return Refusal(503, "The store of the node cannot be used now; try again")
 
