@@ -94,7 +94,10 @@ def send(
     encrypt: options.ENCRYPT = False,
     to: options.READERS = None,
 ) -> None:
-    """Store a message; write its CID, which you send to the recipient."""
+    """Store a message; write its CID.
+
+    You send the CID to the recipient.
+    """
     if message == "-":
         try:
             message = _piped(run).decode()
