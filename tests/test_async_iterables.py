@@ -156,6 +156,19 @@ def test_a_source_that_is_read_after_its_loop_has_ended_is_an_error_and_no_warni
         list(source.chunks())
 
 
+async def test_an_item_that_was_taken_before_the_client_closes_is_stored(tmp_path):
+    async with AsyncClient.init(path=tmp_path) as client:
+        closing = []
+
+        def values():
+            closing.append(asyncio.create_task(client.aclose()))  # runs before the item's task
+            yield [1, 2, 3]
+
+        outcome = await anext(client.store_many(values()))
+        await closing[0]
+    assert outcome.error is None
+
+
 @pytest.mark.slow
 async def test_the_memory_is_bounded(tmp_path):
     async def source():

@@ -193,7 +193,8 @@ def test_a_new_folder_may_be_opened_by_several_at_once_and_one_be_killed(tmp_pat
 
 
 FORKING = """
-import os, sys, threading
+import os, sys, threading, warnings
+warnings.filterwarnings("ignore", "This process .* is multi-threaded")  # which is what is tested
 from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.repository import Repository
 repository = Repository(sys.argv[1])

@@ -473,7 +473,7 @@ class AsyncClient(AsyncCloses):
             >>> sorted(cids)
             [0, 1]
         """
-        return self._many(self.store, values, "store", concurrency)
+        return self._many(self._worker().store, values, "store", concurrency)
 
     def upload_many(
         self, files: AsyncItems[File], *, concurrency: int = 8, **selection: Unpack[FolderSelection]
@@ -495,7 +495,7 @@ class AsyncClient(AsyncCloses):
             ...         print(outcome.item.name, outcome.error or outcome.result().size)
             kelp.png 7
         """
-        upload = partial(self._upload_item, selection=selection)
+        upload = partial(_upload_item, self._worker(), selection=selection)
         return self._many(upload, files, "upload", concurrency)
 
     def revoke_many(
@@ -514,12 +514,12 @@ class AsyncClient(AsyncCloses):
             ...     print(outcome.error or "revoked")
             revoked
         """
-        revoke = partial(self.revoke, missing_ok=missing_ok)
+        revoke = partial(self._worker().revoke, missing_ok=missing_ok)
         return self._many(revoke, cids, "revoke", concurrency)
 
-    async def _upload_item(self, item: Any, selection: FolderSelection) -> ClientRecord[None]:
-        name, file = arguments.name_and_file(item)
-        return await self.upload(file, name=name, **selection)
+    def _worker(self) -> Self:
+        """Return a client for items, which stays open until those under way are finished."""
+        return type(self)(self._provider, config=self._config)
 
     def _many(
         self,
@@ -1140,6 +1140,13 @@ class AsyncClient(AsyncCloses):
         return await provider.signed_upload_url(
             expires=seconds, max_bytes=max_bytes, types=media_types
         )
+
+
+async def _upload_item(
+    client: AsyncClient, item: Any, selection: FolderSelection
+) -> ClientRecord[None]:
+    name, file = arguments.name_and_file(item)
+    return await client.upload(file, name=name, **selection)
 
 
 def _record(added: Added, size: int, data: T) -> ClientRecord[T]:
