@@ -20,6 +20,7 @@ from holdfast.sources.sources import open_source
 
 POPULATE_WRITE = 23  # MADV_POPULATE_WRITE of Linux, which mmap does not name
 SHARE_OF_MEMORY = 0.7  # of what is free
+LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 AT_ONCE = 16
 SECONDS = 0.25  # of each client in a round
@@ -52,9 +53,12 @@ def touch_memory() -> None:
     times as much as the write. An encrypted download writes twice as many bytes as a plain one, so
     it would pay most of that.
     """
-    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    with mmap.mmap(-1, int(free * SHARE_OF_MEMORY), mmap.MAP_PRIVATE) as memory, suppress(OSError):
-        memory.madvise(POPULATE_WRITE)
+    with suppress(OSError, ValueError):  # a container with a limit of its own, or not Linux
+        if LIMIT.exists() and LIMIT.read_text().strip() != "max":
+            return
+        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        with mmap.mmap(-1, int(free * SHARE_OF_MEMORY), mmap.MAP_PRIVATE) as memory:
+            memory.madvise(POPULATE_WRITE)
 
 
 @contextmanager
