@@ -367,6 +367,28 @@ def test_what_others_need_survives_an_archive_that_cannot_be_pinned(tmp_path):
 
 
 @pytest.mark.usefixtures("small_batches")
+def test_an_interrupt_between_the_names_of_files_and_their_rows_leaves_no_files(
+    repository, monkeypatch
+):
+    pinned = os.urandom(20_000)
+    add(repository, pinned)
+    (kept,) = block_files(repository)
+
+    def interrupt(*_):
+        raise KeyboardInterrupt  # the files have their names, and the transaction is rolled back
+
+    with repository.adding() as adding:
+        for data in (pinned, os.urandom(20_000), os.urandom(30_000)):
+            adding.put(CID.of_raw(data), data)
+        with monkeypatch.context() as patch:
+            patch.setattr(adding.files, "_sync", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                adding.flush()
+        assert len(block_files(repository)) == 3
+    assert block_files(repository) == [kept]
+    assert list(repository.check()) == []
+
+
 def test_an_interrupted_archive_leaves_no_blocks(tmp_path):
     def pieces():
         yield ARCHIVE[:1_200_000]

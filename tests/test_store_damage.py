@@ -506,7 +506,7 @@ def test_the_command_line_names_the_repair_and_does_it(commands):
     assert result.returncode == 14
     assert result.stdout.decode() == f"{more}: {UNLISTED}\n"
     assert result.stderr.decode().splitlines() == [
-        "error: 1 block is damaged, missing or not in the database",
+        "error: 1 block is not in the database, which is an old one, or a process was killed",
         "hint: stop what uses the store, then run `holdfast repair`",
     ]
     assert commands.json("repair")["roots"] == [more]

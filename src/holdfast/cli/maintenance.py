@@ -304,6 +304,8 @@ def _damage_error(damage: "list[Damage]") -> VerificationError:
     count, verb = output.count_text(blocks, "block"), "is" if blocks == 1 else "are"
     has_unlisted = any(harm.what == UNLISTED for harm in damage)
     what = "damaged, missing or not in the database" if has_unlisted else "damaged or missing"
+    if all(harm.what == UNLISTED for harm in damage):
+        what = "not in the database, which is an old one, or a process was killed"
     message = f"{count} {verb} {what}"
     of_store = any(not harm.cid for harm in damage)
     if of_store:

@@ -139,7 +139,10 @@ class Adding:
         self._clear_pending()
 
     def _discard_pending(self) -> None:
-        self.files.discard(self._pending)
+        """Remove the files of the blocks that are not inserted."""
+        if named := self.files.discard(self._pending):
+            with self._database.frozen() as connection:
+                self.files.remove_unlisted(connection, named)
         self._clear_pending()
 
     def _clear_pending(self) -> None:

@@ -259,11 +259,13 @@ class BlockFiles:
         for sync in syncs:
             sync.result()
 
-    def discard(self, blocks: Iterable[WrittenBlock]) -> None:
-        """Remove the temporary files of blocks that were not inserted."""
-        for block in blocks:
-            if block.temporary is not None:
-                self._temporary.remove(block.temporary)
+    def discard(self, blocks: Iterable[WrittenBlock]) -> list[bytes]:
+        """Remove the temporary files of blocks that were not inserted.
+
+        Return the keys of those that an interrupted transaction has renamed already.
+        """
+        files = [(block.key, block.temporary) for block in blocks if block.temporary is not None]
+        return [key for key, temporary in files if not self._temporary.remove(temporary)]
 
     def read(self, connection: sqlite3.Connection, cid: CID) -> bytes | None:
         """Return a block without verifying it; None if the store does not have it."""
@@ -300,6 +302,12 @@ class BlockFiles:
         """Remove the file of a block, if it has one, in the transaction that deletes its row."""
         folder, name = _place(bytes(cid_of(key)))
         self._folder.below(folder).remove(name)
+
+    def remove_unlisted(self, connection: sqlite3.Connection, keys: Iterable[bytes]) -> None:
+        """Remove the files of those blocks that have no row. Nobody else may write meanwhile."""
+        for key in keys:
+            if not connection.execute("SELECT 1 FROM blocks WHERE key = ?", (key,)).fetchone():
+                self.remove(key)
 
     def all_keys(self) -> Iterator[bytes]:
         """Yield the keys of the blocks that have a file, with or without a row."""
