@@ -372,7 +372,7 @@ def test_an_interrupt_between_the_names_of_files_and_their_rows_leaves_no_files(
 ):
     pinned = os.urandom(20_000)
     add(repository, pinned)
-    (kept,) = block_files(repository)
+    (pinned_file,) = block_files(repository)
 
     def interrupt(*_):
         raise KeyboardInterrupt  # the files have their names, and the transaction is rolled back
@@ -385,7 +385,7 @@ def test_an_interrupt_between_the_names_of_files_and_their_rows_leaves_no_files(
             with pytest.raises(KeyboardInterrupt):
                 adding.flush()
         assert len(block_files(repository)) == 3
-    assert block_files(repository) == [kept]
+    assert block_files(repository) == [pinned_file]
     assert list(repository.check()) == []
 
 
