@@ -26,12 +26,12 @@ $(STAMP): pyproject.toml src/holdfast/_version.py
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
 	@echo "Setting .venv up; the first time takes a minute"
 	test -x $(BIN)/python || $(PYTHON) -m venv --without-pip .venv
-	scripts/pip_install.sh $(PYTHON) .venv --editable '.[dev]'
+	scripts/pip_install.sh "$(PYTHON)" .venv --editable '.[dev]'
 	touch $@
 
 # pandas, pyarrow, DuckDB, Dask, zarr and xarray are large, and only tests and a guide need them.
 $(DATA_STAMP): $(STAMP)
-	scripts/pip_install.sh $(PYTHON) .venv --editable '.[data]'
+	scripts/pip_install.sh "$(PYTHON)" .venv --editable '.[data]'
 	touch $@
 
 setup: $(STAMP)
@@ -83,7 +83,7 @@ test-pythons: $(STAMP)
 # Wheel, source distribution and SBOM into dist/, installed and used in empty environments; some two
 # minutes. Nothing is published.
 $(RELEASE_STAMP): $(STAMP)
-	scripts/pip_install.sh $(PYTHON) .venv --editable '.[release]'
+	scripts/pip_install.sh "$(PYTHON)" .venv --editable '.[release]'
 	touch $@
 
 release-check: $(RELEASE_STAMP)
@@ -96,7 +96,7 @@ docs: $(DOCS)/.installed
 # Only what builds the site: the package itself is read, and not imported.
 $(DOCS)/.installed: pyproject.toml
 	test -x $(DOCS)/bin/python || $(PYTHON) -m venv --without-pip $(DOCS)
-	scripts/pip_install.sh $(PYTHON) $(DOCS) '.[docs]'
+	scripts/pip_install.sh "$(PYTHON)" $(DOCS) '.[docs]'
 	touch $@
 
 # What the tests of the page run in; without it they are skipped. Asks for root where it must.

@@ -19,14 +19,14 @@ def installed(tmp_path):
         path.write_text(f'#!/bin/sh\ncase $2 in {modules}) echo "$0" "$@";; *) exit 1;; esac\n')
         path.chmod(0o755)
 
-    def run(python=(), environment=(), *, has_uv=False):
+    def run(python=(), environment=(), *, has_uv=False, before=""):
         program(tmp_path / "python", *python)
         program(tmp_path / "venv" / "bin" / "python", *environment)
         if has_uv:
             program(tmp_path / "uv", "install")
         path = os.pathsep.join((str(tmp_path), *os.defpath.split(os.pathsep)))
         result = subprocess.run(  # noqa: S603 - our own script
-            [SCRIPT, tmp_path / "python", tmp_path / "venv", "--editable", "a b"],
+            [SCRIPT, f"{before}{tmp_path / 'python'}", tmp_path / "venv", "--editable", "a b"],
             env={"PATH": path},
             capture_output=True,
             text=True,
@@ -42,6 +42,12 @@ def test_pip_is_used_where_there_is_one(installed):
     assert code == 0
     assert called.startswith("python -m pip --python venv/bin/python install")
     assert called.endswith("--editable a b\n")
+
+
+def test_python_may_be_several_words(installed):
+    code, called, _ = installed(("pip",), before="env ")
+    assert code == 0
+    assert called.startswith("python -m pip --python venv/bin/python install")
 
 
 def test_without_pip_uv_installs(installed):
