@@ -42,6 +42,12 @@ def test_records_speak_the_specs_spelling():
     assert ClientRecord.from_dict(upload.to_dict()) == upload
 
 
+def test_a_record_that_an_older_version_pickled_keeps_its_values():
+    record = object.__new__(ClientRecord)
+    record.__setstate__([HELLO_CID, 17, 7, None, False, 3])  # without the newest field
+    assert (record.cid, record.duplicate, record.excluded) == (HELLO_CID, False, 3)
+
+
 def test_messages_speak_the_specs_spelling():
     assert MESSAGE.to_dict() == {"recipientId": "alice", "payload": "hi", "timestamp": 17}
     assert ClientMessage.from_dict(MESSAGE.to_dict()) == MESSAGE

@@ -55,10 +55,10 @@ class ClientRecord(Generic[T]):
         size: Characters of the JSON text for `store` and `send`, bytes for `upload`.
         duplicate: Whether the content was pinned there before; None if the provider does not say.
             It is not compared, and not part of `to_dict`.
-        earlier_name: The name of the pin that was there before; None if there was no pin, or the
-            provider does not say. It is not compared, and not part of `to_dict`.
         excluded: How many names in a folder were left out because of a pattern; a folder counts
             once. It is not compared, and not part of `to_dict`.
+        earlier_name: The name of the pin that was there before; None if there was no pin, or the
+            provider does not say. It is not compared, and not part of `to_dict`.
 
     Example:
         >>> ClientRecord(cid="bafkqaaa", timestamp=1700000000000, data=[1], size=3).to_dict()
@@ -70,8 +70,8 @@ class ClientRecord(Generic[T]):
     size: int
     data: T | None = None
     duplicate: bool | None = field(default=None, compare=False)
-    earlier_name: str | None = field(default=None, compare=False)
     excluded: int = field(default=0, compare=False)
+    earlier_name: str | None = field(default=None, compare=False)  # last: pickles go by position
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows."""
