@@ -40,6 +40,7 @@ async def test_init_takes_a_config_a_mapping_or_keywords_and_keywords_win(server
     ("fields", "words"),
     [
         ({"provider": "pinning", "provider_token": " \n"}, "provider_token is blank"),
+        ({"provider": "pinning", "provider_token": "Bearer "}, "provider_token is blank"),
         ({"provider": "pinning", "provider_token": "a b"}, "provider_token holds a space"),
         ({"provider": "pinning", "provider_token": "tökén"}, "non-ASCII"),
         ({"provider": "pinning", "provider_token": 5}, "provider_token must be a string, not int"),

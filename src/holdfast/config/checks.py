@@ -37,7 +37,7 @@ _BARE_ADDRESS: Final = re.compile(r"(?P<host>\[[^]/]+\]|[^][:/]+)(?P<port>:[0-9]
 _CID: Final = re.compile(
     r"Qm[1-9A-HJ-NP-Za-km-z]{44}|baf[ky][a-z2-7]{4,}|b[a-z2-7]{50,}|k[a-z0-9]{48,}"
 )
-_BEARER: Final = re.compile(r"\Abearer\s+", re.IGNORECASE)  # copied with the token
+_BEARER: Final = re.compile(r"\Abearer(\s+|\Z)", re.IGNORECASE)  # copied with the token
 _LABEL: Final = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?")
 MAX_SECONDS: Final = 10**9
 MIN_RATE: Final = 0.001
@@ -184,7 +184,7 @@ def _without_cid(parts: SplitResult) -> str:
 
 
 def token(name: str, value: Any) -> Secret | None:
-    """Check a wrapped credential that goes into a header, and trim it; ``Bearer`` goes, too."""
+    """Check a wrapped credential for a header. Trim it, and remove a leading ``Bearer``."""
     if value is None:
         return None
     if not isinstance(value.reveal(), str):
