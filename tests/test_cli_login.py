@@ -7,12 +7,14 @@ import sys
 import pytest
 
 from holdfast.testing import Scripted, ScriptedServer
+from tests.commands import Commands, install_provider
 from tests.hosted_kubo import HostedKubo, hosted
 from tests.support import TOKEN
 from tests.test_cli_settings import MESSAGE
 
 PROVIDER = "Provider ("
 TOKEN_PROMPT = "Token for "
+PUBLIC = "reads go to https://gateway.pinata.cloud/ipfs and https://ipfs.io/ipfs"
 SECRET = "secret-on-a-command-line-"
 OTHERS = """\
 # My settings, with care.
@@ -28,7 +30,7 @@ def mode_of(path):
 
 
 def login_to(server):
-    """The words of a login that names the gateway: the server is not asked whether it is one."""
+    """The words of a login that names the gateway."""
     addresses = ("--pin-api-url", server.url, "--gateway-url", f"{server.url}/ipfs")
     return ("login", "--provider", "pinning", *addresses)
 
@@ -81,57 +83,77 @@ def test_the_token_comes_through_a_pipe(commands, node):
     assert commands.json("retrieve", cid) == [1]
 
 
-def test_reads_go_to_the_node_that_is_logged_in_to(commands, node):
+def test_a_login_to_a_node_says_how_to_read_from_it(commands, node):
     login = ("login", "pinning", "--pin-api-url", node.api_url)
     result = commands.run(*login, stdin=f"Bearer {node.token}\n".encode())
-    note = (
-        f"reads go to {node.gateway_url}; --gateway-url, or the setting gateway_url, changes that"
-    )
+    set_gateway = ("config", "set", "gateway_url", node.gateway_url)
+    note = f"{PUBLIC}; to read from a node there: `holdfast {' '.join(set_gateway)}`"
     assert (result.returncode, result.stderr.decode()) == (0, f"{note}\n")
-    assert f'gateway_url = "{node.gateway_url}"' in commands.user_file.read_text()
+    assert "gateway_url" not in commands.user_file.read_text()
     assert "Bearer" not in commands.user_file.read_text()
+    commands.text(*set_gateway)
     assert commands.json("status")["readsThrough"] == [node.gateway_url]
     assert commands.json("retrieve", commands.text("store", "[1]")) == [1]
 
 
-@pytest.mark.parametrize("status", [200, 404])
-def test_a_gateway_at_the_address_of_the_api_is_found_without_the_token(commands, status):
-    def answer(request):
-        if request.target.startswith("/ipfs/"):
-            return Scripted(status=status, headers={"Content-Type": "application/vnd.ipld.raw"})
-        return Scripted(status=200, body=MESSAGE)
-
-    with ScriptedServer(answer) as server:
-        result = commands.run(
-            "login", "pinning", "--pin-api-url", server.url, stdin=f"bearer  {TOKEN}".encode()
-        )
-        first, *others = server.requests
-    assert first.headers["authorization"] == f"Bearer {TOKEN}"
-    assert {request.target.partition("?")[0] for request in others} == {"/ipfs/bafkqaaa"}
-    assert not {"authorization", "x-pinata-gateway-token"} & {
-        name for request in others for name in request.headers
-    }
-    public = "https://gateway.pinata.cloud/ipfs and https://ipfs.io/ipfs"
-    gateway = f"{server.url}/ipfs" if status == 200 else public
-    assert result.stderr.decode().startswith(f"reads go to {gateway}; --gateway-url")
-    assert ("gateway_url" in commands.user_file.read_text()) is (status == 200)
+def test_login_sends_one_request(commands):
+    """It asks the API alone, and no gateway."""
+    with ScriptedServer(lambda _: Scripted(status=200, body=MESSAGE)) as server:
+        login = ("login", "pinning", "--pin-api-url", server.url)
+        assert commands.run(*login, stdin=f"bearer  {TOKEN}".encode()).returncode == 0
+        (request,) = server.requests
+    assert request.headers["authorization"] == f"Bearer {TOKEN}"
 
 
 def test_whoever_names_the_address_of_an_api_learns_where_reads_go(commands):
-    api = "https://pins.example"
-    words = "reads go to https://gateway.pinata.cloud/ipfs and https://ipfs.io/ipfs; "
-    add = ("connections", "add", "--provider", "pinning", "--pin-api-url", api)
-    assert commands.run(*add, "a").stderr.decode().startswith(words)
-    assert commands.text(*add, "b", "--gateway-url", "https://gateway.example")
+    api, local = "https://pins.example", "http://127.0.0.1:1"
+    words = f"{PUBLIC}; --gateway-url, or the setting gateway_url, changes that\n"
+    add = ("connections", "add", "--provider", "pinning", "--pin-api-url")
+    assert commands.run(*add, api, "a").stderr.decode() == words
+    assert commands.text(*add, api, "b", "--gateway-url", "https://gateway.example")
+    node = f"{PUBLIC}; to read from a node there: `{{}} {local}/ipfs`\n"
+    assert commands.run(*add, local, "c").stderr.decode() == node.format("--gateway-url")
+    cluster = ("connections", "add", "--provider", "cluster", "--pin-api-url")
+    assert "a node there" not in commands.run(*cluster, local, "d").stderr.decode()
     commands.text("config", "set", "provider", "pinning")
-    assert commands.run("config", "set", "pin_api_url", api).stderr.decode().startswith(words)
+    set_api = ("config", "set", "pin_api_url")
+    assert commands.run(*set_api, api).stderr.decode() == words
+    set_gateway = "holdfast config set gateway_url"
+    assert commands.run(*set_api, local).stderr.decode() == node.format(set_gateway)
     commands.text("config", "set", "gateway_url", "https://gateway.example")
     commands.text("config", "set", "pin_api_url", "https://other.example")
 
 
+def test_nothing_is_said_about_where_an_installed_provider_reads(tmp_path):
+    """Only the provider knows."""
+    code = """
+class Provider:
+    @classmethod
+    def from_config(cls, config):
+        return cls()
+
+    def test_connection(self):
+        return True
+
+    def close(self):
+        pass
+"""
+    commands = Commands(tmp_path, **install_provider(tmp_path / "site", "reader", code))
+    commands.text("config", "set", "provider", "reader")
+    result = commands.run("config", "set", "pin_api_url", "http://127.0.0.1:1")
+    assert (result.returncode, result.stderr) == (0, b"")
+    assert json.loads(commands.run("status", "--json").stdout)["readsThrough"] == []
+
+
 @pytest.mark.parametrize(
     ("status", "token", "code"),
-    [(401, TOKEN.encode(), 8), (403, TOKEN.encode(), 9), (200, b"", 3), (200, b"a b", 3)],
+    [
+        (401, TOKEN.encode(), 8),
+        (403, TOKEN.encode(), 9),
+        (200, b"", 3),
+        (200, b"a b", 3),
+        (200, b"Bearer ", 3),
+    ],
 )
 def test_a_token_that_is_not_accepted_is_not_saved(commands, status, token, code):
     commands.write_user_file(OTHERS)
@@ -174,7 +196,13 @@ def test_who_logs_out_has_no_token_left(commands, server):
         if not words:
             result = commands.run("logout", "pinning")
             assert result.stdout.decode().startswith("provider_token: removed from ")
-            assert "`holdfast config unset provider`" in result.stderr.decode()
+            assert result.stderr.decode().splitlines() == [
+                "the provider is still 'pinning': `holdfast config unset provider` uses your disk",
+                *(
+                    f"{left} stays too: for another provider, run `holdfast config unset {left}`"
+                    for left in ("pin_api_url", "gateway_url")
+                ),
+            ]
         code, lines = commands.failure("logout", *words)
         assert (code, lines[0]) == (3, f"error: {commands.user_file} has no token{others}")
         assert (TOKEN in commands.user_file.read_text()) is bool(words)

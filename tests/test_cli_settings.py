@@ -749,7 +749,9 @@ def test_connections_are_added_and_removed(commands):
     assert text.startswith("# mine\nrate_limit = 3\n")
     assert f'path = "{commands.folder}/here"' in text
     cid = commands.text("store", "1", "--use", "disk")
-    assert commands.rows("connections", "list") == commands.rows("connections", "disk")
+    for word in ("list", "ls", "test", "disk"):
+        assert commands.rows("connections", word) == commands.rows("connections", "list", "disk")
+    assert commands.rows("connections", "test", "disk") == commands.rows("connections", "disk")
     assert commands.json("connections")["connected"] is True
     code, lines = commands.failure("connections", "add", "disk", "--provider", "kubo")
     assert (code, lines[0].endswith("has a connection 'disk' already")) == (3, True)

@@ -11,6 +11,7 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, Generic, NoReturn, TypeVar
+from urllib.parse import urlsplit
 
 import typer
 
@@ -20,6 +21,7 @@ from holdfast.cli import exit_codes, output
 from holdfast.cli.options import CONNECTED, TEST_TIMEOUT, argument, connection_names, option
 from holdfast.cli.run import Run, command, config_of, group
 from holdfast.cli.unknown_words import CommandGroup
+from holdfast.config.checks import is_loopback
 from holdfast.config.connections import CONNECTIONS, USE, Setting, connection_name
 from holdfast.config.locations import store_folder
 from holdfast.config.secret import Secret
@@ -175,17 +177,25 @@ def _reads_through(settings: Mapping[str, Setting]) -> list[str]:
         config = config_of(settings)
     except ConfigError:  # shown as the error of the connection
         return []
-    row = registry.row_of(config.provider)
+    row = registry.BUILT_IN.get(config.provider)
+    if row is None or row.reads_only:  # an installed provider reads as it likes
+        return []
     is_through = config.reads_through if row.on_this_machine else row.gateways
-    return list(config.gateway_urls) if is_through and not row.reads_only else []
+    return list(config.gateway_urls) if is_through else []
 
 
-def note_reads(run: Run, config: "holdfast.ClientConfig", new: str | None = None) -> None:
-    """Say which gateways are for reads: a `new` one; or the usual ones, if the API is not."""
-    row = registry.row_of(config.provider)
-    if row.gateways and config.gateway_url is None and config.api_url != row.usual_api_url:
-        gateways = new or " and ".join(config.gateway_urls)
-        run.note(f"reads go to {gateways}; --gateway-url, or the setting gateway_url, changes that")
+def note_reads(run: Run, config: "holdfast.ClientConfig", remedy: str) -> None:
+    """If the API has a custom address, say which gateways reads use.
+
+    `remedy` sets the gateway; an API on this machine may be that of a node with a gateway.
+    """
+    row = registry.BUILT_IN.get(config.provider)
+    if row and row.gateways and config.gateway_url is None and config.api_url != row.usual_api_url:
+        gateways, api = config.gateway_urls, urlsplit(config.api_url)
+        words = "--gateway-url, or the setting gateway_url, changes that"
+        if is_loopback(api.hostname) and not is_loopback(urlsplit(gateways[0]).hostname):
+            words = f"to read from a node there: `{remedy} {api.scheme}://{api.netloc}/ipfs`"
+        run.note(f"reads go to {' and '.join(gateways)}; {words}")
 
 
 def _connect(settings: dict[str, Setting], folder: Path, seconds: float) -> bool | None:
@@ -268,8 +278,9 @@ class ConnectionCommands(CommandGroup):
     """The commands for connections. Without the name of one, it is `list`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments; ``rm`` is another word for ``remove``."""
-        args = ["remove", *args[1:]] if args[:1] == ["rm"] else args
+        """Parse the arguments; some commands have another word too."""
+        words = {"rm": "remove", "ls": "list", "test": "list"}
+        args = [words.get(word, word) for word in args[:1]] + args[1:]
         if args[:1] not in (["-h"], ["--help"]) and self.commands.keys().isdisjoint(args[:1]):
             args = ["list", *args]
         return super().parse_args(ctx, args)
@@ -320,7 +331,7 @@ def add(
             file.change((CONNECTIONS, name, field), values[field])
     words = f"added {name!r} to {file.path}; `holdfast connections {name}` tests it"
     run.emit({"name": name, "settings": str(file.path)}, words)
-    note_reads(run, config)
+    note_reads(run, config, "--gateway-url")
 
 
 @command(connection_commands)

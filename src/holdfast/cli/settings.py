@@ -2,11 +2,9 @@
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, cast
-from urllib.parse import urlsplit
 
 import holdfast
 from holdfast import registry
@@ -32,6 +30,7 @@ config_commands: Final = group()
 commands.add_typer(config_commands, name="config")
 USUAL: Final = "pinata"
 LOGIN_REMEDY: Final = f"`holdfast login {USUAL}` asks for the token, or reads it from a pipe"
+GATEWAY_REMEDY: Final = "holdfast config set gateway_url"
 UNVERIFIED: Final = (
     "what you read is no longer checked against its CID: a gateway can send anything"
 )
@@ -88,8 +87,6 @@ def login(
     config = _config(changes, path)
     changes["provider_token"] = _read_token(run, config)
     _test(run, config, changes["provider_token"])
-    gateway = _own_gateway(config)
-    changes |= {"gateway_url": gateway} if gateway else {}
     with changing() as file:
         if not file.agrees(before, (USE, "provider", *DESTINATION, "gateway_url", "gateway_token")):
             wrong = ConfigError(f"{path} was changed during the test; nothing was saved")
@@ -100,7 +97,7 @@ def login(
         {"provider": name, "address": config.api_url, "settings": path},
         f"logged in to {name!r}; your settings are in {path}",
     )
-    note_reads(run, config, gateway)
+    note_reads(run, config, GATEWAY_REMEDY)
     _note_stronger(run, list(changes), path)
 
 
@@ -122,6 +119,8 @@ def logout(
         file.change(("provider_token",), None)
     _tell(run, file, ("provider_token",), None)
     run.note(f"the provider is still {name!r}: `holdfast config unset provider` uses your disk")
+    for left in filter(file.values.__contains__, (*DESTINATION, "gateway_url")):
+        run.note(f"{left} stays too: for another provider, run `holdfast config unset {left}`")
 
 
 def _ask_provider(saved: str | None) -> str:
@@ -197,21 +196,6 @@ def _test(run: Run, config: "holdfast.ClientConfig", token: Secret) -> None:
         if isinstance(error, AuthenticationError):
             advise(error, "copy the whole token again, or make another one")
         raise
-
-
-def _own_gateway(config: "holdfast.ClientConfig") -> str | None:
-    """Return the gateway at the origin of an API on this machine, if none is set and it is one.
-
-    It is asked for an empty file, without the token.
-    """
-    parts = urlsplit(config.api_url)
-    url = f"{parts.scheme}://{parts.netloc}/ipfs"
-    is_needed = config.gateway_url is None and registry.row_of(config.provider).gateways
-    with suppress(ClientError):
-        if is_needed and checks.is_loopback(parts.hostname):
-            test_once(holdfast.ClientConfig(provider="gateway", gateway_url=url), SECONDS)
-            return url
-    return None
 
 
 def _note_stronger(run: Run, names: list[str], path: str, *, removed: bool = False) -> None:
@@ -292,7 +276,7 @@ def _tell(run: Run, file: "SettingsFile", keys: "Keys", value: Any) -> None:
     try:
         config = config_of(gather({}))
         if keys == ("pin_api_url",):
-            note_reads(run, config)
+            note_reads(run, config, GATEWAY_REMEDY)
     except ConfigError as error:
         run.note(f"{words}, but now: {error}")
 
