@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 commands: Final = group()
 FILE_NAME: Final = re.compile(r"\S*(/\S+|\.(json|geojson|jsonl|ndjson|txt))")  # as people mean it
+MAX_FILES: Final = 1000  # of a folder, to look for an encrypted one
 FOLDER_REMEDY: Final = "`holdfast download CID FOLDER` writes all of it to a new folder"
 TARGET = 'The new path, an existing folder to put it in, or "-". Default: its own name, or the CID.'
 SYMLINKS = Annotated[bool, options.flag("Write the symbolic links of a folder.", "--symlinks")]
@@ -442,16 +443,20 @@ def save(
 
 
 def _note_encrypted_below(run: Run, target: Path) -> None:
-    """Do what `_note_encrypted` does for a file, or for the first file in a folder."""
+    """Do what `_note_encrypted` does for a file, or for the first encrypted one in a folder."""
     files = (path for path in chain([target], target.rglob("*")) if path.is_file())
-    for path in islice(files, 1):
+    for path in islice(files, MAX_FILES):
         with path.open("rb") as file:
-            _note_encrypted(run, file)
+            if _note_encrypted(run, file):
+                return
 
 
-def _note_encrypted(run: Run, file: BinaryIO) -> None:
-    if file.read(len(AGE_MARK)) == AGE_MARK:
+def _note_encrypted(run: Run, file: BinaryIO) -> bool:
+    """Say that a file is encrypted, if it is; return whether it is."""
+    is_encrypted = file.read(len(AGE_MARK)) == AGE_MARK
+    if is_encrypted:
         run.note("this content is encrypted: open it with `holdfast download --decrypt` or age")
+    return is_encrypted
 
 
 def _check_is_no_cid(to: str | None) -> None:
