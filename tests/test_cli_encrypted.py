@@ -116,6 +116,17 @@ def test_a_download_says_that_the_content_is_encrypted(own):
         assert (result.returncode, result.stderr.decode()) == (0, expected), arguments
 
 
+def test_one_encrypted_file_among_others_is_enough_for_the_note(own):
+    (own.folder / "notes").mkdir()
+    for name in "acdefg":
+        (own.folder / "notes" / name).write_text(PLAIN)
+    (own.folder / "notes" / "b").write_bytes(AGE_FILE)
+    cid = own.text("upload", "notes")
+    for number in range(3):  # in any order
+        noted = own.run("download", cid, f"copy{number}").stderr.decode()
+        assert noted.count("this content is encrypted") == 1
+
+
 def test_a_decrypted_file_has_no_random_name(own):
     (own.folder / "a.txt").write_text(PLAIN)
     cid = own.text("upload", "a.txt", "--encrypt")
@@ -225,6 +236,27 @@ def test_share(own):
     assert own.failure("share", f"{cid}/b", carol, HOLDFAST_IDENTITIES="bob")[0] == 17
     for wrong in ("nobody", "age1pq1wrong", carol[:-1]):
         assert own.failure("share", cid, wrong)[0] == 3
+
+
+def test_options_for_keys_lead_to_what_to_type(own):
+    for typed, hint in (
+        (["share", HELLO_CID, "--to", "bob"], "write `holdfast share CID RECIPIENT`"),
+        (["cat", HELLO_CID, "--decrypt", "--identity", "key.txt"], "set HOLDFAST_IDENTITIES=./"),
+        (["keys", "list"], "`holdfast keygen` makes a key, `holdfast keys` lists yours"),
+    ):
+        code, lines = own.failure(*typed)
+        assert (code, lines[1].startswith(f"hint: {hint}")) == (2, True), lines
+
+
+def test_share_says_which_kind_of_key_fits(own):
+    classic = own.key("classic", "--classic")
+    cid = own.text("store", "1", "--encrypt")
+    _, lines = own.failure("share", cid, classic)
+    words = "hint: ask the reader for {} key, or upload again with {} key of your own"
+    assert lines[-1] == words.format("an age1pq1…", "a classic")
+    cid = own.text("store", "1", "--encrypt", "--to", classic, HOLDFAST_IDENTITIES="classic")
+    _, lines = own.failure("share", cid, own.key("other"), HOLDFAST_IDENTITIES="classic")
+    assert lines[-1] == words.format("a classic", "an age1pq1…")
 
 
 def test_share_says_what_a_provider_lacks(memory_folder, empty_node):

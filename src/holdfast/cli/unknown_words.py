@@ -90,7 +90,9 @@ POINTERS: Final = _by_word(
         "`holdfast upload --encrypt FILE` encrypts what it stores": "encrypt",
         "`holdfast download --decrypt CID` decrypts it": "decrypt",
         "`holdfast verify FILE CID` compares a file or folder with its CID": "diff, compare",
-        "`holdfast keygen` makes a key, `holdfast keys` lists yours": "key gen, key list",
+        "`holdfast keygen` makes a key, `holdfast keys` lists yours": (
+            "key gen, key list, keys list, keys ls"
+        ),
         "use the command ipfs: Holdfast publishes no names, and has no peers": (
             "name, ipns, swarm, dht, routing, bootstrap, pubsub"
         ),
@@ -128,6 +130,8 @@ OPTION_POINTERS: Final = {
             "leave it out: only the result is written": "-q, --quiet, -s, --silent, --progress",
             "--include-hidden uploads hidden files": "upload -H, upload -A, upload --all",
             "leave it out: `holdfast store JSON`": "store -d, store --data",
+            "write `holdfast share CID RECIPIENT`": "share --to",
+            "set HOLDFAST_IDENTITIES=./FILE: the path of a key has a slash in it": "--identity",
             "write `config get KEY`, `config set KEY VALUE`": "config --get, config --global",
             "write `> FILE` after the command; --json writes JSON": "-o, --output, --out",
         }

@@ -25,6 +25,7 @@ from holdfast.errors import (
     NoKeyError,
     NotEncryptedError,
 )
+from holdfast.hints import advise
 
 VERSION_LINE: Final = AGE_MARK + b"v1\n"
 MAC_MARK: Final = b"---"
@@ -85,7 +86,11 @@ class Header:
         if SCRYPT in kinds and len(kinds) > 1:
             raise ConfigError("a passphrase must be the only way to open a file")
         if len(set(kinds)) > 1:
-            raise ConfigError("post-quantum readers (age1pq1…) and others cannot share a file")
+            wrong = ConfigError("post-quantum readers (age1pq1…) and others cannot share a file")
+            both = ("a classic", "an age1pq1…")
+            fit, other = both if kinds[0] == X25519 else both[::-1]
+            words = f"ask the reader for {fit} key, or upload again with {other} key of your own"
+            raise advise(wrong, words)
         stanzas = (*present, *(recipient.wrap(file_key) for recipient in recipients))
         body = VERSION_LINE + b"".join(map(bytes, stanzas)) + MAC_MARK
         mac = _mac(file_key, body)
