@@ -291,11 +291,11 @@ def test_links_are_signed_and_written(commands, empty_node):
     assert link.startswith(empty_node.api_url)
     code, lines = commands.failure("link", cid)
     assert code == 3
-    assert "makes no signed links; share the public link" in lines[0]
+    assert "makes no signed links; only provider pinata does" in lines[0]
     _, lines = commands.failure("url", cid, **variables)
     assert lines[1].startswith("hint: `holdfast link CID` writes a link")
     _, lines = commands.failure("upload-link")
-    assert lines[0].endswith("or let pinata sign uploads")
+    assert lines[0].endswith("only provider pinata does")
 
 
 # ls

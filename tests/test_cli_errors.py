@@ -164,8 +164,7 @@ def test_wrong_usage_is_2(commands, arguments):
 
 IN_PLAIN_WORDS = {
     "send ' ' hi": "the recipient is empty; say whom the message is for",
-    f"link {HELLO_CID}": "provider 'local' makes no signed links; share the public "
-    "link, or let pinata sign uploads",
+    f"link {HELLO_CID}": "provider 'local' makes no signed links; only provider pinata does",
     "retrieve EMPTY": "EMPTY is a directory; read a file in it by its path, or all of it with "
     "`holdfast download`",
     "download FIVE five --max-size 1": "the content has 5 bytes or more, and --max-size allows 1",

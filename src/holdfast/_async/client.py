@@ -178,7 +178,7 @@ class AsyncClient(AsyncCloses):
         Args:
             recipients: Who can read it: texts such as ``age1pq1…``, names of keys that ``holdfast
                 keygen`` made, or paths of key files, with a slash in them. By default those of the
-                configuration, or your identities.
+                configuration, or your identities if there are none.
             identities: What opens it, in the same forms. By default those of the configuration.
             write_only: Whether none of the identities has to open what is stored.
 

@@ -69,9 +69,9 @@ class LimitedServer(uvicorn.Server):
 
 
 class NodeServer:
-    """A node over `repository` at `listener`, else at `host` and `port`; port 0 is any free one.
+    """A node over `repository` that uses `listener`, or listens on `host` and `port`.
 
-    `around` wraps the ASGI application, for tests.
+    Port 0 is any free port. `around` wraps the ASGI application, for tests.
     """
 
     def __init__(
@@ -216,7 +216,7 @@ def serve(
         pretend_pinned=pretend_pinned,
     )
     acceptor.raise_descriptor_limit()
-    # It listens first: a node that cannot leaves no new store behind.
+    # Listen first, so that a failure creates no store.
     with _listen(host, port) as listener, Repository(path) as repository:
         repository.totals()  # fail now, not at the first request, if the store cannot be read
         server = NodeServer(repository, settings, listener=listener)

@@ -294,11 +294,11 @@ class AsyncBaseProvider(AsyncStorageProvider, ABC):
     def foreign_pins(self) -> AsyncIterator[Pin]:
         """Yield the members' pins that were not made through this provider; `peers` says whose."""
 
-    @optional("makes no signed links; share the public link, or let pinata sign uploads")
+    @optional("makes no signed links; only provider pinata does")
     async def signed_url(self, cid: str, *, expires: int) -> str:
         """Return a link to the private content at `cid`, which works for `expires` seconds."""
 
-    @optional("makes no signed links; share the public link, or let pinata sign uploads")
+    @optional("makes no signed links; only provider pinata does")
     async def signed_upload_url(
         self, *, expires: int, max_bytes: int | None, types: tuple[str, ...]
     ) -> str:

@@ -290,11 +290,11 @@ class BaseProvider(StorageProvider, ABC):
     def foreign_pins(self) -> Iterator[Pin]:
         """Yield the members' pins that were not made through this provider; `peers` says whose."""
 
-    @optional("makes no signed links; share the public link, or let pinata sign uploads")
+    @optional("makes no signed links; only provider pinata does")
     def signed_url(self, cid: str, *, expires: int) -> str:
         """Return a link to the private content at `cid`, which works for `expires` seconds."""
 
-    @optional("makes no signed links; share the public link, or let pinata sign uploads")
+    @optional("makes no signed links; only provider pinata does")
     def signed_upload_url(
         self, *, expires: int, max_bytes: int | None, types: tuple[str, ...]
     ) -> str:
