@@ -242,7 +242,7 @@ def test_options_for_keys_lead_to_what_to_type(own):
     for typed, hint in (
         (["share", HELLO_CID, "--to", "bob"], "write `holdfast share CID RECIPIENT`"),
         (["cat", HELLO_CID, "--decrypt", "--identity", "key.txt"], "set HOLDFAST_IDENTITIES=./"),
-        (["keys", "list"], "`holdfast keygen` makes a key, `holdfast keys` lists yours"),
+        (["keys", "list"], "`holdfast keygen` makes a key, `holdfast keys` lists them"),
     ):
         code, lines = own.failure(*typed)
         assert (code, lines[1].startswith(f"hint: {hint}")) == (2, True), lines

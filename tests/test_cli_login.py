@@ -200,7 +200,7 @@ def test_who_logs_out_has_no_token_left(commands, server):
                 "the provider is still 'pinning': `holdfast config unset provider` uses your disk",
                 *(
                     f"{left} stays too: for another provider, run `holdfast config unset {left}`"
-                    for left in ("pin_api_url", "gateway_url")
+                    for left in ("gateway_url", "pin_api_url")
                 ),
             ]
         code, lines = commands.failure("logout", *words)

@@ -177,24 +177,24 @@ def _reads_through(settings: Mapping[str, Setting]) -> list[str]:
         config = config_of(settings)
     except ConfigError:  # shown as the error of the connection
         return []
-    row = registry.BUILT_IN.get(config.provider)
-    if row is None or row.reads_only:  # an installed provider reads as it likes
-        return []
-    is_through = config.reads_through if row.on_this_machine else row.gateways
-    return list(config.gateway_urls) if is_through else []
+    row = registry.BUILT_IN.get(config.provider)  # an installed provider reads as it likes
+    is_through = row and (config.reads_through if row.on_this_machine else row.gateways)
+    return list(config.gateway_urls) if row and is_through and not row.reads_only else []
 
 
-def note_reads(run: Run, config: "holdfast.ClientConfig", remedy: str) -> None:
+def note_reads(run: Run, config: "holdfast.ClientConfig", flag: str = "") -> None:
     """If the API has a custom address, say which gateways reads use.
 
-    `remedy` sets the gateway; an API on this machine may be that of a node with a gateway.
+    An API on this machine may be that of a node, which is a gateway too: say how to read from it,
+    by a setting or by this `flag`.
     """
     row = registry.BUILT_IN.get(config.provider)
     if row and row.gateways and config.gateway_url is None and config.api_url != row.usual_api_url:
         gateways, api = config.gateway_urls, urlsplit(config.api_url)
         words = "--gateway-url, or the setting gateway_url, changes that"
         if is_loopback(api.hostname) and not is_loopback(urlsplit(gateways[0]).hostname):
-            words = f"to read from a node there: `{remedy} {api.scheme}://{api.netloc}/ipfs`"
+            way = flag or "holdfast config set gateway_url"
+            words = f"to read from a node there: `{way} {api.scheme}://{api.netloc}/ipfs`"
         run.note(f"reads go to {' and '.join(gateways)}; {words}")
 
 

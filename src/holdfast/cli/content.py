@@ -424,8 +424,7 @@ def save(
                 _write_tar(run, client, reference, out, progress=progress, **folder_options)
                 return
         _write_content(blob, out)
-        with blob.open() as file:
-            _note_encrypted(run, file)
+        _note_encrypted(run, blob.open())
         return
     target = _target(client, reference, to, decrypt=decrypt)
     options.check_new(target, force=force)
@@ -445,15 +444,13 @@ def save(
 def _note_encrypted_below(run: Run, target: Path) -> None:
     """Do what `_note_encrypted` does for a file, or for the first encrypted one in a folder."""
     files = (path for path in chain([target], target.rglob("*")) if path.is_file())
-    for path in islice(files, MAX_FILES):
-        with path.open("rb") as file:
-            if _note_encrypted(run, file):
-                return
+    any(_note_encrypted(run, path.open("rb")) for path in islice(files, MAX_FILES))
 
 
 def _note_encrypted(run: Run, file: BinaryIO) -> bool:
-    """Say that a file is encrypted, if it is; return whether it is."""
-    is_encrypted = file.read(len(AGE_MARK)) == AGE_MARK
+    """Say that a file is encrypted, if it is; close it, and return whether it is."""
+    with file:
+        is_encrypted = file.read(len(AGE_MARK)) == AGE_MARK
     if is_encrypted:
         run.note("this content is encrypted: open it with `holdfast download --decrypt` or age")
     return is_encrypted

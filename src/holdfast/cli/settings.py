@@ -30,7 +30,6 @@ config_commands: Final = group()
 commands.add_typer(config_commands, name="config")
 USUAL: Final = "pinata"
 LOGIN_REMEDY: Final = f"`holdfast login {USUAL}` asks for the token, or reads it from a pipe"
-GATEWAY_REMEDY: Final = "holdfast config set gateway_url"
 UNVERIFIED: Final = (
     "what you read is no longer checked against its CID: a gateway can send anything"
 )
@@ -97,7 +96,7 @@ def login(
         {"provider": name, "address": config.api_url, "settings": path},
         f"logged in to {name!r}; your settings are in {path}",
     )
-    note_reads(run, config, GATEWAY_REMEDY)
+    note_reads(run, config)
     _note_stronger(run, list(changes), path)
 
 
@@ -119,7 +118,7 @@ def logout(
         file.change(("provider_token",), None)
     _tell(run, file, ("provider_token",), None)
     run.note(f"the provider is still {name!r}: `holdfast config unset provider` uses your disk")
-    for left in filter(file.values.__contains__, (*DESTINATION, "gateway_url")):
+    for left in filter(file.values.__contains__, ("gateway_url", *DESTINATION)):
         run.note(f"{left} stays too: for another provider, run `holdfast config unset {left}`")
 
 
@@ -276,7 +275,7 @@ def _tell(run: Run, file: "SettingsFile", keys: "Keys", value: Any) -> None:
     try:
         config = config_of(gather({}))
         if keys == ("pin_api_url",):
-            note_reads(run, config, GATEWAY_REMEDY)
+            note_reads(run, config)
     except ConfigError as error:
         run.note(f"{words}, but now: {error}")
 

@@ -90,9 +90,7 @@ POINTERS: Final = _by_word(
         "`holdfast upload --encrypt FILE` encrypts what it stores": "encrypt",
         "`holdfast download --decrypt CID` decrypts it": "decrypt",
         "`holdfast verify FILE CID` compares a file or folder with its CID": "diff, compare",
-        "`holdfast keygen` makes a key, `holdfast keys` lists yours": (
-            "key gen, key list, keys list, keys ls"
-        ),
+        "`holdfast keygen` makes a key, `holdfast keys` lists them": "key gen, key list, keys list",
         "use the command ipfs: Holdfast publishes no names, and has no peers": (
             "name, ipns, swarm, dht, routing, bootstrap, pubsub"
         ),

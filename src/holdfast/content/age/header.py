@@ -87,8 +87,7 @@ class Header:
             raise ConfigError("a passphrase must be the only way to open a file")
         if len(set(kinds)) > 1:
             wrong = ConfigError("post-quantum readers (age1pq1…) and others cannot share a file")
-            both = ("a classic", "an age1pq1…")
-            fit, other = both if kinds[0] == X25519 else both[::-1]
+            fit, other = ("a classic", "an age1pq1…")[:: 1 if kinds[0] == X25519 else -1]
             words = f"ask the reader for {fit} key, or upload again with {other} key of your own"
             raise advise(wrong, words)
         stanzas = (*present, *(recipient.wrap(file_key) for recipient in recipients))
