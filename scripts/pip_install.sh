@@ -1,12 +1,12 @@
 #!/bin/sh
-# Install packages into the virtual environment FOLDER. PYTHON is a command, such as "uv run python".
-# Use the pip of PYTHON if it has one. Otherwise use uv, or install pip into the environment.
+# Install packages into the virtual environment FOLDER.
+# Use the pip of PYTHON if it has one; otherwise use uv, or install pip into the environment.
+# PYTHON may be several words, such as "uv run python".
 #
 #     scripts/pip_install.sh PYTHON FOLDER --editable '.[dev]'
 set -eu
 python=$1 folder=$2
 shift 2
-# PYTHON may be several words.
 if $python -m pip --version > /dev/null 2>&1; then
   exec $python -m pip --python "$folder/bin/python" install --quiet --disable-pip-version-check "$@"
 elif command -v uv > /dev/null; then
