@@ -67,7 +67,6 @@ from holdfast.sources.sources import Progress, Source, no_progress
 
 Content: TypeAlias = Source | FolderSource
 Method = TypeVar("Method", bound=Callable[..., Any])
-ignore = no_progress  # as `providers/encrypted.py` calls it
 
 CANNOT_STORE: Final = (
     "cannot store new content, only pin what exists elsewhere; store it with another provider, "

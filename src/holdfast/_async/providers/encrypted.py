@@ -10,7 +10,7 @@ from functools import partial
 from typing import Unpack
 
 from holdfast._async.content_file import AsyncRanges
-from holdfast._async.providers.base import AsyncBaseProvider, Content, ignore
+from holdfast._async.providers.base import AsyncBaseProvider, Content
 from holdfast._async.providers.wrapping import AsyncWrappingProvider
 from holdfast._async.reads.reader import AsyncEntryPages, AsyncReader, AsyncWrappingReader, ReadArgs
 from holdfast._async.runtime import compute
@@ -26,7 +26,7 @@ from holdfast.records import Added, Entry, PinInfo
 from holdfast.sinks.sinks import Finish, MemorySink, Sink
 from holdfast.sources.encrypted_source import EncryptedSource, encrypt_at_once, random_name
 from holdfast.sources.folder_source import FolderSource, plain_progress
-from holdfast.sources.sources import Progress, Source
+from holdfast.sources.sources import Progress, Source, no_progress
 
 
 class AsyncDecryptingReader(AsyncWrappingReader):
@@ -168,7 +168,7 @@ class AsyncEncryptedProvider(AsyncWrappingProvider):
 
         async with self.call("share", cid, total=False) as call:
             sharing = AsyncSharing(self.inner, with_readers, call)
-            added = await sharing.share(Reference.parse(cid), info, progress or ignore)
+            added = await sharing.share(Reference.parse(cid), info, progress or no_progress)
             return added, sharing.size
 
     async def readers(self, cid: str) -> dict[str, int]:

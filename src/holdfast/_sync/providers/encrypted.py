@@ -12,7 +12,7 @@ from functools import partial
 from typing import Unpack
 
 from holdfast._sync.content_file import Ranges
-from holdfast._sync.providers.base import BaseProvider, Content, ignore
+from holdfast._sync.providers.base import BaseProvider, Content
 from holdfast._sync.providers.wrapping import WrappingProvider
 from holdfast._sync.reads.reader import EntryPages, ReadArgs, Reader, WrappingReader
 from holdfast._sync.runtime import compute
@@ -28,7 +28,7 @@ from holdfast.records import Added, Entry, PinInfo
 from holdfast.sinks.sinks import Finish, MemorySink, Sink
 from holdfast.sources.encrypted_source import EncryptedSource, encrypt_at_once, random_name
 from holdfast.sources.folder_source import FolderSource, plain_progress
-from holdfast.sources.sources import Progress, Source
+from holdfast.sources.sources import Progress, Source, no_progress
 
 
 class DecryptingReader(WrappingReader):
@@ -168,7 +168,7 @@ class EncryptedProvider(WrappingProvider):
 
         with self.call("share", cid, total=False) as call:
             sharing = Sharing(self.inner, with_readers, call)
-            added = sharing.share(Reference.parse(cid), info, progress or ignore)
+            added = sharing.share(Reference.parse(cid), info, progress or no_progress)
             return added, sharing.size
 
     def readers(self, cid: str) -> dict[str, int]:
