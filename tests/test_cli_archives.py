@@ -43,7 +43,7 @@ def test_a_folder_is_packed_listed_and_unpacked_without_a_store(commands, folder
     assert (commands.folder / "a b?.txt").read_text() == "hello"
     assert commands.text("car", "unpack", "x.car", "a b?.txt", "-o", "-") == "hello"
     code, lines = commands.failure("car", "unpack", "x.car", "new folder")
-    hint = "hint: `holdfast car unpack x.car -o 'new folder'` writes all to it"
+    hint = "hint: `holdfast car unpack x.car -o 'new folder'` unpacks the whole archive there"
     assert (code, lines[1]) == (10, hint)
     assert not (commands.folder.parent / "data").exists()
 

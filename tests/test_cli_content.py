@@ -388,8 +388,8 @@ def test_content_that_is_pinned_already_says_what_becomes_of_its_name(commands):
     for name in ("a.txt", "b c.txt"):
         (commands.folder / name).write_text("tide")
     commands.text("upload", "a.txt")
-    renamed = "the content is pinned already: its pin was renamed from {!r} to {!r}\n"
-    already = "b c.txt is pinned already, as {}: `--name 'b c.txt'` renames the pin\n"
+    renamed = "the content is already pinned: its pin was renamed from {!r} to {!r}\n"
+    already = "b c.txt is already pinned as {}: `--name 'b c.txt'` renames the pin\n"
     for arguments, words in (
         (["upload", "a.txt"], ""),
         (["upload", "./a.txt", "--name", "high"], renamed.format("a.txt", "high")),

@@ -349,8 +349,7 @@ def remove(run: Run, name: SAVED_NAME) -> None:
             raise advise(wrong, f"first run `holdfast config unset {USE}`")
         # Without the last one, the table of all would be left.
         file.change((CONNECTIONS, name) if len(defined) > 1 else (CONNECTIONS,), None)
-    words = f"removed {name!r} from {file.path}"
-    run.emit({"name": name, "settings": str(file.path)}, words)
+    run.emit({"name": name, "settings": str(file.path)}, f"removed {name!r} from {file.path}")
 
 
 @command(connection_commands, name="list")

@@ -305,7 +305,7 @@ class _Uploads(BatchReport):
 
 
 def note_name(run: Run, earlier: str | None, chosen: str | None, file: str = "-") -> None:
-    """Say what became of the name of content that was pinned already, under an `earlier` one.
+    """Say what became of the name of content that was already pinned, under an `earlier` one.
 
     The name is the one that was `chosen`, else that of the `file`.
     """
@@ -314,12 +314,10 @@ def note_name(run: Run, earlier: str | None, chosen: str | None, file: str = "-"
         return
     has_none = not earlier or NOT_CHOSEN.fullmatch(earlier)
     if chosen is None:
-        known_as = "without a name" if has_none else f"as {earlier!r}"
-        run.note(
-            f"{file} is pinned already, {known_as}: `--name {shlex.quote(name)}` renames the pin"
-        )
+        how = "without a name" if has_none else f"as {earlier!r}"
+        run.note(f"{file} is already pinned {how}: `--name {shlex.quote(name)}` renames the pin")
     elif not has_none:
-        run.note(f"the content is pinned already: its pin was renamed from {earlier!r} to {name!r}")
+        run.note(f"the content is already pinned: its pin was renamed from {earlier!r} to {name!r}")
 
 
 def _note_hidden(run: Run, count: int) -> None:
@@ -533,8 +531,7 @@ def _target(client: "Client", reference: Reference, to: str | None, *, decrypt: 
         return folder
     target = folder / _own_name(client, reference, decrypt=decrypt)
     if target.is_dir():
-        taken = FileExistsError(errno.EEXIST, "the folder exists", target)
-        raise advise(taken, FOLDER_REMEDY)
+        raise advise(FileExistsError(errno.EEXIST, "the folder exists", target), FOLDER_REMEDY)
     return target
 
 

@@ -50,7 +50,7 @@ def health(
 def drill(
     run: Run,
     *,
-    without: Annotated[str, options.option("MEMBER", "The member that you may leave.")],
+    without: Annotated[str, options.option("MEMBER", "The member to leave out.")],
     sample: SAMPLE = "2%",
 ) -> None:
     """Say whether you could leave a member of copies today.

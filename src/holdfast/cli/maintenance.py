@@ -116,9 +116,9 @@ def unpack(
         try:
             save(run, client, reference, output_file, force=force, **how)
         except holdfast.errors.NotFoundError as error:  # the path may be meant as the target
-            to = f"`holdfast car unpack {quote(archive)} -o {quote(path or '')}` writes all to it"
             if path and not output_file:
-                raise advise(type(error)(str(error)), to) from None
+                to = f"`holdfast car unpack {quote(archive)} -o {quote(path)}` unpacks"
+                raise advise(type(error)(str(error)), f"{to} the whole archive there") from None
             raise
 
 

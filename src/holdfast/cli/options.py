@@ -212,7 +212,7 @@ PIN_ARGUMENT = Annotated[str, cid_argument("A CID, a link to one, or name:NAME."
 NAME = Annotated[str | None, option("NAME", "The name of the pin.", "-n", "--name")]
 QUIET = Annotated[bool, flag("Write only the CIDs.", "-q", "--quiet")]
 RECURSIVE = Annotated[
-    bool, flag("Not needed: a folder is always one whole.", "-r", "-R", "--recursive")
+    bool, flag("Not needed: folders are always included whole.", "-r", "-R", "--recursive")
 ]
 FORCE = Annotated[bool, flag("Replace a file that exists.", "-f", "--force")]
 OUTPUT = Annotated[

@@ -123,7 +123,7 @@ OPTION_POINTERS: Final = {
                 "ls -r, ls -R, ls --recursive"
             ),
             _LOGIN: "login --token, login --token-file",
-            "leave it out: a folder is always one whole": "-r, -R, --recursive",
+            "leave it out: folders are always included whole": "-r, -R, --recursive",
             "leave it out: no command asks": "-f, --force, -y, --yes",
             "leave it out: only the result is written": "-q, --quiet, -s, --silent, --progress",
             "--include-hidden uploads hidden files": "upload -H, upload -A, upload --all",
