@@ -417,7 +417,7 @@ def test_json_without_a_name_is_shown_itself(commands, node):
     commands.text("store", "[1]", "--name", "client-1")
     commands.text("upload", "-", stdin=b"piped")
     shown = [line.split("  ")[-1] for line in commands.text("list").splitlines()]
-    assert shown == ["-", "client-1", "-", r'{"tide":"high\u001b[2J"}']
+    assert shown == ["client-file", "client-1", "-", r'{"tide":"high\u001b[2J"}']
     names = [pin["name"] for pin in commands.rows("list")]
     assert names[0] == "client-file"
     assert [bool(re.fullmatch(r"client-\d{13}", name)) for name in names[1:]] == [False, True, True]

@@ -244,7 +244,9 @@ def test_a_member_that_does_not_exist_is_an_error(commands, cids):
 
 def test_a_copy_is_removed_at_one_member_only_if_the_others_have_it(commands, cids, tmp_path):
     done = commands.text("revoke", cids[0], "--only-at", "two", *SAFE)
-    assert done == f"revoked {cids[0]}"
+    assert done == f"unpinned at two  {cids[0]}"
+    done = commands.text("revoke", "-f", cids[0], "--only-at", "two", *SAFE)
+    assert done == f"not pinned at two  {cids[0]}"
     with Client.init(path=tmp_path / "two") as client:
         assert [pin.cid for pin in client.pins()] == [cids[1]]
     code, errors = commands.failure("revoke", cids[0], "--only-at", "one", *SAFE)

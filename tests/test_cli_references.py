@@ -10,6 +10,7 @@ import pytest
 from holdfast import BaseProvider, Client, ClientConfig, Pin, compute_cid
 from holdfast.cli.exit_codes import UsageError
 from holdfast.cli.references import MOST, References
+from holdfast.errors import InvalidCIDError
 from holdfast.provider import BlockReader
 from holdfast.testing import Scripted, ScriptedServer
 from tests.commands import Commands, node_variables, server_variables
@@ -93,6 +94,26 @@ def test_a_path_may_follow_a_name(photos):
     assert len(commands.rows("list")) == 2
 
 
+def test_a_path_after_a_name_is_never_dropped(commands):
+    """A link ends at its query or fragment; a path on the command line does not."""
+    names = ["#draft", "a#b", "a", "100%", "?", "%", "c?d#e", "ipfs/f", f"ipfs/{CID}"]
+    (commands.folder / "notes" / "ipfs").mkdir(parents=True)
+    for name in names:
+        (commands.folder / "notes" / name).write_text(f"text of {name}")
+    root = commands.text("upload", "notes")
+    assert commands.text("upload", "-", stdin=TEXT) == CID
+    for name in names:
+        # What follows the first "/ipfs/" is a CID, unless the text begins with "name:".
+        for start in ("name:notes", root[:20])[: 1 if CID in name else 2]:
+            assert commands.text("cat", f"{start}/{name}") == f"text of {name}"
+            assert commands.failure("revoke", f"{start}/{name}")[0] == 4
+    for rest in ("//", "///", "/ ", "/#", "/?x", "/%"):
+        for start in ("name:notes", root[:20]):
+            assert commands.failure("revoke", f"{start}{rest}")[0] == 4, rest
+    assert {pin["cid"] for pin in commands.rows("list")} == {root, CID}
+    assert commands.text("revoke", "name:notes/") == f"revoked {root}  notes"
+
+
 def test_what_would_be_a_name_is_asked_for(photos, server):
     commands, _ = photos
     commands.text("store", "[3]", "--name", "holidayphotos2024")
@@ -102,10 +123,10 @@ def test_what_would_be_a_name_is_asked_for(photos, server):
         assert lines[-1] == f"hint: did you mean {shlex.quote(f'name:{text}')}?"
     code, lines = commands.failure("ls", "photo")
     assert (code, "did you mean" in lines[-1]) == (4, False)
-    secret = "eyJhbGciOi.J9"
-    service = server_variables(server)
-    assert commands.failure("ls", secret, **service)[0] == 4
-    assert server.requests == []  # it may be a token, which is sent to nobody
+    for text in ("eyJhbGciOi.J9", "photos", "photos/a b"):
+        code, lines = commands.failure("ls", text, **server_variables(server))
+        assert (code, lines[-1].endswith("or name:NAME")) == (4, True)
+    assert server.requests == []  # it may be a secret, which is sent to nobody
 
 
 def test_verify_takes_a_name_and_no_part_of_a_cid(photos):
@@ -113,6 +134,10 @@ def test_verify_takes_a_name_and_no_part_of_a_cid(photos):
     assert commands.text("verify", "photos", "name:photos") == f"photos is {root}"
     code, lines = commands.failure("verify", "photos", root[:-1])
     assert (code, lines[1]) == (4, "hint: give the whole CID: `holdfast list --full` shows it")
+    code, lines = commands.failure("verify", "photos", "holidays")
+    assert (code, lines[1].startswith("hint: write a CID such as bafkrei…")) == (4, True)
+    code, lines = commands.failure("verify", root, "photos")
+    assert (code, lines[1]) == (4, "hint: the file comes first: holdfast verify FILE CID")
 
 
 def test_a_name_that_is_not_there_is_ignored_with_force(photos):
@@ -123,7 +148,8 @@ def test_a_name_that_is_not_there_is_ignored_with_force(photos):
         f"revoked {root}",
         "not pinned name:no",
     ]
-    assert commands.json("rm", "-f", "name:no") == {"cid": "name:no", "revoked": False}
+    missing = {"cid": None, "name": "no", "revoked": False}
+    assert commands.json("rm", "-f", "name:no") == missing
     assert commands.failure("rm", "-f", "nonsense")[0] == 4
 
 
@@ -136,7 +162,7 @@ def test_what_is_ambiguous_or_unknown_has_candidates(commands):
     candidates = [line.split()[1] for line in lines[1:6]]
     assert set(candidates) < {compute_cid(content) for content in contents}
     assert lines[6] == "note: … and 2 more"
-    assert "`holdfast list --full` shows it" in lines[7]
+    assert lines[7] == ("hint: use the first 12 characters of one of them, or revoke the rest")
     assert len(commands.rows("list")) == 7
 
     code, lines = commands.failure("cat", "name:sam")
@@ -169,8 +195,8 @@ def test_a_provider_without_a_list_says_what_is_wrong(commands):
 class Many(BaseProvider):
     """A service with many pins, which counts how many were asked for."""
 
-    def __init__(self, count):
-        super().__init__(ClientConfig(provider="kubo"), reader=BlockReader(self.block))
+    def __init__(self, count, provider="kubo"):
+        super().__init__(ClientConfig(provider=provider), reader=BlockReader(self.block))
         self.count = count
         self.limits = []
 
@@ -196,6 +222,54 @@ def test_a_service_is_asked_for_so_many_pins_and_no_more():
     assert full.limits == [MOST + 1]
     with pytest.raises(UsageError, match="more than 10,000 pins"):
         References(Client(Many(MOST + 1)), [cid[:20]])
+
+
+class Named(Many):
+    """A service where many names contain "a"; one of them is ``a/report.pdf``."""
+
+    def find_pins(self, filters, *, limit=None):
+        if filters.name == "a/report.pdf":
+            return iter([Pin(id="1", cid=CID, name=filters.name)])
+        if filters.name == "b":
+            return iter([Pin(id="2", cid=CID, name="b")])
+        return super().find_pins(filters, limit=limit) if filters.name == "a" else iter(())
+
+
+def test_the_whole_name_is_searched_before_its_first_segment():
+    many = Named(MOST + 1)
+    text = "name:a/report.pdf"
+    assert References(Client(many), [text])[text][0] == CID
+    assert many.limits == []
+    assert References(Client(many), ["name:b/c"])["name:b/c"][0] == f"{CID}/c"
+    with pytest.raises(UsageError, match="more than 10,000 pins"):
+        References(Client(many), ["name:a/other.pdf"])
+
+
+class Broken(Many):
+    """A store on this machine that fails."""
+
+    def __init__(self):
+        super().__init__(0, "local")
+
+    def find_pins(self, filters, *, limit=None):
+        self.limits.append(filters.name)
+        raise RuntimeError("broken")
+
+
+def test_a_failed_search_for_a_hint_does_not_hide_the_error():
+    broken = Broken()
+    with pytest.raises(InvalidCIDError):
+        References(Client(broken), ["photos"])["photos"]
+    assert broken.limits == ["photos"]
+
+
+def test_the_list_shows_names_that_can_be_typed(commands):
+    name = "0123456789abcdef.age"
+    commands.text("upload", "-", "--name", name, stdin=b"1")
+    commands.text("upload", "-", stdin=b"2")
+    shown = [line.split("  ")[-1] for line in commands.text("list").splitlines()]
+    assert shown == ["client-file", name]
+    assert [commands.text("cat", f"name:{text}") for text in shown] == ["2", "1"]
 
 
 def test_a_list_of_cids_only(stored):

@@ -208,8 +208,7 @@ def cid(
     for file in files:
         with open_source(run, file, read) as (source, progress):
             computed = holdfast.compute_cid(source, profile=profile, progress=progress)
-        value = {"cid": computed, "profile": profile}
-        value |= {} if file == "-" else {"path": file}
+        value = {"cid": computed, "profile": profile, **({} if file == "-" else {"path": file})}
         run.emit(value, computed if len(files) == 1 else f"{computed} {file}")
         excluded += getattr(source, "excluded", 0)
     note_excluded(run, excluded)
@@ -225,7 +224,7 @@ def verify(
     exclude: options.EXCLUDE = None,
     no_ignore: options.NO_IGNORE = False,
 ) -> None:
-    """Verify a file or directory against its CID, offline.
+    """Verify a file or directory against its CID, offline, unless you give name:NAME.
 
     Files that are left out of a directory are not verified. The CID of name:NAME is looked
     up in the pins.
@@ -236,8 +235,9 @@ def verify(
                 cid = find(client, cid)
         bare = Reference.parse_cid(cid)
     except InvalidCIDError as error:
-        order = "the file comes first: holdfast verify FILE CID"
-        raise advise(error, order if Path(cid).exists() else WHOLE) from None
+        order = "the file comes first: holdfast verify FILE CID" if Path(cid).exists() else ""
+        hint = order or (WHOLE if cid.startswith(("bafk", "bafy", "bagu", "Qm")) else "")
+        raise advise(error, hint) if hint else error from None
     read = source_reader(exclude, include_hidden=include_hidden, no_ignore=no_ignore)
     with open_source(run, file, read) as (source, progress):
         try:

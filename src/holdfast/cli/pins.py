@@ -9,13 +9,12 @@ from functools import partial
 from typing import Annotated, Any, Final
 
 import holdfast
-from holdfast import registry
-from holdfast.arguments import NOT_CHOSEN, milliseconds
+from holdfast.arguments import milliseconds
 from holdfast.cli import options, output
 from holdfast.cli.content import note_name
 from holdfast.cli.exit_codes import UsageError
 from holdfast.cli.output import Column, write_table
-from holdfast.cli.references import References, find
+from holdfast.cli.references import NAME, References, find, is_here
 from holdfast.cli.reports import BatchReport
 from holdfast.cli.run import Run, command, group
 from holdfast.errors import ClientError, NotFoundError
@@ -33,9 +32,7 @@ COLUMNS: Final = (
     Column("STATE"),
     Column("KEY-VALUES", "name"),
 )
-FULL_COLUMNS: Final = [
-    column._replace(kind="text") if column.kind == "cid" else column for column in COLUMNS
-]
+FULL_COLUMNS: Final = [one._replace(kind="text") if one.kind == "cid" else one for one in COLUMNS]
 ORDERS: Final[Mapping[str, Callable[[holdfast.Pin], Any]]] = {
     "created": lambda pin: -(pin.created_ms or 0),
     "name": lambda pin: (pin.name.casefold(), pin.name),
@@ -65,8 +62,7 @@ def pin(
     with run.client() as client, run.progress_bar("pin") as bar:
         progress = None if bar is None else lambda step: bar(step.bytes or 0, None)
         reference = find(client, cid)
-        is_here = registry.row_of(client.config.provider).on_this_machine
-        before = client.pins(cid=reference, limit=1) if name and is_here else []
+        before = client.pins(cid=reference, limit=1) if name and is_here(client) else []
         made = client.pin(reference, name=name, keyvalues=keyvalues, wait=wait, progress=progress)
     run.emit(made.to_dict(), f"{made.state} {made.cid}")
     note_name(run, before[0].name if before else None, name)
@@ -167,12 +163,11 @@ def list_pins(
 
 
 def _title(client: "holdfast.Client", pin: "holdfast.Pin") -> str:
-    """Return the name of a pin; for one that nobody chose, the JSON, if the store has it."""
-    if NOT_CHOSEN.fullmatch(pin.name) is None:
+    """Return the name of a pin; for JSON stored without one, the JSON, if the store has it."""
+    if re.fullmatch(r"client-\d{13}", pin.name) is None:
         return pin.name
-    is_here = registry.row_of(client.config.provider).on_this_machine
     with suppress(ClientError):
-        if is_here and (pin.size or 0) <= MAX_SHOWN:
+        if is_here(client) and (pin.size or 0) <= MAX_SHOWN:
             return short(to_text(client.retrieve(pin.cid)))
     return "-"
 
@@ -233,15 +228,14 @@ def revoke(
     sites are proven to have the content now.
     """
     with run.client() if only_at is None else run.copies() as client:
-        report = _Revocations(run, References(client, cids), len(cids))
+        report = _Revocations(run, References(client, cids), len(cids), only_at)
+        unknown = NotFoundError if force else ()
 
         def unpin(text: str) -> bool | None:
             try:
                 reference, _ = report.references[text]
-            except NotFoundError:
-                if force:
-                    return None
-                raise
+            except unknown:
+                return None
             return client.revoke(reference, only_at=only_at, missing_ok=force)
 
         if len(cids) == 1:
@@ -254,18 +248,21 @@ def revoke(
 class _Revocations(BatchReport):
     """The CIDs that are unpinned."""
 
-    def __init__(self, run: Run, references: References, count: int) -> None:
+    def __init__(self, run: Run, references: References, count: int, only_at: str | None) -> None:
         super().__init__(run)
         self.references = references
         self._count = count
+        self._where = "" if only_at is None else f" at {only_at} "
 
     def write_result(self, item: str, result: bool | None) -> None:  # noqa: FBT001 - of `revoke`
         """Write the CID, and the name if the pin was looked for; None is for no such name."""
-        reference, pin = (item, None) if result is None else self.references[item]
-        name = {} if pin is None else {"name": pin.name}
-        words = "revoked" if result else "not pinned"
-        line = "  ".join([f"{words} {reference}", *name.values()]).rstrip()
-        self._run.emit({"cid": str(reference), "revoked": bool(result), **name}, line)
+        reference, pin = (None, None) if result is None else self.references[item]
+        done = "unpinned" if self._where else "revoked"
+        words = f"{done if result else 'not pinned'}{self._where} {reference or item}"
+        line = words if pin is None else f"{words}  {pin.name}".rstrip()
+        name = {} if reference else {"name": item.removeprefix(NAME)}
+        name = name if pin is None else {"name": pin.name}
+        self._run.emit({"cid": reference, "revoked": bool(result), **name}, line)
 
     def summary(self) -> str:
         """Return how many are unpinned, unless all are."""

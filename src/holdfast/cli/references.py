@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from shlex import quote
 from typing import TYPE_CHECKING, Final
+from urllib.parse import quote as percent_encoded
 
 from holdfast import registry
 from holdfast.cli.exit_codes import UsageError
@@ -22,6 +23,7 @@ SHORTEST: Final = 12  # characters of a part of a CID
 CANDIDATES: Final = 5  # in the notes of an error
 NAME: Final = "name:"
 WHOLE: Final = "give the whole CID: `holdfast list --full` shows it"
+ONE_OF_THEM: Final = "use the first 12 characters of one of them, or revoke the rest"
 
 
 @dataclass(slots=True)
@@ -32,7 +34,7 @@ class _Part:
         text: What was typed.
         error: The error if no pin fits.
         fits: Returns whether the text names a pin.
-        name: What was typed of a name, up to the first slash; None for a part of a CID.
+        name: What was typed after ``name:``, with a path or without; None for a part of a CID.
         path: The path that was typed after the CID, with its slash.
         pins: The pins that fit, by their CIDs; and those whose name only contains `name`.
     """
@@ -45,17 +47,25 @@ class _Part:
     pins: "dict[str, Pin]" = field(default_factory=dict)
 
     def chosen(self) -> "tuple[Reference, Pin]":
-        """Return the only pin that fits, and what is named; else raise an error with candidates."""
-        fitting = [*filter(self.fits, self.pins.values())]
+        """Return the reference and the only pin that fits.
+
+        Raise an error with the candidates otherwise.
+        """
+        fitting, path = [*filter(self.fits, self.pins.values())], self.path
         if self.name is not None:  # a name may have slashes: the longest that fits is meant
             longest = max((len(pin.name) for pin in fitting), default=0)
             fitting = [pin for pin in fitting if len(pin.name) == longest]
-            self.path = self.text.removeprefix(NAME)[longest:]
+            path = self.name[longest:]
         if len(fitting) == 1:
-            return Reference.parse(f"{fitting[0].cid}{self.path}"), fitting[0]
+            # The path is not of a link: "?", "#" and another "/ipfs/" belong to names in it.
+            names = percent_encoded(path, safe="/%", errors="surrogateescape")
+            if names[1:] and not names.strip("/"):  # "//" is not the folder itself
+                raise InvalidCIDError(reason="its path has no names", value=self.text)
+            return Reference.parse(f"/ipfs/{fitting[0].cid}{names}"), fitting[0]
         error: Exception = self.error
         if fitting:
-            error = advise(UsageError(f"{self.text!r} stands for {len(fitting):,} pins"), WHOLE)
+            error = UsageError(f"{self.text!r} stands for {len(fitting):,} pins")
+            advise(error, WHOLE if self.name is None else ONE_OF_THEM)
         elif self.name is None:
             error.add_note("no CID of a pin begins with it, or is shortened to it")
         candidates = [f"{pin.cid}  {pin.name}" for pin in fitting or self.pins.values()]
@@ -88,10 +98,10 @@ class References:
                 raise parsed
             return (parsed, None) if isinstance(parsed, Reference) else parsed.chosen()
         except InvalidCIDError as error:
-            with suppress(ClientError, UsageError):
-                once = self._client.with_options(retries={"attempts": 1})
-                # It is no secret by mistake, which a service would be sent.
-                if quoted(text) == f"'{text}'" and find(once, f"{NAME}{text}"):
+            # A service is never sent what may be a secret; nor does the hint repeat a secret.
+            if is_here(self._client) and quoted(text) == f"'{text}'":
+                with suppress(Exception):  # there is no such name, or the store fails
+                    find(self._client, NAME + text)
                     advise(error, f"did you mean {quote(NAME + text)}?")
             raise
 
@@ -107,20 +117,24 @@ def find(client: "Client", text: str) -> Reference:
     return References(client, [text])[text][0]
 
 
+def is_here(client: "Client") -> bool:
+    """Return whether the pins of `client` are those of a store on this machine."""
+    return registry.row_of(client.config.provider).on_this_machine
+
+
 def _parse(text: str) -> Reference | _Part | InvalidCIDError:
     """Return the reference in `text`, or how to look for it, or that it is neither."""
+    name = text.removeprefix(NAME)
+    if name and name != text:
+        missing = NotFoundError(f"no pin has the name {name!r}")
+        fits = lambda pin: pin.name != "" and f"{name}/".startswith(f"{pin.name}/")  # noqa: E731
+        return _Part(text, advise(missing, "`holdfast list` shows the names"), fits, name)
     try:
         return Reference.parse(text)
     except InvalidCIDError as error:
         invalid = error
-    name = text.removeprefix(NAME)
-    if name and name != text:
-        missing = NotFoundError(f"no pin has the name {name!r}")
-        advise(missing, "`holdfast list` shows the names")
-        fits = lambda pin: pin.name != "" and f"{name}/".startswith(f"{pin.name}/")  # noqa: E731
-        return _Part(text, missing, fits, name.partition("/")[0] or name)
-    part, slash, path = text.strip().partition("/")
-    begin, _, end = part.replace("...", "…").partition("…")
+    part, slash, path = text.partition("/")
+    begin, _, end = part.strip().replace("...", "…").partition("…")
     if not f"{begin}{end}".isalnum() or len(begin) + len(end) < SHORTEST:
         return invalid
     fits = lambda pin: pin.cid.startswith(begin) and pin.cid.endswith(end)  # noqa: E731
@@ -129,7 +143,7 @@ def _parse(text: str) -> Reference | _Part | InvalidCIDError:
 
 def _search(client: "Client", name: str | None, parts: list[_Part]) -> None:
     """Look for `parts` in the pins, or in those with a `name`, of which a service has few."""
-    most = None if registry.row_of(client.config.provider).on_this_machine else MOST
+    most = None if is_here(client) else MOST
     try:
         pins = iter(client.iter_pins(name=name, limit=most and most + 1))
     except UnsupportedError as error:
@@ -141,3 +155,7 @@ def _search(client: "Client", name: str | None, parts: list[_Part]) -> None:
     if next(pins, None) is not None:
         wrong = UsageError(f"there are more than {MOST:,} pins, and only so many are searched")
         raise advise(wrong, WHOLE)
+    segment, slash, _ = (name or "").partition("/")
+    # It comes second, because very many names at a service may contain it.
+    if slash and segment and not any(map(parts[0].fits, parts[0].pins.values())):
+        _search(client, segment, parts)
