@@ -35,6 +35,18 @@ def check_file_sizes(
     # the size that its first parent declares for it.
     actual: dict[bytes, int | None] = {}
     declared: dict[bytes, tuple[CID, int]] = {}
+
+    def check_children(cid: CID, node: FileNode) -> None:
+        for child, size in node.children:
+            if is_one_block(child):
+                inline = inline_block(child)
+                child_size = block_sizes.get(child.key) if inline is None else len(inline)
+                if child_size is not None:
+                    _compare(cid, child, size, child_size)
+            elif declared.setdefault(child.key, (cid, size))[1] != size:
+                what = f"it declares {size} bytes for {child}, but another node declares another"
+                raise malformed(cid, f"{what} size")
+
     for key in block_sizes:
         cid = cid_of(key)
         if not is_node(cid) or (block := find(cid)) is None:
@@ -43,29 +55,10 @@ def check_file_sizes(
         if kind_of(cid, block) in {Kind.FILE, Kind.RAW}:
             node = file_node(cid, block)
             actual[key] = node.size
-            _check_children(cid, node, block_sizes, declared)
-    for key, (parent, size) in declared.items():
-        if key in actual:
-            _compare(parent, cid_of(key), size, actual[key])
-
-
-def _check_children(
-    cid: CID,
-    node: FileNode,
-    block_sizes: Mapping[bytes, int | None],
-    declared: dict[bytes, tuple[CID, int]],
-) -> None:
-    """Compare the raw children of a node with its sizes; collect the sizes for the others."""
-    for child, size in node.children:
-        if is_one_block(child):
-            inline = inline_block(child)
-            actual = block_sizes.get(child.key) if inline is None else len(inline)
-            if actual is not None:
-                _compare(cid, child, size, actual)
-        elif declared.setdefault(child.key, (cid, size))[1] != size:
-            raise malformed(
-                cid, f"it declares {size} bytes for {child}, but another node declares another size"
-            )
+            check_children(cid, node)
+    for key in filter(actual.__contains__, declared):
+        parent, size = declared[key]
+        _compare(parent, cid_of(key), size, actual[key])
 
 
 def _compare(parent: CID, child: CID, declared: int, actual: int | None) -> None:
