@@ -185,7 +185,7 @@ def test_a_lost_ledger_is_made_again_although_a_member_is_down(commands, cids, t
 
 def test_a_drill_says_whether_a_member_could_be_left(commands, cids, tmp_path):
     words = "could be left today: 2 pins can be read without it"
-    later = "; 2 would be at fewer than 2 sites, until `holdfast health --fix`"
+    later = "; 2 would be at fewer than 2 sites: add a member and run `holdfast health --fix`"
     assert run(commands, "drill", "--without", "two") == (0, [], [f"two {words}{later}"])
     code, lines, _ = run(commands, "drill", "--without", "two", "--json")
     assert code == 0

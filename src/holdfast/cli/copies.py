@@ -146,4 +146,4 @@ class DrillReport(HealthReport):
             return f"{name} cannot be left today: too few other copies of {critical:,} of {pins}"
         text = f"{name} could be left today: {pins} can be read without it"
         then = f"{short:,} would be at fewer than {self._provider.want} sites"
-        return f"{text}; {then}, until `holdfast health --fix`" if short else text
+        return f"{text}; {then}: add a member and run `holdfast health --fix`" if short else text

@@ -87,8 +87,8 @@ FAMILIES: Final = (
     Family(
         errors.InvalidCIDError,
         4,
-        "write a CID such as bafkrei…, a path under it, or a link with /ipfs/ in it; for what "
-        "`holdfast list` shows, also its first 12 characters or more, or name:NAME",
+        "write a CID such as bafkrei…, a path under it, or a link with /ipfs/ in it; for your "
+        "own pins, name:NAME or the first 12 characters of the CID are enough",
     ),
     Family(
         errors.SerializationError,
