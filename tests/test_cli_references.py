@@ -125,7 +125,7 @@ def test_what_would_be_a_name_is_asked_for(photos, server):
     assert (code, "did you mean" in lines[-1]) == (4, False)
     for text in ("eyJhbGciOi.J9", "photos", "photos/a b"):
         code, lines = commands.failure("ls", text, **server_variables(server))
-        assert (code, lines[-1].endswith("or name:NAME")) == (4, True)
+        assert (code, lines[-1].endswith("characters of the CID are enough")) == (4, True)
     assert server.requests == []  # it may be a secret, which is sent to nobody
 
 
@@ -171,7 +171,7 @@ def test_what_is_ambiguous_or_unknown_has_candidates(commands):
     code, lines = commands.failure("cat", "bafkreiaaaaaaaaaa")
     assert (code, lines[0].startswith("error: Invalid CID")) == (4, True)
     assert lines[1] == "note: no CID of a pin begins with it, or is shortened to it"
-    assert "first 12 characters or more, or name:NAME" in lines[2]
+    assert "name:NAME or the first 12 characters of the CID" in lines[2]
     code, lines = commands.failure("cat", compute_cid(b"0")[:11])
     assert (code, len(lines)) == (4, 2)
 
