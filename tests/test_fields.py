@@ -16,7 +16,8 @@ from holdfast.config.secret import Secret
 
 STORED = typing.get_type_hints(ClientConfig)
 ACCEPTED = typing.get_type_hints(ConfigFields)
-DEFAULTS = ClientConfig().to_dict()
+DEFAULTS = ClientConfig().to_dict()from holdfast.errors import ConfigError
+
 
 
 def members(hint):
@@ -73,8 +74,11 @@ def test_a_token_may_be_copied_with_the_word_before_it(before):
     tokens = {"provider_token": f"{before}one\n", "gateway_token": f"{before}two"}
     with Client.init(provider="pinning", gateway_url="https://gw.example", **tokens) as client:
         assert (client.config.provider_token, client.config.gateway_token) == ("one", "two")
-    with Client.init(provider="pinning", provider_token="bearer") as client:
-        assert client.config.provider_token == "bearer"
+
+
+def test_the_word_bearer_alone_is_no_token():  # "Bearer $UNSET", for example
+    with pytest.raises(ConfigError, match="provider_token is blank"):
+        Client.init(provider="pinning", provider_token="bearer")
 
 
 def test_help_of_the_class_explains_every_field():

@@ -224,10 +224,10 @@ def verify(
     exclude: options.EXCLUDE = None,
     no_ignore: options.NO_IGNORE = False,
 ) -> None:
-    """Verify a file or directory against its CID, offline, unless you give name:NAME.
+    """Verify a file or directory against its CID, offline.
 
-    Files that are left out of a directory are not verified. The CID of name:NAME is looked
-    up in the pins.
+    Files that are left out of a directory are not verified. For name:NAME, the CID is looked up in
+    the pins, which may need the network.
     """
     try:
         if cid.startswith(NAME):
