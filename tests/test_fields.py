@@ -13,11 +13,11 @@ from holdfast import AsyncClient, Client, ClientConfig
 from holdfast.config import ConfigFields
 from holdfast.config.fields import FIELDS, read_environment
 from holdfast.config.secret import Secret
+from holdfast.errors import ConfigError
 
 STORED = typing.get_type_hints(ClientConfig)
 ACCEPTED = typing.get_type_hints(ConfigFields)
-DEFAULTS = ClientConfig().to_dict()from holdfast.errors import ConfigError
-
+DEFAULTS = ClientConfig().to_dict()
 
 
 def members(hint):
