@@ -206,7 +206,8 @@ def _pairs(texts: Iterable[str], what: str, flag: str) -> dict[str, str]:
     return pairs
 
 
-cid_argument = partial(argument, "CID", autocompletion=pinned_cids)  # which the shell completes
+# The shell completes it.
+cid_argument: partial[Any] = partial(argument, "CID", autocompletion=pinned_cids)
 PATH_ARGUMENT = Annotated[str, cid_argument("A CID, a path under one, a link, or name:NAME.")]
 PIN_ARGUMENT = Annotated[str, cid_argument("A CID, a link to one, or name:NAME.")]
 NAME = Annotated[str | None, option("NAME", "The name of the pin.", "-n", "--name")]
