@@ -102,8 +102,11 @@ def test_blocks_that_come_before_those_that_link_to_them_are_taken():
 def test_what_a_failed_job_left_is_collected(monkeypatch):
     monkeypatch.setattr(block_sources, "MAX_UNRELATED", 2 << 20)
     root, blocks = file_blocks(os.urandom(10 << 20))
-    begun = itertools.chain(blocks[:-1], unrelated())
-    with gateway(lambda: write_car([root], begun)) as server, node_of(server) as node:
+
+    def begun():  # each connection has one of its own
+        return write_car([root], itertools.chain(blocks[:-1], unrelated()))
+
+    with gateway(begun) as server, node_of(server) as node:
         assert pin_by_hash(node, root) == "expired"
         node.repository.collect_garbage()
         assert stored(node.repository) == 0
