@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 from bench.peers import pip_install
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, given, settings
+from hypothesis.strategies import none
 
 from holdfast.testing import ScriptedServer, running_node
 from tests.browser import Visit, running_browser
@@ -63,6 +64,7 @@ def pytest_collection_modifyitems(items):
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session):
     """Collect without the garbage collector, which would look at all of it again and again."""
+    run_one_example()  # before `freeze`: Hypothesis would not see who holds its generator after it
     gc.disable()
     try:
         share_compiling(session.config)
@@ -70,6 +72,12 @@ def pytest_collection(session):
     finally:
         gc.freeze()
         gc.enable()
+
+
+@settings(max_examples=1, database=None)
+@given(none())
+def run_one_example(_):
+    """Let Hypothesis make the random generator of this thread."""
 
 
 def share_compiling(config):
