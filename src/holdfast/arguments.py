@@ -20,7 +20,7 @@ FOLDERS: Final = "directory"  # stands for folders in the media types of links f
 MAX_SECONDS: Final = 10**9  # of a link, some 30 years
 DEFAULT_FOLDER_NAME: Final = "client-folder"  # of the root of a file system, which has no name
 # The names of pins that nobody chose: those above, of `json_info`, and of encrypted content.
-NOT_CHOSEN: Final = re.compile(r"client-(\d{13}|file|folder)|[0-9a-f]{16}\.age")
+NOT_CHOSEN: Final = re.compile(r"client-((?P<time>\d{13})|file|folder)|[0-9a-f]{16}\.age")
 
 
 def warn_of_no_keys() -> None:
@@ -49,27 +49,20 @@ def file_name(chosen: str | None, own: str | None) -> str:
 
 def json_info(name: str | None, keyvalues: Mapping[str, Any] | None) -> PinInfo:
     """Return what to store with a JSON value. The spec gives it a name if the user does not."""
-    if name is None:
-        return PinInfo(name=f"client-{now_ms()}", keyvalues=checked_keyvalues(keyvalues))
-    return pin_info(name, keyvalues)
+    return pin_info(name, keyvalues, f"client-{now_ms()}" if name is None else None)
 
 
-def pin_info(name: str | None, keyvalues: Mapping[str, Any] | None) -> PinInfo:
-    """Return what to store with a pin; without a name, it has none."""
-    return PinInfo(
-        name=checked_name(name) or "",
-        keyvalues=checked_keyvalues(keyvalues),
-        given=name is not None,
-    )
+def pin_info(
+    name: str | None, keyvalues: Mapping[str, Any] | None, sent: str | None = None
+) -> PinInfo:
+    """Return what to store with a pin: the name is `sent`, else that of the user, else none."""
+    sent = (checked_name(name) or "") if sent is None else sent
+    return PinInfo(name=sent, keyvalues=checked_keyvalues(keyvalues), given=name is not None)
 
 
 def file_info(name: str | None, own: str | None, keyvalues: Mapping[str, Any] | None) -> PinInfo:
     """Return what to store with a file."""
-    return PinInfo(
-        name=file_name(name, own),
-        keyvalues=checked_keyvalues(keyvalues),
-        given=name is not None,
-    )
+    return pin_info(name, keyvalues, file_name(name, own))
 
 
 def folder_info(name: str | None, own: str | None, keyvalues: Mapping[str, Any] | None) -> PinInfo:

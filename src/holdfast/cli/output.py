@@ -72,19 +72,12 @@ def say_content(text: str) -> None:
 
     The escapes that messages get would not be JSON.
     """
+    encoding, is_terminal = sys.stdout.encoding, sys.stdout.isatty()
     for letter in sorted({*text} - {"\n", "\t"}):
-        if not _is_writable(letter):
-            escaped = json.dumps(letter)[1:-1]
-            text = text.replace(letter, f"\\u{ord(letter):04x}" if escaped == letter else escaped)
+        is_writable = letter.encode(encoding, "ignore").decode(encoding) == letter
+        if not is_writable or (is_terminal and not letter.isprintable()):
+            text = text.replace(letter, json.dumps(letter)[1:-1].replace("\x7f", r"\u007f"))
     sys.stdout.write(f"{text}\n")
-
-
-def _is_writable(letter: str) -> bool:
-    try:
-        letter.encode(sys.stdout.encoding)
-    except UnicodeEncodeError:
-        return False
-    return letter.isprintable() or not sys.stdout.isatty()
 
 
 def write_error(*lines: str) -> None:

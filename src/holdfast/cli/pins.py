@@ -9,7 +9,7 @@ from functools import partial
 from typing import Annotated, Any, Final
 
 import holdfast
-from holdfast.arguments import milliseconds
+from holdfast.arguments import NOT_CHOSEN, milliseconds
 from holdfast.cli import options, output
 from holdfast.cli.content import note_name
 from holdfast.cli.exit_codes import UsageError
@@ -164,7 +164,7 @@ def list_pins(
 
 def _title(client: "holdfast.Client", pin: "holdfast.Pin") -> str:
     """Return the name of a pin; for JSON stored without one, the JSON, if the store has it."""
-    if re.fullmatch(r"client-\d{13}", pin.name) is None:
+    if not ((made := NOT_CHOSEN.fullmatch(pin.name)) and made["time"]):
         return pin.name
     with suppress(ClientError):
         if is_here(client) and (pin.size or 0) <= MAX_SHOWN:
