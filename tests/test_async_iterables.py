@@ -3,10 +3,11 @@
 import asyncio
 import os
 import tracemalloc
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 
 import pytest
 
-from holdfast import AsyncClient, ClientConfig, compute_cid
+from holdfast import AsyncClient, Client, ClientConfig, compute_cid
 from holdfast._async.upload_sources import open_upload
 from holdfast.errors import NetworkError, NotFoundError, VerificationError
 from holdfast.sources.sources import CHUNK_SIZE
@@ -233,6 +234,23 @@ async def test_an_error_while_opening_is_raised_by_async_with(tmp_path):
     with pytest.raises(ValueError, match="provder"):
         async with AsyncClient.init(provder="x"):
             pass
+
+
+async def test_the_wrong_kind_of_with_says_which_to_use(tmp_path):
+    opening = AsyncClient.init(path=tmp_path)
+    async with AsyncClient.init(path=tmp_path) as client:
+        for wrong in (opening, client):  # from Python 3.14 on, the errors are those of Python
+            with pytest.raises((AttributeError, TypeError), match=r"use .async with."), wrong:
+                pass
+            assert not hasattr(wrong, "__enter__")
+            assert not isinstance(wrong, AbstractContextManager)
+    opening.close()
+    with Client.init(path=tmp_path) as blocking:
+        with pytest.raises((AttributeError, TypeError), match=r"use .with."):
+            async with blocking:
+                pass
+        assert not hasattr(blocking, "__aenter__")
+        assert not isinstance(blocking, AbstractAsyncContextManager)
 
 
 async def test_a_forgotten_await_is_named(tmp_path):

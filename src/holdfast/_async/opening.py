@@ -2,13 +2,22 @@
 
 import functools
 from collections.abc import Callable, Coroutine, Generator
-from typing import TYPE_CHECKING, Any, AsyncContextManager, ParamSpec, TypeVar  # noqa: UP035
+from typing import TYPE_CHECKING, Any, AsyncContextManager, Never, ParamSpec, TypeVar  # noqa: UP035
 
 P = ParamSpec("P")
 Opened = TypeVar("Opened", bound=AsyncContextManager[Any])
 
 
-class AsyncOpening(Coroutine[Any, Any, Opened]):
+class AsyncOnly:
+    """Says what to write in place of ``with``. Without an `__exit__`, it is not for ``with``."""
+
+    @property
+    def __enter__(self) -> Never:
+        """Raise the error: an AttributeError, so that `hasattr` is False."""
+        raise AttributeError(f"{type(self).__name__} is asynchronous: use `async with`, not `with`")
+
+
+class AsyncOpening(AsyncOnly, Coroutine[Any, Any, Opened]):
     """A call that returns something to close, such as a client or an open file.
 
     ``await`` it, or use it by ``async with``, which closes what it returns.
@@ -70,7 +79,7 @@ def opens(function: Callable[P, Coroutine[Any, Any, Opened]]) -> Callable[P, Asy
     return call
 
 
-class AsyncCloses:
+class AsyncCloses(AsyncOnly):
     """Closes by `close` as well as by `aclose`."""
 
     async def aclose(self) -> None:

@@ -1,7 +1,7 @@
 """The twin of `_async/opening.py`: a blocking call returns what it opens."""
 
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from typing import Never, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 Opened = TypeVar("Opened")
@@ -13,4 +13,9 @@ def opens(function: Callable[P, Opened]) -> Callable[P, Opened]:
 
 
 class Closes:
-    """Closes by `close` only."""
+    """Closes by `close` only. Says what to write in place of ``async with``."""
+
+    @property
+    def __aenter__(self) -> Never:
+        """Raise the error: an AttributeError, so that `hasattr` is False."""
+        raise AttributeError(f"{type(self).__name__} is blocking: use `with`, not `async with`")
