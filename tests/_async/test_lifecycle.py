@@ -1,14 +1,17 @@
 import inspect
 import itertools
+import re
 import threading
 import time
 from functools import partial
 
 import pytest
 
+import holdfast
 from holdfast import AsyncClient, AsyncLocalProvider, AsyncPinProvider
 from holdfast._async.runtime import sleep
 from holdfast.errors import ClientClosedError, ConfigError
+from holdfast.hints import OTHER_METHODS
 from holdfast.provider import AsyncWrappingProvider
 from holdfast.providers import AsyncCopiesProvider
 from holdfast.testing import Scripted, ScriptedServer, forward_to
@@ -209,6 +212,36 @@ async def test_the_repr_says_where_the_content_is(server, client, tmp_path):
         provider="gateway", gateway_url="https://g.example/KEY"
     ) as at:
         assert repr(at).endswith(" at https://g.example>")  # a path may hold a key
+
+
+async def test_a_method_by_another_name_is_an_attribute_error_that_names_ours(client):
+    for methods, words in OTHER_METHODS.items():
+        for method in re.findall("`([^`]+)`", methods):
+            owner, name = (holdfast, method[9:]) if "holdfast." in method else (client, method)
+            assert callable(getattr(owner, name))
+        for name in words.split():
+            assert not hasattr(client, name)
+            with pytest.raises(AttributeError) as caught:
+                getattr(client, name)
+            assert str(caught.value) == (
+                f"'{AsyncClient.__name__}' object has no attribute {name!r}: use {methods}"
+            )
+
+
+async def test_other_unknown_attributes_have_the_error_of_python(client):
+    with pytest.raises(AttributeError) as caught:
+        client.retrive  # noqa: B018
+    assert str(caught.value) == f"'{AsyncClient.__name__}' object has no attribute 'retrive'"
+    assert (caught.value.name, caught.value.obj) == ("retrive", client)  # for "Did you mean"
+    assert not hasattr(AsyncClient.__new__(AsyncClient), "_provider")
+
+    class Own(AsyncClient):
+        @property
+        def first(self):
+            return self.provider.nonsense
+
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        Own(client.provider).first  # noqa: B018
 
 
 def test_every_public_method_has_a_docstring_with_an_example():

@@ -54,6 +54,7 @@ def blocking(config: ClientConfig, path: Path) -> None:
             assert_type(file, holdfast.ContentFile)
             assert_type(file.readline(), bytes)
         assert_type(client.provider, holdfast.StorageProvider)
+        client.ls("cid")  # type: ignore[attr-defined]
     assert_type([Client.connect(name) for name in holdfast.connections()], list[Client])
     Client.connect("archive", verfy=True)  # type: ignore[call-arg]
     Client(holdfast.PinProvider(config))
@@ -74,6 +75,9 @@ async def awaited(config: ClientConfig, path: Path) -> None:
             assert_type([line async for line in file], list[bytes])
         assert_type(await entered.open("cid"), holdfast.AsyncContentFile)
         AsyncClient.init(verfy=True)  # type: ignore[call-arg]
+        entered.ls("cid")  # type: ignore[attr-defined]
+        with entered:  # type: ignore[attr-defined]
+            pass
     async with AsyncClient.connect("archive", verify=True) as named:
         assert_type(named, AsyncClient)
     AsyncClient(holdfast.AsyncPinProvider(config))

@@ -24,6 +24,7 @@ from holdfast.config.fields import takes_secrets, wrap_secret, wrap_secrets
 from holdfast.config.secret import Secret
 from holdfast.content.reference import Reference
 from holdfast.errors import ClientClosedError, NotFoundError
+from holdfast.hints import OTHER_METHODS
 from holdfast.protocol import json_text
 from holdfast.records import (
     Added,
@@ -273,6 +274,16 @@ class AsyncClient(AsyncCloses):
             "make one with init() where it is needed"
         )
 
+    if not TYPE_CHECKING:  # type checkers report unknown attributes only without it
+
+        def __getattr__(self, name: str) -> Any:
+            """Name the method, to who calls it by another word."""
+            use = next((one for one, words in OTHER_METHODS.items() if name in words.split()), None)
+            if use is None:
+                return super().__getattribute__(name)  # raises the error of Python
+            what = f"{type(self).__name__!r} object has no attribute {name!r}"
+            raise AttributeError(f"{what}: use {use}", name=name)
+
     def _check_open(self) -> None:
         if self._closed:
             raise ClientClosedError
@@ -291,7 +302,8 @@ class AsyncClient(AsyncCloses):
 
         Args:
             data: The value.
-            options: Reserved; see `StoreOptions`.
+            options: `StoreOptions` or a mapping. ``{"encrypt": True}`` encrypts the value if keys
+                are configured.
             name: The name of the pin; by default ``client-`` and the time in milliseconds.
             keyvalues: Metadata of your own for the pin, by which `pins` can find it.
 
@@ -348,7 +360,8 @@ class AsyncClient(AsyncCloses):
                 read from its current position. With asyncio, it may be an asynchronous iterable,
                 such as the body of an incoming request. A source that can be read only once (a
                 generator, a pipe) is not sent again when the connection breaks.
-            options: Reserved; see `StoreOptions`.
+            options: `StoreOptions` or a mapping. ``{"encrypt": True}`` encrypts the content if keys
+                are configured.
             name: The file name to send; by default the file's own, else ``client-file``.
             keyvalues: Metadata of your own for the pin, by which `pins` can find it.
             include_hidden: Whether names in a folder that begin with a dot are stored too.
@@ -410,10 +423,9 @@ class AsyncClient(AsyncCloses):
         """
         self._check_open()
         arguments.check_progress(progress)
-        reference = Reference.parse(cid)
         arguments.check_most(max_bytes, "max_bytes", "no limit")
         return await self._provider.get_file(
-            reference, to=to, progress=progress, max_bytes=max_bytes
+            Reference.parse(cid), to=to, progress=progress, max_bytes=max_bytes
         )
 
     @opens
@@ -495,7 +507,12 @@ class AsyncClient(AsyncCloses):
             ...         print(outcome.item.name, outcome.error or outcome.result().size)
             kelp.png 7
         """
-        upload = partial(_upload_item, self._worker(), selection=selection)
+        worker = self._worker()
+
+        async def upload(item: File) -> ClientRecord[None]:
+            name, file = arguments.name_and_file(item)
+            return await worker.upload(file, name=name, **selection)
+
         return self._many(upload, files, "upload", concurrency)
 
     def revoke_many(
@@ -1134,19 +1151,10 @@ class AsyncClient(AsyncCloses):
         """
         self._check_open()
         seconds = arguments.link_seconds(expires)
-        media_types = arguments.media_types(types)
+        kinds = arguments.media_types(types)
         arguments.check_most(max_bytes, "max_bytes", "no limit")
         provider = self._provider.require("signed_upload_url")
-        return await provider.signed_upload_url(
-            expires=seconds, max_bytes=max_bytes, types=media_types
-        )
-
-
-async def _upload_item(
-    client: AsyncClient, item: Any, selection: FolderSelection
-) -> ClientRecord[None]:
-    name, file = arguments.name_and_file(item)
-    return await client.upload(file, name=name, **selection)
+        return await provider.signed_upload_url(expires=seconds, max_bytes=max_bytes, types=kinds)
 
 
 def _record(added: Added, size: int, data: T) -> ClientRecord[T]:
