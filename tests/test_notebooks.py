@@ -7,7 +7,7 @@ import pytest
 
 from holdfast import Blob, Client, ClientRecord, Pin
 from holdfast.notebook import MOST_ROWS
-from holdfast.records import Pins
+from holdfast.records import Entry, EntryList, Health, Pins, Usage
 
 EVIL = "<script>alert(1)</script><img src=x onerror=\"a('b')\">&amp;\x1b[2J"
 PLAIN_TAGS = {"table", "tr", "td", "th", "p"}
@@ -34,6 +34,10 @@ VALUES = {
     "upload": ClientRecord(cid=EVIL, timestamp=-5, size=3),
     "pin": Pin(id=EVIL, cid=EVIL, name=EVIL, keyvalues={EVIL: EVIL}, size=None),
     "pins": Pins([Pin(id="1", cid=EVIL, name=EVIL, keyvalues={EVIL: 1})]),
+    "entry": Entry(name=EVIL, cid=EVIL, kind="file"),
+    "entries": EntryList([Entry(name=EVIL, cid=EVIL, size=3)]),
+    "usage": Usage(pins=1),
+    "health": Health(cid=EVIL, name=EVIL, want=2, proven=(EVIL,)),
     "blob": Blob(EVIL.encode(), type=EVIL, name=EVIL),
     "page": Blob(EVIL.encode(), type="text/html"),
     "svg": Blob(b"<svg onload='alert(1)'/>", type="image/svg+xml", name=EVIL),
@@ -73,6 +77,18 @@ def test_a_list_of_pins_from_a_client_is_a_table_of_some_of_them(tmp_path):
     assert html.index("<td>two</td>") < html.index("<td>one</td>")
     many = Pins([*pins] * MOST_ROWS)._repr_html_()
     assert (many.count("<tr>"), f"and {MOST_ROWS} more" in many) == (MOST_ROWS + 1, True)
+
+
+def test_entries_of_a_folder_and_the_usage_are_tables(tmp_path):
+    (tmp_path / "tides").mkdir()
+    (tmp_path / "tides/low.txt").write_bytes(b"low")
+    with Client.init(path=tmp_path / "store") as client:
+        entries = client.entries(client.upload(tmp_path / "tides").cid)
+        usage = client.usage()
+    row = "".join(f"<td>{cell}</td>" for cell in ("low.txt", "3 B", "file", entries[0].cid))
+    assert row in entries._repr_html_()
+    assert "<td>kind</td><td>file</td>" in entries[0]._repr_html_()
+    assert "<td>pins</td><td>1</td>" in usage._repr_html_()
 
 
 @pytest.mark.parametrize(

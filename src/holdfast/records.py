@@ -287,8 +287,18 @@ class PinProgress:
 OnPinProgress: TypeAlias = Callable[[PinProgress], object]
 
 
+class Facts:
+    """A value whose fields notebooks show as a table."""
+
+    __slots__: tuple[str, ...] = ()
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows."""
+        return table((name, getattr(self, name)) for name in self.__slots__)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
+class Usage(Facts):
     """How much a provider keeps. None is what it does not say.
 
     Attributes:
@@ -428,7 +438,7 @@ EntryKind: TypeAlias = Literal["file", "directory", "symlink"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class Entry(Facts):
     """One name in a directory, and the content under it.
 
     A directory's block holds names and CIDs only. So `size` and `kind` are None if the block of
@@ -449,6 +459,15 @@ class Entry:
     cid: str
     size: int | None = None
     kind: EntryKind | None = None
+
+
+class EntryList(list[Entry]):
+    """A list of entries, which notebooks show as a table."""
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows."""
+        rows = ((entry.name, size_text(entry.size), entry.kind or "-", entry.cid) for entry in self)
+        return table(rows, ("Name", "Size", "Kind", "CID"), len(self))
 
 
 Item = TypeVar("Item")
@@ -533,7 +552,7 @@ class Copied:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Health:
+class Health(Facts):
     """What the members of provider `copies` have of one CID.
 
     Attributes:

@@ -167,6 +167,13 @@ async def test_closing_the_client_waits_too_and_then_the_input_is_refused(local)
         local.store_many([])
 
 
+async def test_outcomes_that_nobody_asks_for_say_that_nothing_has_started(local):
+    outcomes = local.store_many([1, 2])
+    assert "loop over it to start the calls" in repr(outcomes)
+    await outcomes.aclose()
+    assert await local.pins() == []
+
+
 @pytest.mark.parametrize(
     ("items", "concurrency", "error", "words"),
     [

@@ -32,6 +32,7 @@ from holdfast.records import (
     ClientRecord,
     Copied,
     Entry,
+    EntryList,
     Health,
     Moment,
     OnPinProgress,
@@ -568,7 +569,7 @@ class AsyncClient(AsyncCloses):
             >>> [entry.name for entry in await client.entries(record.cid)]
             ['kelp.png']
         """
-        return [entry async for entry in self.iter_entries(cid, details=details)]
+        return EntryList([entry async for entry in self.iter_entries(cid, details=details)])
 
     def iter_entries(self, cid: str, *, details: bool = False) -> AsyncIterator[Entry]:
         """Yield the entries of the directory at `cid` as its blocks arrive.

@@ -34,6 +34,7 @@ from holdfast.records import (
     ClientRecord,
     Copied,
     Entry,
+    EntryList,
     Health,
     Moment,
     OnPinProgress,
@@ -568,7 +569,7 @@ class Client(Closes):
             >>> [entry.name for entry in client.entries(record.cid)]
             ['kelp.png']
         """
-        return [entry for entry in self.iter_entries(cid, details=details)]
+        return EntryList([entry for entry in self.iter_entries(cid, details=details)])
 
     def iter_entries(self, cid: str, *, details: bool = False) -> Iterator[Entry]:
         """Yield the entries of the directory at `cid` as its blocks arrive.

@@ -34,6 +34,9 @@ class Outcomes(Iterator[Outcome[Item, Result]]):
         self._group = group
         self._on_end = on_end  # called when nothing is under way any more; perhaps several times
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: loop over it to start the calls and get their outcomes>"
+
     def __next__(self) -> Outcome[Item, Result]:
         try:
             return self._group.next()
