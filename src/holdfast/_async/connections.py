@@ -166,11 +166,6 @@ class ExchangeLimits:
         left = self._deadline.left()
         return _earlier(self.timeouts.connect, None if left is None else max(0.0, left))
 
-    @property
-    def is_over(self) -> bool:
-        """Whether no time is left for the exchange."""
-        return self._deadline.has_passed
-
     def _start(self, seconds: float | None) -> None:
         self._step_end = None if seconds is None else now() + seconds
         end = _earlier(self._step_end, self._deadline.at)

@@ -288,7 +288,7 @@ class AsyncTransport:
         proxy = network.proxy_for(request.url, self._config)
         max_privacy = request.max_privacy if proxy is None else None
         limits = ExchangeLimits(self._timer, timeouts, deadline, max_privacy=max_privacy)
-        if limits.is_over:
+        if deadline.has_passed:
             raise transport_errors.READ_TIMEOUT.error(request.peer)
         body = StreamedBody.of(request, limits)
         failure: Exception | None = None

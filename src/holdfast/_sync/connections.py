@@ -46,9 +46,8 @@ from holdfast.protocol.library_parts import LibraryPart, has_shortcuts
 # finds its limits here.
 current_limits: ContextVar["ExchangeLimits"] = ContextVar("current_limits")
 SMALL_CHUNK: Final = 1 << 12
-CHUNK_HEAD: Final = re.compile(
-    rb"\r\n([0-9A-Fa-f]{1,4})\r\n"
-)  # with the end of the chunk before it
+# With the end of the chunk before it.
+CHUNK_HEAD: Final = re.compile(rb"\r\n([0-9A-Fa-f]{1,4})\r\n")
 BROKEN_HEAD: Final = (MissingHeaderBodySeparatorDefect, FirstHeaderLineIsContinuationDefect)
 
 # A head that is parsed here: without a continued line, a wrong character, or a coded body.

@@ -258,23 +258,18 @@ class FileAdding:
         self._profile = profile
         self._tree = Tree(profile, adding.put)
         self._pieces: list[bytes | memoryview] = []  # of the current leaf
-        self._size = 0
+        self.leaf_bytes: int = 0
         self._count = 0
         self._leaves: list[Leaf] = []  # of the next job; only while a piece is added
         self._jobs: deque[Future[list[MadeLeaf]]] = deque()
         self._folder = ExitStack()  # keeps it open from the first leaf that a thread makes
         self._is_open = False
 
-    @property
-    def leaf_bytes(self) -> int:
-        """The bytes that wait for the rest of their leaf."""
-        return self._size
-
     def update(self, piece: bytes) -> None:
         """Add the next bytes."""
         start = 0
         view = memoryview(piece)
-        while len(piece) - start >= (missing := self._profile.chunk_size - self._size):
+        while len(piece) - start >= (missing := self._profile.chunk_size - self.leaf_bytes):
             self._append(view[start : start + missing])
             start += missing
             self._end_leaf()
@@ -285,13 +280,13 @@ class FileAdding:
 
     def _append(self, piece: bytes | memoryview) -> None:
         self._pieces.append(piece)
-        self._size += len(piece)
+        self.leaf_bytes += len(piece)
         if len(self._pieces) > MAX_PIECES:
             self._pieces = [b"".join(self._pieces)]
 
     def _end_leaf(self) -> None:
-        self._leaves.append((self._pieces, self._size))
-        self._pieces, self._size = [], 0
+        self._leaves.append((self._pieces, self.leaf_bytes))
+        self._pieces, self.leaf_bytes = [], 0
         self._count += 1
         if len(self._leaves) * self._profile.chunk_size >= JOB_SIZE:
             self._submit()
@@ -342,15 +337,15 @@ class FileAdding:
     def finish(self) -> Part:
         """Return the DAG of the file."""
         self._take_all()
-        if self._size or not self._count:
-            self._take(self._make([(self._pieces, self._size)]))
-        self._pieces, self._size = [], 0
+        if self.leaf_bytes or not self._count:
+            self._take(self._make([(self._pieces, self.leaf_bytes)]))
+        self._pieces, self.leaf_bytes = [], 0
         self._folder.close()
         return self._tree.root()
 
     def close(self) -> None:
         """Give up a file that is not finished, and remove what was written of it."""
-        self._pieces, self._size = [], 0
+        self._pieces, self.leaf_bytes = [], 0
         while self._jobs:
             with suppress(Exception):  # the error of the file is already known
                 made = self._jobs.popleft().result()

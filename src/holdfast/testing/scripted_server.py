@@ -253,14 +253,9 @@ class ScriptedServer:
         self._error: Exception | None = None
         self.connections: int = 0
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=256)
-        self._port = int(self._listener.getsockname()[1])
+        self.port: int = int(self._listener.getsockname()[1])
         self._thread = threading.Thread(target=self._accept, name="scripted-server", daemon=True)
         self._thread.start()
-
-    @property
-    def port(self) -> int:
-        """The port of the server."""
-        return self._port
 
     @property
     def url(self) -> str:

@@ -16,16 +16,7 @@ from collections.abc import (
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from functools import wraps
-from typing import (  # noqa: UP035
-    Any,
-    AsyncContextManager,
-    ClassVar,
-    Final,
-    Self,
-    TypeAlias,
-    TypeVar,
-    cast,
-)
+from typing import Any, AsyncContextManager, ClassVar, Final, Self, TypeAlias, TypeVar, cast  # noqa: UP035
 
 from holdfast._async.content_file import AsyncContentFile
 from holdfast._async.contract import AsyncStorageProvider
