@@ -278,16 +278,15 @@ class AsyncFolderFetcher:
 
     async def fetch(self, path: EntryPath, cid: CID, feed: AsyncArchiveFeed | None = None) -> None:
         """Fetch the directory `cid` to `path`; from `feed`, as far as it has the blocks."""
-        waiting, folders = EntrySpool(), EntrySpool()
         counter = DirectoryCount(self.usage, cid)
-        directory = _Directory(path, cid, waiting, folders, counter)
+        directory = _Directory(path, cid, EntrySpool(), EntrySpool(), counter)
         async with at_end(directory.close):
             await self._list(directory)
             if not path:
-                await self._check_space(waiting.size)
+                await self._check_space(directory.waiting.size)
             await run_blocking(self.work.make_folder, path)
             await self._fetch_entries(directory, feed)
-            for folder in folders:
+            for folder in directory.folders:
                 await self.fetch((*path, folder.name), folder.cid)
             counter.leave()
 
@@ -298,7 +297,7 @@ class AsyncFolderFetcher:
         """
         saved = await run_blocking(self.work.saved_bytes)
         stages = 2 if self.work.finishes else 1
-        await run_blocking(self.usage.require_space, declared * stages - saved)
+        await run_blocking(self.usage.space.require, declared * stages - saved)
 
     # The names
 

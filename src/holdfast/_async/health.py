@@ -271,9 +271,7 @@ class AsyncHealthRun:
         )
 
 
-async def _in_turn(
-    calls: Sequence[Callable[[], Awaitable[LedgerRow | None]]],
-) -> list[LedgerRow]:
+async def _in_turn(calls: Sequence[Callable[[], Awaitable[LedgerRow | None]]]) -> list[LedgerRow]:
     """Make `calls`, a few at the same time, and return their rows."""
     rows: list[LedgerRow] = []
     for start in range(0, len(calls), AT_ONCE):

@@ -276,16 +276,15 @@ class FolderFetcher:
 
     def fetch(self, path: EntryPath, cid: CID, feed: ArchiveFeed | None = None) -> None:
         """Fetch the directory `cid` to `path`; from `feed`, as far as it has the blocks."""
-        waiting, folders = EntrySpool(), EntrySpool()
         counter = DirectoryCount(self.usage, cid)
-        directory = _Directory(path, cid, waiting, folders, counter)
+        directory = _Directory(path, cid, EntrySpool(), EntrySpool(), counter)
         with at_end(directory.close):
             self._list(directory)
             if not path:
-                self._check_space(waiting.size)
+                self._check_space(directory.waiting.size)
             run_blocking(self.work.make_folder, path)
             self._fetch_entries(directory, feed)
-            for folder in folders:
+            for folder in directory.folders:
                 self.fetch((*path, folder.name), folder.cid)
             counter.leave()
 
@@ -296,7 +295,7 @@ class FolderFetcher:
         """
         saved = run_blocking(self.work.saved_bytes)
         stages = 2 if self.work.finishes else 1
-        run_blocking(self.usage.require_space, declared * stages - saved)
+        run_blocking(self.usage.space.require, declared * stages - saved)
 
     # The names
 

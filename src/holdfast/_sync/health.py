@@ -273,9 +273,7 @@ class HealthRun:
         )
 
 
-def _in_turn(
-    calls: Sequence[Callable[[], LedgerRow | None]],
-) -> list[LedgerRow]:
+def _in_turn(calls: Sequence[Callable[[], LedgerRow | None]]) -> list[LedgerRow]:
     """Make `calls`, a few at the same time, and return their rows."""
     rows: list[LedgerRow] = []
     for start in range(0, len(calls), AT_ONCE):

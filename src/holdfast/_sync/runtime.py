@@ -89,17 +89,21 @@ class RaceLost(BaseException):
 
 
 class Racer:
-    """The open connections of one runner in a race, so that they can be shut when it has lost."""
+    """The open connections of one runner in a race, so that they can be shut when it has lost.
+
+    Attributes:
+        lost: Set when the race is over for this runner.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._sockets: list[socket.socket] = []
-        self._lost = threading.Event()
+        self.lost: threading.Event = threading.Event()
 
     def watch(self, connection: socket.socket) -> None:
         """Add `connection`; raise `RaceLost` if the race is over."""
         with self._lock:
-            if self._lost.is_set():
+            if self.lost.is_set():
                 raise RaceLost
             if connection not in self._sockets:
                 self._sockets.append(connection)
@@ -112,21 +116,16 @@ class Racer:
 
     def sleep(self, seconds: float) -> None:
         """Wait for `seconds`; raise `RaceLost` when the race is over."""
-        if self._lost.wait(seconds):
+        if self.lost.wait(seconds):
             raise RaceLost
 
     def shut(self) -> None:
         """End the race for this runner and wake it where it waits for a connection."""
         with self._lock:
-            self._lost.set()
+            self.lost.set()
             for connection in self._sockets:
                 with suppress(OSError):  # it may be closed already
                     connection.shutdown(socket.SHUT_RDWR)
-
-    @property
-    def has_lost(self) -> bool:
-        """Whether the race is over for this runner."""
-        return self._lost.is_set()
 
 
 racer: contextvars.ContextVar[Racer | None] = contextvars.ContextVar("racer", default=None)
@@ -231,7 +230,7 @@ def _start(
         except BaseException as error:  # noqa: BLE001 - raised in the caller
             outcome = error
         finished.put((place, outcome))
-        if me.has_lost:
+        if me.lost.is_set():
             on_late()
 
     _threads.run(partial(contextvars.copy_context().run, run))

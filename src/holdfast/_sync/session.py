@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from holdfast._sync.runtime import Lock, Semaphore, now, sleep
 from holdfast.calls import CALLS_AT_ONCE, Call, Clock, Deadline
-from holdfast.config import ClientConfig, Timeouts
+from holdfast.config import ClientConfig
 from holdfast.disk.closing import on_error
 from holdfast.errors import NetworkError
 from holdfast.forks import ForkAware
@@ -94,6 +94,7 @@ class Session:
 
     Attributes:
         transport: The transport.
+        config: The configuration, with the time-outs and retries.
         provider: The name of the provider, for events.
         avoided: The addresses of gateways and peers that have failed, each with the time until
             which it is asked last: see `PeerSet`.
@@ -103,26 +104,21 @@ class Session:
 
     def __init__(self, transport: "Transport", config: ClientConfig) -> None:
         self.transport = transport
+        self.config: ClientConfig = config
         self.provider: str | None = None
         self.avoided: dict[str, float] = {}
         self.trustless: dict[str, float] = {}
-        self._config = config
         self._locks = _Locks()
         self._budget = RetryBudget(config.retries.budget)
         self._limiter = _limiter_for(config)
 
-    @property
-    def timeouts(self) -> Timeouts:
-        """The time-outs of the configuration."""
-        return self._config.timeouts
-
     def with_config(self, config: ClientConfig) -> "Session":
         """Return a session for `config` that shares the connections and all equal limits."""
         shared = copy.copy(self)
-        shared._config = config  # noqa: SLF001 - our own
-        if config.retries.budget != self._config.retries.budget:
+        shared.config = config
+        if config.retries.budget != self.config.retries.budget:
             shared._budget = RetryBudget(config.retries.budget)  # noqa: SLF001
-        if config.rate_limit != self._config.rate_limit:
+        if config.rate_limit != self.config.rate_limit:
             shared._limiter = _limiter_for(config)  # noqa: SLF001
         return shared
 
@@ -141,7 +137,7 @@ class Session:
         upload from a file that this client reads, for example) does not wait: it might wait for
         itself.
         """
-        config = self._config
+        config = self.config
         seconds = config.timeouts.total if total else None
         return _LimitedCall(
             self._locks, clock, operation, cid, seconds, config.on_event, self.provider
@@ -247,15 +243,15 @@ class Session:
 
     def backoff(self) -> Backoff:
         """Return the waits between the attempts of one call."""
-        return Backoff(self._config.retries, self._budget, random.uniform)
+        return Backoff(self.config.retries, self._budget, random.uniform)
 
     def restart_backoff(self) -> Backoff:
         """Return the waits between the attempts while a service restarts: the caller ends them.
 
         They do not count against the budget that all calls share.
         """
-        cap = min(self._config.retries.cap, RESTART_CAP)
-        retries = replace(self._config.retries, attempts=UNLIMITED, cap=cap)
+        cap = min(self.config.retries.cap, RESTART_CAP)
+        retries = replace(self.config.retries, attempts=UNLIMITED, cap=cap)
         return Backoff(retries, RetryBudget(UNLIMITED), random.uniform)
 
     def succeeded(self) -> None:
@@ -294,14 +290,14 @@ class Session:
         deadline = deadline or call.deadline
         if call.is_heard():
             return self._send_and_tell(request, call, deadline)
-        return self.transport.send(request, timeouts=self._config.timeouts, deadline=deadline)
+        return self.transport.send(request, timeouts=self.config.timeouts, deadline=deadline)
 
     def _send_and_tell(self, request: Request, call: Call, deadline: Deadline) -> "Response":
         """Send `request` and report how it ended."""
         facts: dict[str, Any] = {"attempt": call.attempt, "peer": request.peer}
         started = now()
         try:
-            timeouts = self._config.timeouts
+            timeouts = self.config.timeouts
             response = self.transport.send(request, timeouts=timeouts, deadline=deadline)
             facts["status"] = response.status
             return response

@@ -282,9 +282,8 @@ def _tell(run: Run, file: "SettingsFile", keys: "Keys", value: Any) -> None:
 
 def _keys(key: str) -> "Keys":
     """Return the tables and the name in `key`; raise ConfigError if there is no such setting."""
-    first, *rest = (
-        key.partition("=")[0].replace("-", "_").split(".")
-    )  # a value after "=" may be a secret
+    # A value after "=" may be a secret.
+    first, *rest = key.partition("=")[0].replace("-", "_").split(".")
     if first == USE and not rest:
         return (USE,)
     if first not in FIELDS:

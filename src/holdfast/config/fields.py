@@ -91,11 +91,6 @@ class Field:
         return self.help.partition(". ")[0].removesuffix(".").replace("`", "") + "."
 
     @property
-    def is_url(self) -> bool:
-        """Whether it is one address or several."""
-        return self.check in (checks.api_urls, checks.gateways)
-
-    @property
     def is_folder(self) -> bool:
         """Whether it is a path of the file system."""
         return self.check is checks.path
@@ -367,7 +362,7 @@ def wrap_secret(name: str, value: Any) -> Any:
     if isinstance(value, list | tuple):
         kind = checks.LinkGateways if isinstance(value, checks.LinkGateways) else tuple
         return kind(wrap_secret(name, url) for url in value)
-    if field.is_url:
+    if field.check in (checks.api_urls, checks.gateways):
         is_safe = not (isinstance(value, str) and ("@" in value or "?" in value))
     else:
         is_safe = field.is_folder or not isinstance(value, str | bytes) or len(value) <= MAX_NAME

@@ -69,6 +69,7 @@ class DagDownload:
 Done: TypeAlias = Callable[[], None]
 
 MAX_JOBS = 1000
+UNDER_WAY = frozenset({"prechecking", "retrieving"})  # the statuses of jobs that have not failed
 END_SECONDS = 0.5  # to wait for each worker when the node stops
 
 
@@ -83,11 +84,6 @@ class PinJob:
     id: str = field(default_factory=lambda: str(uuid.uuid4()))
     status: str = "prechecking"
     queued: int = field(default_factory=now_ms)
-
-    @property
-    def is_under_way(self) -> bool:
-        """Whether it has not failed."""
-        return self.status in {"prechecking", "retrieving"}
 
 
 class PinJobs:
@@ -117,7 +113,7 @@ class PinJobs:
         """
         with self._lock:
             if len(self._jobs) >= MAX_JOBS:
-                failed = (id_ for id_, waiting in self._jobs.items() if not waiting.is_under_way)
+                failed = (one.id for one in self._jobs.values() if one.status not in UNDER_WAY)
                 self._jobs.pop(next(failed, ""), None)
             if len(self._jobs) >= MAX_JOBS or self._queue.full():
                 text = f"{MAX_JOBS} pins wait for their content; try again later, or cancel some"

@@ -94,6 +94,7 @@ class TusUpload:
     """An upload whose folder exists. Only one thread may use it at a time.
 
     Attributes:
+        path: The folder.
         state: What is fixed.
         offset: How many bytes have arrived.
         cid: The CID of the file when the upload is complete; else None.
@@ -103,6 +104,7 @@ class TusUpload:
 
     def __init__(self, folder: Folder, state: UploadState, network: Network) -> None:
         self._folder = folder
+        self.path: Path = folder.path
         self.state = state
         self._network = network
         self._profile = profile_named(state.profile)
@@ -115,11 +117,6 @@ class TusUpload:
         self.cid: str | None = None
         self.is_busy = False
         self.interrupt: Callable[[], None] | None = None
-
-    @property
-    def path(self) -> Path:
-        """The folder."""
-        return self._folder.path
 
     @property
     def memory_used(self) -> int:

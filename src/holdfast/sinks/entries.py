@@ -36,6 +36,7 @@ class DiskUsage:
         max_bytes: The limit of the user for the bytes of all files.
 
     Attributes:
+        space: The disk.
         entries: The files and folders so far.
         size: The bytes of all files whose size is known, and those that were written of the others.
         written: How many of them are on the disk.
@@ -45,7 +46,7 @@ class DiskUsage:
     """
 
     def __init__(self, space: DiskSpace, max_bytes: int | None = None) -> None:
-        self._space = space
+        self.space = space
         self._max_bytes = max_bytes
         self.lock: Lock = Lock()
         self._total = 0
@@ -79,9 +80,9 @@ class DiskUsage:
                 f"the directory has more than {MAX_BYTES} bytes; download parts of it"
             )
         if size > written:
-            self._space.require(left)
+            self.space.require(left)
         else:
-            self._space.spend(written, left)
+            self.space.spend(written, left)
 
     def is_directory(self, cid: CID) -> bool:
         """Return whether `cid` is known to be a directory."""
@@ -95,10 +96,6 @@ class DiskUsage:
             raise MalformedError(
                 f"the directory has more than {MAX_ENTRIES} entries; download parts of it"
             )
-
-    def require_space(self, size: int) -> None:
-        """Raise `OSError` unless the disk has space for `size` more bytes."""
-        self._space.require(size)
 
 
 class DirectoryCount:

@@ -523,7 +523,7 @@ class PartFile(WorkFile, Sink):
         if not is_claim:
             self._count(max(size, self.size), self.size)
             if self.finishes:
-                self._usage.require_space(size - self.size + self.second_size(size))
+                self._usage.space.require(size - self.size + self.second_size(size))
 
     def write(self, data: bytes | memoryview) -> None:
         """Append `data`."""

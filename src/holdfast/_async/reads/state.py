@@ -440,7 +440,7 @@ class AsyncGatewayPeer(AsyncPeer):
         is_racing: bool = False,
         sent: AsyncSent | None = None,
     ) -> None:
-        patience = session.timeouts.read
+        patience = session.config.timeouts.read
         super().__init__(gateway.peer, state, deadline, patience, is_racing, verify)
         self._session = session
         self._sent = sent
@@ -506,7 +506,7 @@ class AsyncGatewayPeer(AsyncPeer):
                 source, reply = request, Reply(response.status, response.headers)
                 if reply.status not in gateways.REDIRECTS:
                     if not reply.ok:
-                        deadline.tighten(self._session.timeouts.read)
+                        deadline.tighten(self._session.config.timeouts.read)
                         reply = await _with_message(response)
                     self.gateway.check(reply)
                     return response

@@ -16,16 +16,7 @@ from collections.abc import (
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import wraps
-from typing import (  # noqa: UP035
-    Any,
-    ClassVar,
-    ContextManager,
-    Final,
-    Self,
-    TypeAlias,
-    TypeVar,
-    cast,
-)
+from typing import Any, ClassVar, ContextManager, Final, Self, TypeAlias, TypeVar, cast  # noqa: UP035
 
 from holdfast._sync.content_file import ContentFile
 from holdfast._sync.contract import StorageProvider

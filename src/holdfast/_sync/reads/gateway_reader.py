@@ -271,7 +271,7 @@ class GatewayBlocks(FetchedBlocks):
 
         def ask(gateway: Gateway, deadline: Deadline, *, is_last: bool) -> None:  # noqa: ARG001
             if len(self.gateways) > 1:  # one that sends a byte now and then must not block others
-                deadline.tighten(self.session.timeouts.read)
+                deadline.tighten(self.session.config.timeouts.read)
             self._last = None  # one that fails has no precedence any more
             peer = GatewayPeer(self.session, gateway, state, deadline, verify=True)
             try:
@@ -399,7 +399,7 @@ class GatewayReader(Reader):
                 peer.sent_until.move_to(None)
                 return ArchiveFeed(
                     response,
-                    self._session.timeouts.read,
+                    self._session.config.timeouts.read,
                     host=gateway.peer,
                     is_alone=len(self._gateways) == 1,
                     on_failure=note_failure,

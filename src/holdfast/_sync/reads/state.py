@@ -442,7 +442,7 @@ class GatewayPeer(Peer):
         is_racing: bool = False,
         sent: Sent | None = None,
     ) -> None:
-        patience = session.timeouts.read
+        patience = session.config.timeouts.read
         super().__init__(gateway.peer, state, deadline, patience, is_racing, verify)
         self._session = session
         self._sent = sent
@@ -508,7 +508,7 @@ class GatewayPeer(Peer):
                 source, reply = request, Reply(response.status, response.headers)
                 if reply.status not in gateways.REDIRECTS:
                     if not reply.ok:
-                        deadline.tighten(self._session.timeouts.read)
+                        deadline.tighten(self._session.config.timeouts.read)
                         reply = _with_message(response)
                     self.gateway.check(reply)
                     return response
