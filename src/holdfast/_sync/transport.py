@@ -13,17 +13,8 @@ from typing import Any, Final
 import urllib3
 from urllib3 import exceptions as library
 
-from holdfast._sync.connections import (
-    ExchangeLimits,
-    ForbiddenAddressError,
-    OverheadError,
-    PlainResponse,
-    Pool,
-    SecurePool,
-    can_exchange_plain,
-    current_limits,
-    exchange_plain,
-)
+from holdfast._sync import connections
+from holdfast._sync.connections import ExchangeLimits, PlainResponse, current_limits
 from holdfast.calls import NEVER, Deadline
 from holdfast.config import ClientConfig, network
 from holdfast.config.limits import Timeouts
@@ -37,8 +28,8 @@ POOL_SIZE: Final = 100  # connections kept for reuse with each host; more thread
 POOLS: Final = 20  # hosts with which connections are kept
 
 TABLE: Final[transport_errors.Table] = {
-    OverheadError: transport_errors.OVERHEAD,
-    ForbiddenAddressError: transport_errors.PRIVATE_ADDRESS,
+    connections.OverheadError: transport_errors.OVERHEAD,
+    connections.ForbiddenAddressError: transport_errors.PRIVATE_ADDRESS,
     library.NameResolutionError: transport_errors.UNKNOWN_HOST,
     library.NewConnectionError: transport_errors.UNREACHABLE,
     library.ConnectTimeoutError: transport_errors.CONNECT_TIMEOUT,
@@ -175,7 +166,7 @@ class Transport(ForkAware):
     """Sends requests. Its connections are kept open and shared by all threads."""
 
     def __init__(self, config: ClientConfig) -> None:
-        self._can_exchange_plain = can_exchange_plain()
+        self._can_exchange_plain = connections.can_exchange_plain()
         self._config = config
         self._managers: dict[tuple[Secret | None, bool], urllib3.PoolManager] = {}
         self._pools: dict[str, urllib3.HTTPConnectionPool] = {}
@@ -246,7 +237,8 @@ class Transport(ForkAware):
                 decode_content=False,
             )
         limits.connect_seconds()  # raises an error when no time is left
-        return exchange_plain(self._pool(parts[1], manager), limits, request, parts[2])
+        pool = self._pool(parts[1], manager)
+        return connections.exchange_plain(pool, limits, request, parts[2])
 
     def _pool(self, origin: str, manager: urllib3.PoolManager) -> urllib3.HTTPConnectionPool:
         """Return the connections to `origin`. Finding them takes urllib3 long."""
@@ -281,7 +273,8 @@ class Transport(ForkAware):
                 else None,
                 **options,
             )
-        manager.pool_classes_by_scheme = {"http": Pool, "https": SecurePool}
+        pools = {"http": connections.Pool, "https": connections.SecurePool}
+        manager.pool_classes_by_scheme = pools
         return manager
 
     def close(self) -> None:

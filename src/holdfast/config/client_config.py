@@ -220,8 +220,7 @@ def _check_together(config: ClientConfig) -> None:
     if config.provider_token is not None and not row.takes_token:
         raise ConfigError(
             f"provider_token is given, but provider is {config.provider!r}, which "
-            f"{_why_no_token(row)}: "
-            f"use provider={registry.SERVICE!r}, or leave the token out"
+            f"{_why_no_token(row)}: use provider={registry.SERVICE!r}, or leave the token out"
         )
     if config.profile is not None and checks.PROFILES[config.profile] != config.cid_version:
         raise ConfigError(

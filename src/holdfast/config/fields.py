@@ -186,8 +186,7 @@ _ROWS: Final = (
           option=Option("connection", "NAME")),
     Field("provider_token", checks.token, read_secret,
           "The provider's credential: a JWT; for `kubo`, `cluster` and `psa` a bearer token, or "
-          "`user:password`. "
-          "`Bearer` before it and outer whitespace are removed.",
+          "`user:password`. `Bearer` before it and outer whitespace are removed.",
           secret=True, sent_to="provider", endpoint=True),
     Field("gateway_url", checks.gateways, read_list,
           "The gateway for reads, or several, tried in order. An empty path becomes `/ipfs`. "
@@ -202,9 +201,8 @@ _ROWS: Final = (
           "no token of the API.",
           endpoint=True),
     Field("pin_api_url", checks.api_urls, read_list,
-          f"The base address of the provider's API. If None, the defaults are: {_API_URLS}; "
-          "`psa` has none. "
-          "For `cluster` also several, each of a peer: if one fails, the next is asked.",
+          f"The base address of the provider's API. If None, the defaults are: {_API_URLS}; `psa` "
+          "has none. For `cluster` also several, each of a peer: if one fails, the next is asked.",
           endpoint=True, option=Option("connection", "URL")),
     Field("cid_version", checks.cid_version, read_whole,
           "The version of new CIDs: 0 or 1.", file="project", option=Option("layout", "0|1")),

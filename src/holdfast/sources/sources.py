@@ -377,9 +377,8 @@ def open_source(content: Uploadable) -> Source:
 
 def _not_a_file(content: object) -> TypeError:
     return TypeError(
-        f"cannot read {type(content).__name__}: "
-        "give a path, bytes, a binary file, a Blob or an iterable of bytes; "
-        "for a JSON value, use `store`"
+        f"cannot read {type(content).__name__}: give a path, bytes, a binary file, a Blob or "
+        "an iterable of bytes; for a JSON value, use `store`"
     )
 
 

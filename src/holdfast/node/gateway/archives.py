@@ -27,6 +27,7 @@ from holdfast.content.cid import CID
 from holdfast.content.codecs import kind_of
 from holdfast.content.unixfs.data import Kind
 from holdfast.content.unixfs.walks import DirectoryWalk, FileWalk
+from holdfast.node.gateway import content_replies
 from holdfast.node.gateway.addresses import ResolvedPath
 from holdfast.node.gateway.cached_repository import (
     LINK_WEIGHT,
@@ -34,12 +35,7 @@ from holdfast.node.gateway.cached_repository import (
     CachedRepository,
     block_pieces,
 )
-from holdfast.node.gateway.content_replies import (
-    JoinedPieces,
-    RequestedFormat,
-    content_headers,
-    stream_reply,
-)
+from holdfast.node.gateway.content_replies import JoinedPieces, RequestedFormat
 from holdfast.node.http_server.refusals import Refusal
 from holdfast.protocol.gateway import CAR_TYPE
 
@@ -92,7 +88,7 @@ def archive_reply(
     for name in ("dag-scope", "entity-bytes"):
         if value := request.query_params.get(name):
             query[name] = value
-    headers = content_headers(
+    headers = content_replies.content_headers(
         request,
         path,
         f"{path.cid}.car",
@@ -103,7 +99,7 @@ def archive_reply(
     walk = ArchiveWalk(repository, duplicates=requested.duplicates)
     cids = walk.selected(path.cid, selection)
     pieces = ArchivePieces(repository, path.cid, walk.to_send(chain(path.path_blocks, cids)), walk)
-    return stream_reply(request, pieces, etag, headers)
+    return content_replies.stream_reply(request, pieces, etag, headers)
 
 
 def _path_mark(path: ResolvedPath) -> str:

@@ -30,14 +30,9 @@ from holdfast.content.unixfs.data import Kind
 from holdfast.content.unixfs.directory_nodes import UNSAFE_NAME, DirectoryEntry
 from holdfast.content.unixfs.walks import DirectoryWalk
 from holdfast.errors import MalformedError
+from holdfast.node.gateway import content_replies
 from holdfast.node.gateway.addresses import ResolvedPath, is_plain
 from holdfast.node.gateway.cached_repository import LINK_WEIGHT, CachedRepository
-from holdfast.node.gateway.content_replies import (
-    TAR_TYPE,
-    JoinedPieces,
-    content_headers,
-    stream_reply,
-)
 from holdfast.node.gateway.files import symlink_target
 from holdfast.node.http_server.refusals import Refusal
 
@@ -66,14 +61,14 @@ def tar_reply(request: Request, repository: CachedRepository, path: ResolvedPath
     if repository.kind(path.cid) not in _KINDS:
         raise _not_possible(f"{path.cid} is not a file, directory or symbolic link")
     name = f"{path.cid}.tar"
-    headers = content_headers(
-        request, path, name, TAR_TYPE, disposition="attachment", query="format=tar"
+    headers = content_replies.content_headers(
+        request, path, name, content_replies.TAR_TYPE, disposition="attachment", query="format=tar"
     )
     pieces = TarPieces(repository, path.cid)
-    return stream_reply(request, pieces, f'W/"{path.cid}.x-tar"', headers)
+    return content_replies.stream_reply(request, pieces, f'W/"{path.cid}.x-tar"', headers)
 
 
-class TarPieces(JoinedPieces):
+class TarPieces(content_replies.JoinedPieces):
     """The archive of `root`, in pieces. Between two pieces no block of a file is held."""
 
     def __init__(self, repository: CachedRepository, root: CID) -> None:
