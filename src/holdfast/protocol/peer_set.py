@@ -3,13 +3,7 @@
 from collections.abc import Iterable
 from typing import Final, Generic, TypeVar
 
-from holdfast.errors import (
-    ClientError,
-    MalformedError,
-    NetworkError,
-    UnprovenError,
-    VerificationError,
-)
+from holdfast import errors
 from holdfast.protocol.retrying import is_transient
 
 AVOIDED_FOR: Final = 300.0  # seconds for which a peer that has failed is asked last
@@ -65,21 +59,20 @@ class PeerSet(Generic[P]):
         """Ask `peer` last for some time."""
         self._avoided_until[str(peer)] = now + AVOIDED_FOR
 
-    def note_failure(self, peer: P, error: ClientError, now: float) -> None:
+    def note_failure(self, peer: P, error: errors.ClientError, now: float) -> None:
         """Ask `peer` last for some time if `error` shows that it does not work.
 
         It does not work if it gives no answer, is too slow, answers with a status that is retried,
         or sends wrong bytes. A peer that lacks the content, or cannot prove it, works.
         """
-        if isinstance(error, NetworkError) or is_transient(error) or is_wrong_content(error):
+        if isinstance(error, errors.NetworkError) or is_transient(error) or is_wrong_content(error):
             self.avoid(peer, now)
 
 
-def is_wrong_content(error: ClientError) -> bool:
+def is_wrong_content(error: errors.ClientError) -> bool:
     """Return whether a peer sent something else than the CID names.
 
     Content that it cannot prove, or that is verified and malformed, is not its fault.
     """
-    return isinstance(error, VerificationError) and not isinstance(
-        error, UnprovenError | MalformedError
-    )
+    is_not_its_fault = isinstance(error, errors.UnprovenError | errors.MalformedError)
+    return isinstance(error, errors.VerificationError) and not is_not_its_fault

@@ -1,6 +1,7 @@
 """Reads from several providers: a block that one of them lacks comes from the next."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import InitVar, dataclass
 from functools import partial
 from typing import ClassVar, NamedTuple
 
@@ -25,6 +26,7 @@ class AsyncReadMember(NamedTuple):
         return self.name
 
 
+@dataclass(eq=False, repr=False)
 class AsyncMemberReader(AsyncReader):
     """Reads content from several members.
 
@@ -37,18 +39,13 @@ class AsyncMemberReader(AsyncReader):
 
     is_remote: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        members: PeerSet[AsyncReadMember],
-        patience: float,
-        type_of: Callable[[CID], Awaitable[str]],
-        *,
-        total: float | None,
-    ) -> None:
+    members: PeerSet[AsyncReadMember]
+    patience: float
+    type_of: Callable[[CID], Awaitable[str]]
+    total: InitVar[float | None]
+
+    def __post_init__(self, total: float | None) -> None:
         super().__init__(total=total)
-        self.members: PeerSet[AsyncReadMember] = members
-        self.patience: float = patience
-        self.type_of: Callable[[CID], Awaitable[str]] = type_of
 
     def blocks(self, reference: Reference, call: Call) -> "AsyncMemberBlocks":
         """Return the blocks of all members."""

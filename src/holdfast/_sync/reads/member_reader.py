@@ -3,6 +3,7 @@
 """Reads from several providers: a block that one of them lacks comes from the next."""
 
 from collections.abc import Callable
+from dataclasses import InitVar, dataclass
 from functools import partial
 from typing import ClassVar, NamedTuple
 
@@ -27,6 +28,7 @@ class ReadMember(NamedTuple):
         return self.name
 
 
+@dataclass(eq=False, repr=False)
 class MemberReader(Reader):
     """Reads content from several members.
 
@@ -39,18 +41,13 @@ class MemberReader(Reader):
 
     is_remote: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        members: PeerSet[ReadMember],
-        patience: float,
-        type_of: Callable[[CID], str],
-        *,
-        total: float | None,
-    ) -> None:
+    members: PeerSet[ReadMember]
+    patience: float
+    type_of: Callable[[CID], str]
+    total: InitVar[float | None]
+
+    def __post_init__(self, total: float | None) -> None:
         super().__init__(total=total)
-        self.members: PeerSet[ReadMember] = members
-        self.patience: float = patience
-        self.type_of: Callable[[CID], str] = type_of
 
     def blocks(self, reference: Reference, call: Call) -> "MemberBlocks":
         """Return the blocks of all members."""

@@ -11,15 +11,8 @@ from anyio.to_thread import run_sync
 from starlette.responses import StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
-from holdfast.node.http_server.http_connection import (
-    CONNECTION,
-    DIRECT,
-    DRAIN,
-    PIECE,
-    DirectSender,
-    Drain,
-    Pieces,
-)
+from holdfast.node.http_server import http_connection
+from holdfast.node.http_server.http_connection import PIECE, DirectSender, Drain, Pieces
 from holdfast.node.memory import HeldMemory, MemoryShare
 
 AT_ONCE: Final = 16  # worker threads that read content
@@ -45,7 +38,7 @@ class Resources:
 
     def share_of(self, scope: Scope) -> MemoryShare:
         """Return a memory share for a request; ending the share aborts the connection."""
-        connection = scope.get("extensions", {}).get(CONNECTION)
+        connection = scope.get("extensions", {}).get(http_connection.CONNECTION)
         return MemoryShare(self.memory, None if connection is None else connection.abort)
 
 
@@ -57,7 +50,7 @@ def resources_of(scope: Scope) -> Resources:
 
 def drain_of(scope: Scope) -> Drain:
     """Return the function that waits until the client has read what was sent."""
-    drain: Drain = scope.get("extensions", {}).get(DRAIN, _no_wait)
+    drain: Drain = scope.get("extensions", {}).get(http_connection.DRAIN, _no_wait)
     return drain
 
 
@@ -111,7 +104,8 @@ class PieceResponse(StreamingResponse):
 
     async def _send_directly(self, resources: Resources) -> None:
         """Send as much as the client reads quickly, if a worker thread is free for it."""
-        sender: DirectSender | None = self._scope.get("extensions", {}).get(DIRECT)
+        extensions = self._scope.get("extensions", {})
+        sender: DirectSender | None = extensions.get(http_connection.DIRECT)
         pieces = self._pieces
         while (
             sender is not None
