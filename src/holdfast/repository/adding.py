@@ -248,6 +248,9 @@ class FileAdding:
 
     It is a `FileImporter` with threads. A file of one leaf needs none of them. `on_leaf` is called
     with each leaf, in order, once `adding` has its block.
+
+    Attributes:
+        leaf_bytes: The bytes that wait for the rest of their leaf.
     """
 
     def __init__(

@@ -231,6 +231,10 @@ class ScriptedServer:
     With the script `forward_to` it is a proxy of a real server: queue faulty replies with `reply`,
     or change the replies in a script of your own.
 
+    Attributes:
+        port: The port of the server.
+        connections: How many connections were made to it so far.
+
     Example:
         >>> import urllib.request
         >>> with ScriptedServer() as server:
