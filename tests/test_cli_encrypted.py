@@ -182,6 +182,14 @@ def test_to_names_more_readers(own):
         code, lines = own.failure(*words, "--to", bob)
         assert (code, "add --encrypt" in lines[0]) == (2, True)
     assert own.failure("upload", "a", "--encrypt", "--to", "nobody")[0] == 3
+    for part in ("age1qqqq", bob[:-1]):
+        assert own.failure("upload", "a", "--encrypt", "--to", part) == (
+            3,
+            [
+                "error: a recipient must be the text age1pq1… or age1…: copy it again",
+                "hint: copy all of it; `holdfast keys` lists your own",
+            ],
+        )
     classic = own.key("old", "--classic")
     code, lines = own.failure("upload", "a", "--encrypt", "--to", classic)
     assert (code, "error: " in lines[0]) == (3, True)

@@ -82,6 +82,8 @@ def read_keys(source: Secret, ask: Ask | None = None) -> list[Identity | Recipie
     if label(source) == TEXT:
         return [_parse(source)]
     path = key_path(source.reveal())
+    if source.reveal().startswith("age1") and not path.exists():  # a part of a recipient
+        return [_parse(source)]
     try:
         return [_parse(line) for line in _lines(path, ask)]
     except ConfigError as error:

@@ -27,6 +27,7 @@ from holdfast.config.secret import MASK, Secret
 from holdfast.content.age import bech32
 from holdfast.content.age.stanzas import Stanza, encode_base64
 from holdfast.errors import ConfigError, MalformedError
+from holdfast.hints import advise
 from holdfast.readable_size import readable_size
 
 X25519: Final = "X25519"
@@ -115,7 +116,8 @@ class Recipient:
                 with suppress(ValueError):  # not a key of ML-KEM
                     return kind(key)
         del text, key
-        raise ConfigError("a recipient must be the text age1pq1… or age1…: copy it again")
+        wrong = ConfigError("a recipient must be the text age1pq1… or age1…: copy it again")
+        raise advise(wrong, "copy all of it", "copy all of it; `holdfast keys` lists your own")
 
     def wrap(self, file_key: FileKey) -> Stanza:
         """Return `file_key`, wrapped for this recipient."""
