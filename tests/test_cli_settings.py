@@ -781,6 +781,48 @@ def test_connections_are_added_and_removed(commands):
     assert commands.text("retrieve", cid, "--path", "here") == "1"
 
 
+def test_a_connection_of_copies_names_its_members(commands):
+    add = ("connections", "add", "safe", "--provider", "copies")
+    for wrong in ((), ("--option", "connections=a,b"), ("--option", "want=2")):
+        code, lines = commands.failure(*add, *wrong)
+        assert (code, lines) == (
+            2,
+            [
+                "error: provider 'copies' needs the connections that keep the copies",
+                'hint: name them: --option \'connections=["NAME", "OTHER"]\'',
+            ],
+        )
+    assert not commands.user_file.exists()
+    for name in ("here", "there"):
+        commands.text("connections", "add", name, "--provider", "local", "--path", name)
+    # Both are on this machine, so they are one site.
+    commands.text(*add, "--option", 'connections=["here", "there"]', "--option", "want=1")
+    cid = commands.text("store", "1", "--use", "safe")
+    assert commands.json("connections", "safe")["address"] == "here, there"
+    assert commands.text("retrieve", cid, "--use", "here") == "1"
+
+
+@pytest.mark.parametrize(
+    ("key", "line"),
+    [
+        ("identities", 'identities = "TEXT"'),
+        ("gateway_token", 'gateway_token = "TEXT"'),
+        ("proxy", 'proxy = "TEXT"'),
+        ("provider_options", 'provider_options.NAME = "TEXT"'),
+        ("provider_options.group", 'provider_options.NAME = "TEXT"'),
+    ],
+)
+def test_the_line_for_a_setting_that_is_not_typed_can_be_written(commands, key, line):
+    commands.write_user_file('gateway_url = "https://gateway.example"\n[connections.disk]\n')
+    code, lines = commands.failure("config", "set", key, "secret")
+    hint = f"hint: write {line} in {commands.user_file}, above its tables"
+    assert (code, lines[1]) == (3, hint)
+    text = line.replace("TEXT", "http://proxy.example")
+    commands.write_user_file(f"{text}\n{commands.user_file.read_text()}")
+    source = commands.json("config")[line.split(" ")[0].removesuffix(".NAME")]["source"]
+    assert source == str(commands.user_file)
+
+
 def test_without_connections_there_is_nothing_to_test(commands):
     result = commands.run("connections")
     assert (result.returncode, result.stdout) == (0, b"")

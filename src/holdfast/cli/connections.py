@@ -17,7 +17,7 @@ import typer
 
 import holdfast
 from holdfast import registry
-from holdfast.cli import exit_codes, output
+from holdfast.cli import exit_codes, options, output
 from holdfast.cli.options import CONNECTED, TEST_TIMEOUT, argument, connection_names, option
 from holdfast.cli.run import Run, command, config_of, group
 from holdfast.cli.unknown_words import CommandGroup
@@ -114,8 +114,8 @@ def address_of(settings: Mapping[str, Setting]) -> str:
     if row.on_this_machine:
         return str(store_folder(value_of(settings, "path")))
     if row.over_others:
-        options = value_of(settings, "provider_options")
-        names = options.reveal().get("connections") if options else None
+        chosen = value_of(settings, "provider_options")
+        names = chosen.reveal().get("connections") if chosen else None
         return ", ".join(map(str, names)) if isinstance(names, list) else "-"
     usual = row.usual_api_url if provider in registry.BUILT_IN else "-"
     address = value_of(settings, "pin_api_url") or usual
@@ -313,14 +313,20 @@ def add(
     ] = None,
     token_file: Annotated[str | None, option("FILE", "The file with its token.")] = None,
     token_env: Annotated[str | None, option("VARIABLE", "The variable with its token.")] = None,
+    provider_option: options.OPTION = None,
 ) -> None:
     """Add a connection to your holdfast.toml. The rest of the file stays as it is."""
     from holdfast.cli.settings_editor import changing
 
     folder, file_of_token = (text and str(Path(text).absolute()) for text in (path, token_file))
     values = {"provider": provider, "path": folder, "gateway_url": gateway_url}
-    values |= {"pin_api_url": pin_api_url}
+    chosen = options.parse_options(provider_option or ())
+    values |= {"pin_api_url": pin_api_url, "provider_options": chosen}
     registry.check_provider(provider)
+    if registry.row_of(provider).over_others and not isinstance(chosen.get(CONNECTIONS), list):
+        words = f"provider {provider!r} needs the connections that keep the copies"
+        remedy = f'name them: --option \'{CONNECTIONS}=["NAME", "OTHER"]\''
+        raise advise(exit_codes.UsageError(words), remedy)
     config = config_of({field: Setting(value, field) for field, value in values.items() if value})
     with changing() as file:
         if connection_name("NAME", Secret(name)) in named_connections():

@@ -246,6 +246,8 @@ READERS = Annotated[
     list[str] | None, option("RECIPIENT", "One more reader, with --encrypt. Repeatable.", "--to")
 ]
 DECRYPT = Annotated[bool, flag("Decrypt it with your identities.", "--decrypt")]
+_OPTION: Final = "One of the provider's own options, such as group=ID. Repeatable."
+OPTION = Annotated[list[str] | None, option("NAME=VALUE", _OPTION, "--option")]
 TEST_TIMEOUT = Annotated[
     float, option("SECONDS", "The time limit for all tests together.", min=0.1, max=3600.0)
 ]
@@ -315,13 +317,7 @@ _token = _parameter(
     metavar="TEXT",
     help="The token itself. HOLDFAST_PROVIDER_TOKEN or a file is safer.",
 )
-_option = _parameter(
-    "option",
-    list[str] | None,
-    "--option",
-    metavar="NAME=VALUE",
-    help="One of the provider's own options, such as group=ID. Repeatable.",
-)
+_option = _parameter("option", list[str] | None, "--option", metavar="NAME=VALUE", help=_OPTION)
 _private = _parameter(
     "private", bool | None, "--private", help="With pinata, work in its private network."
 )

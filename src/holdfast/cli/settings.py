@@ -13,6 +13,7 @@ from holdfast.cli.connections import note_reads, test_once
 from holdfast.cli.exit_codes import UsageError
 from holdfast.cli.options import CONNECTED, argument, option
 from holdfast.cli.run import Run, command, config_of, group
+from holdfast.cli.unknown_words import CommandGroup
 from holdfast.config import checks, connections
 from holdfast.config.connections import USE, Setting
 from holdfast.config.fields import FIELDS, read_number, unknown_field, wrap_secret
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from holdfast.cli.settings_editor import Keys, SettingsFile
 
 commands: Final = group()
-config_commands: Final = group()
-commands.add_typer(config_commands, name="config")
 USUAL: Final = "pinata"
 LOGIN_REMEDY: Final = f"`holdfast login {USUAL}` asks for the token, or reads it from a pipe"
 UNVERIFIED: Final = (
@@ -74,6 +73,9 @@ def login(
         remedy = f"put the token into its token_file, or run `holdfast config unset {USE}` first"
         raise advise(wrong, remedy)
     if service is not None and service not in registry.known_providers():  # it may be a token
+        if service == "node":
+            words = "commands use its store; for another: holdfast login pinning --pin-api-url URL"
+            raise advise(UsageError("your own node needs no login"), words)
         raise advise(UsageError("login takes the name of a provider"), LOGIN_REMEDY)
     name = service or provider or _ask_provider(saved.get("provider"))
     _check_provider(name)
@@ -150,10 +152,11 @@ def _refuse_other_addresses(saved: dict[str, Any], changes: dict[str, Any], path
     before = saved.get("provider")
     if before == changes["provider"]:
         return
-    whose = "no provider" if before is None else f"provider {before!r}"
+    whose = "" if before is None else f" for provider {before!r}"
     if others := [name for name in DESTINATION if name in saved and name not in changes]:
         first = "provider_token" if "provider_token" in saved else others[0]
-        wrong = ConfigError(f"{path} has {' and '.join(others)} for {whose}")
+        names = " and ".join(others)
+        wrong = ConfigError(f"{path} has {names}{whose}, so the token could go to another service")
         raise advise(wrong, f"first run `holdfast config unset {first}`")
 
 
@@ -211,6 +214,23 @@ def _note_stronger(run: Run, names: list[str], path: str, *, removed: bool = Fal
 
 
 # What `config` shows and changes.
+
+
+class ConfigCommands(CommandGroup):
+    """The commands for settings. For a setting in place of one, the error says what to type."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that `args` begin with, its name and the other arguments."""
+        name, equals, _ = args[0].replace("-", "_").partition("=")  # the value may be a secret
+        if not ctx.resilient_parsing and name.partition(".")[0] in {*FIELDS, USE}:
+            verb = f"set {name} VALUE" if equals or args[1:] else f"get {name}"
+            wrong = UsageError(f"{name} is a setting: name what to do with it")
+            raise advise(wrong, f"`holdfast config {verb}`")
+        return super().resolve_command(ctx, args)
+
+
+config_commands: Final = group(ConfigCommands)
+commands.add_typer(config_commands, name="config")
 
 TABLES: Final = ("timeouts", "retries")
 
@@ -308,7 +328,9 @@ def _checked(file: "SettingsFile", key: str, text: str) -> "tuple[Keys, Any]":
     if field.secret or field.read is None:
         asked = keys[0] == "provider_token"
         wrong = ConfigError(f"{keys[0]} may hold a secret, which others see on a command line")
-        remedy = "`holdfast login` asks for the token" if asked else f"write it in {file.path}"
+        name = f"{keys[0]}{'.NAME' if keys[0] == 'provider_options' else ''}"
+        way = f'write {name} = "TEXT" in {file.path}, above its tables'
+        remedy = "`holdfast login` asks for the token" if asked else way
         raise advise(wrong, remedy)
     if keys[0] in TABLES:
         if len(keys) == 1:
