@@ -10,7 +10,7 @@ import pytest
 from holdfast import BaseProvider, Client, ClientConfig, Pin, compute_cid
 from holdfast.cli.exit_codes import UsageError
 from holdfast.cli.references import MOST, References
-from holdfast.errors import InvalidCIDError
+from holdfast.errors import InvalidCIDError, ProviderError
 from holdfast.provider import BlockReader
 from holdfast.testing import Scripted, ScriptedServer
 from tests.commands import Commands, node_variables, server_variables
@@ -127,6 +127,35 @@ def test_what_would_be_a_name_is_asked_for(photos, server):
         code, lines = commands.failure("ls", text, **server_variables(server))
         assert (code, lines[-1].endswith("characters of the CID are enough")) == (4, True)
     assert server.requests == []  # it may be a secret, which is sent to nobody
+
+
+def test_a_file_in_the_place_of_a_cid(commands):
+    (commands.folder / "my notes.txt").write_text("low tide")
+    for command in ("open", "get", "rm"):
+        code, lines = commands.failure(command, "my notes.txt")
+        hint = "hint: `holdfast upload 'my notes.txt'` stores this file: use its CID"
+        assert (code, lines[-1]) == (4, hint)
+
+
+def test_a_name_is_refused_where_nothing_lists_pins(commands):
+    code, lines = commands.failure("url", "name:x", "--use", "gateway")
+    assert (code, lines) == (
+        3,
+        [
+            "error: a name is looked up in the list of pins, and this provider has none",
+            "hint: give the CID in place of the name",
+        ],
+    )
+
+
+def test_a_path_into_json_is_answered_with_what_reads_it(commands):
+    cid = commands.text("store", '{"a": {"b": 1}}')
+    code, lines = commands.failure("retrieve", f"{cid}/a/b")
+    assert (code, lines[0]) == (10, f"error: {cid} is not a directory")
+    assert lines[1] == (
+        "hint: `holdfast download CID` gets a file, "
+        "`holdfast retrieve CID | jq .NAME` a part of JSON"
+    )
 
 
 def test_verify_takes_a_name_and_no_part_of_a_cid(photos):
@@ -253,14 +282,15 @@ class Broken(Many):
 
     def find_pins(self, filters, *, limit=None):
         self.limits.append(filters.name)
-        raise RuntimeError("broken")
+        raise ProviderError("broken") if self.limits == ["photos"] else OSError("broken")
 
 
 def test_a_failed_search_for_a_hint_does_not_hide_the_error():
     broken = Broken()
-    with pytest.raises(InvalidCIDError):
-        References(Client(broken), ["photos"])["photos"]
-    assert broken.limits == ["photos"]
+    for text in ("photos", "notes"):
+        with pytest.raises(InvalidCIDError):
+            References(Client(broken), [text])[text]
+    assert broken.limits == ["photos", "notes"]
 
 
 def test_the_list_shows_names_that_can_be_typed(commands):

@@ -1,5 +1,6 @@
 """What people type for pinned content: a CID, a part of it as `list` shows it, or ``name:NAME``."""
 
+import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -100,9 +101,12 @@ class References:
         except InvalidCIDError as error:
             # A service is never sent what may be a secret; nor does the hint repeat a secret.
             if is_here(self._client) and quoted(text) == f"'{text}'":
-                with suppress(Exception):  # there is no such name, or the store fails
+                # There is no such name, or several, or the store cannot be read.
+                with suppress(ClientError, UsageError, OSError):
                     find(self._client, NAME + text)
                     advise(error, f"did you mean {quote(NAME + text)}?")
+                if os.path.lexists(text):
+                    advise(error, f"`holdfast upload {quote(text)}` stores this file: use its CID")
             raise
 
     def cids(self) -> list[str]:
@@ -146,8 +150,11 @@ def _search(client: "Client", name: str | None, parts: list[_Part]) -> None:
     most = None if is_here(client) else MOST
     try:
         pins = iter(client.iter_pins(name=name, limit=most and most + 1))
-    except UnsupportedError as error:
-        raise error if name else parts[0].error from None
+    except UnsupportedError:
+        if name is None:
+            raise parts[0].error from None
+        wrong = "a name is looked up in the list of pins, and this provider has none"
+        raise advise(UnsupportedError(wrong), "give the CID in place of the name") from None
     for pin in islice(pins, most):
         for part in parts:
             if name or part.fits(pin):

@@ -118,7 +118,8 @@ def find_name(place: Shard, block: bytes, name: bytes) -> CID | Shard:
 def not_a_directory(cid: CID) -> NotAFolderError:
     """Return the error for a file that is read as a directory."""
     error = NotAFolderError(f"{cid} is not a directory")
-    return advise(error, "use download, which is for files", "`holdfast download CID` gets a file")
+    typed = "`holdfast download CID` gets a file, `holdfast retrieve CID | jq .NAME` a part of JSON"
+    return advise(error, "use download, which is for files", typed)
 
 
 def _decode(place: Shard, block: bytes) -> tuple[Data, list[Link]]:
