@@ -99,6 +99,13 @@ def test_upload_and_download_a_folder(everywhere):
     remedy = "hint: `holdfast download CID FOLDER` writes all of it to a new folder"
     assert (code, lines[0]) == (1, "error: the folder exists: photos")
     assert lines[1].startswith(remedy)
+    assert everywhere.failure("download", "-f", cid, "inbox") == (
+        1,
+        [
+            "error: the folder exists: inbox/photos",
+            f"{remedy}; --force replaces files, not folders",
+        ],
+    )
     code, shown = everywhere.on_terminal("download", cid, "-")
     assert (code, remedy in plain(shown)) == (7, True)
 

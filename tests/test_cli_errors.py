@@ -358,8 +358,8 @@ def hint(commands, *arguments, **options):
 
 @pytest.mark.parametrize("command", ["upload", "cid"])
 def test_text_in_the_place_of_a_file(commands, command):
-    words = "check the path; for text, write it to standard input, and give - as the file; "
-    words += "for a JSON value, use `holdfast store`"
+    words = "check the path: each argument is a file or folder; for text, write it to standard "
+    words += "input, and give - as the file; for a JSON value, use `holdfast store`"
     assert hint(commands, command, '{"a": 1}') == words
 
 

@@ -20,6 +20,7 @@ from holdfast.cli.app import COMMANDS, TASKS, TOPICS, app
 from holdfast.cli.unknown_words import (
     ALIASES,
     EXTRA_ARGUMENT_POINTERS,
+    MISSING_ARGUMENT_POINTERS,
     OPTION_POINTERS,
     POINTERS,
 )
@@ -87,6 +88,7 @@ def run_here(home, capsys, monkeypatch):
         ("store 5", compute_cid(b"5")),  # there is a file of this name: valid JSON wins
         ("upload -r hello.txt", HELLO_CID),
         ("add -R --recursive hello.txt", HELLO_CID),
+        (f"get -r {HELLO_CID} copy.txt", "copy.txt"),
         ("upload -n hello.txt hello.txt", HELLO_CID),
         (f"rm -f {HELLO_CID}", f"revoked {HELLO_CID}"),
         (f"rm --force {OTHER_CID}", f"not pinned {OTHER_CID}"),
@@ -167,6 +169,14 @@ def test_n_is_the_name_everywhere(filled):
     } == {(name, "name") for name in ("store", "upload", "pin", "update", "list", "copy", "share")}
 
 
+def test_a_number_as_a_name_gets_a_note_about_the_limit(filled):
+    result = filled.run("list", "-n", "2")
+    assert result.stdout == b""
+    words = b"these are the pins with 2 in their name; --limit 2 lists 2 pins\n"
+    assert result.stderr == words
+    assert filled.text("list", "-n", "2026") == ""
+
+
 def test_a_dry_run_copies_nothing(filled):
     other = filled.folder / "other"
     filled.write_user_file(f'[connections.other]\nprovider = "local"\npath = "{other}"\n')
@@ -193,9 +203,9 @@ def test_json_is_before_or_after_the_command(filled, typed):
 @pytest.mark.parametrize("typed", ["-v store 5", "store -v 5", "--verbose store 5"])
 def test_verbose_shows_the_log(commands, typed):
     result = commands.run(*typed.split())
-    assert (result.returncode, result.stderr) == (0, b"log: store succeeded\n")
+    assert (result.returncode, result.stderr) == (0, b"log: store: done\n")
     result = commands.run("--json", *typed.split())
-    assert json.loads(result.stderr) == {"log": "store succeeded"}
+    assert json.loads(result.stderr) == {"log": "store: done"}
     assert json.loads(result.stdout)["size"] == 1
 
 
@@ -230,6 +240,12 @@ def test_help_lists_the_commands_by_task_as_the_reference_does(commands):
     assert headings == ["Options", *TASKS]
     page = Path(__file__).parent.parent.joinpath("docs/reference/cli.md").read_text()
     assert re.findall(r"(?m)^## (.+)$", page)[: len(TASKS)] == [*TASKS]
+
+
+def test_help_names_the_short_words_and_the_names_of_pins(commands):
+    text = commands.text("--help")
+    assert "`add`, `get`, `cat` and `rm` work too" in text
+    assert "name:NAME is your pin of that name" in text
 
 
 SHARED_BY = {  # the options that only some commands have a use for
@@ -332,7 +348,7 @@ def test_a_typing_error_is_answered_with_what_may_be_meant(run_here, typed, mean
 @pytest.mark.slow
 def test_pointers_name_commands_and_options_that_exist():
     root = typer.main.get_command(app)
-    tables = POINTERS, OPTION_POINTERS, EXTRA_ARGUMENT_POINTERS
+    tables = POINTERS, OPTION_POINTERS, EXTRA_ARGUMENT_POINTERS, MISSING_ARGUMENT_POINTERS
     for pointer in {pointer for table in tables for pointer in table.values()}:
         for typed in re.findall(r"`holdfast ([^`]*)`", pointer):
             words = shlex.split(typed.partition(" - <")[0])
@@ -396,6 +412,33 @@ WITH_HINTS = {
         "the key 'a' is set twice: give one --keyvalue for it",
         "`holdfast upload --help` shows the usage",
     ),
+    "copy name:x --to y": ("Missing option '--from'.", MISSING_ARGUMENT_POINTERS["copy"]),
+    "verify name:x": ("Missing argument 'CID'.", MISSING_ARGUMENT_POINTERS["verify"]),
+    "share name:x": ("Missing argument 'RECIPIENT'.", MISSING_ARGUMENT_POINTERS["share"]),
+    "send alice": ("Missing argument 'MESSAGE'.", "write `holdfast send RECIPIENT MESSAGE`"),
+    "drill": ("Missing option '--without'.", "write `holdfast drill --without MEMBER`"),
+    "connections add x": (
+        "Missing option '--provider'.",
+        "write `holdfast connections add NAME --provider NAME`",
+    ),
+    "login node": (
+        "your own node needs no login",
+        "commands use its store; for another: holdfast login pinning --pin-api-url URL",
+    ),
+    "config gateway-url x": (
+        "gateway_url is a setting: name what to do with it",
+        "`holdfast config set gateway_url VALUE`",
+    ),
+    "config provider_token=x": ("", "`holdfast config set provider_token VALUE`"),
+    "config retries.cap": ("", "`holdfast config get retries.cap`"),
+    "config zzzzzz": ("unknown command 'zzzzzz'", "`holdfast config --help` lists the commands"),
+    **{
+        f"help {topic}": (
+            f"unknown command or topic {topic!r}",
+            "`holdfast --help` lists the commands; the topics are exit-codes, settings, json",
+        )
+        for topic in ("topics", "names", "encryption", "local")
+    },
     "car hello.txt": ("", "`holdfast car --help` lists the commands"),
     "car": (
         "name a command: pack, ls, unpack, export or import",

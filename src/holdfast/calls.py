@@ -191,8 +191,8 @@ class Call:
         if self.is_heard():
             name = None if kind is None else kind.__name__
             elapsed = time.monotonic() - self.started
-            outcome = f"ended with {name}" if name else "succeeded"
-            self.tell("call", "%s %s", self.operation, outcome, elapsed=elapsed, error=name)
+            outcome = f"ended with {name}" if name else "done"
+            self.tell("call", "%s: %s", self.operation, outcome, elapsed=elapsed, error=name)
         self._over = True
 
 

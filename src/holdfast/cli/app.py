@@ -94,6 +94,7 @@ EPILOG: Final = f"""\b
 A CID may be followed by a path, or be part of a link with /ipfs/ in it.
 "-" is standard input or standard output. After "--", an argument that begins with "-"
 is not an option: holdfast store -- -5
+`add`, `get`, `cat` and `rm` work too. In place of a CID, name:NAME is your pin of that name.
 
 \b
 More: holdfast help COMMAND, or holdfast help {" | ".join(TOPICS)}
@@ -107,6 +108,7 @@ class Commands(CommandGroup):
     """The commands in `COMMANDS`, imported only when they are needed; and their aliases."""
 
     other_names: Iterable[str] = ALIASES
+    topics = f"; the topics are {', '.join(TOPICS)}"
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - as Typer calls it
         """Return the names of all commands, without aliases."""

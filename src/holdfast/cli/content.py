@@ -384,6 +384,7 @@ def download(
     max_size: options.MAX_SIZE = None,
     decrypt: options.DECRYPT = False,
     force: options.FORCE = False,
+    recursive: options.RECURSIVE = False,  # noqa: ARG001 - so it is always
 ) -> None:
     """Download a file or folder, verified; write its path.
 
@@ -531,7 +532,8 @@ def _target(client: "Client", reference: Reference, to: str | None, *, decrypt: 
         return folder
     target = folder / _own_name(client, reference, decrypt=decrypt)
     if target.is_dir():
-        raise advise(FileExistsError(errno.EEXIST, "the folder exists", target), FOLDER_REMEDY)
+        taken = FileExistsError(errno.EEXIST, "the folder exists", target)
+        raise advise(taken, f"{FOLDER_REMEDY}; --force replaces files, not folders")
     return target
 
 

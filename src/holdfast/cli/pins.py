@@ -160,6 +160,8 @@ def list_pins(
                     output.say(pin.cid if quiet else _line(client, pin))
         elif not write_table(FULL_COLUMNS if full else COLUMNS, map(partial(_cells, client), pins)):
             run.note("there are no such pins" if any(filters.values()) else "there are no pins")
+    if name is not None and re.fullmatch(r"\d{1,3}", name):
+        run.note(f"these are the pins with {name} in their name; --limit {name} lists {name} pins")
 
 
 def _title(client: "holdfast.Client", pin: "holdfast.Pin") -> str:

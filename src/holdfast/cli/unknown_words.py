@@ -18,96 +18,80 @@ from holdfast.hints import advise, did_you_mean
 
 # The words that each alias stands for. They are not in `--help`, and named in the reference.
 ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
-    "add": ("upload",),
-    "put": ("upload",),
+    **dict.fromkeys(("add", "put"), ("upload",)),
     "get": ("download",),
     "cat": ("download", "--output", "-"),
-    "rm": ("revoke",),
-    "unpin": ("revoke",),
-    "delete": ("revoke",),
+    **dict.fromkeys(("rm", "unpin", "delete"), ("revoke",)),
     "exit-codes": ("help", "exit-codes"),
 }
 
 
-def _by_word(pointers: Mapping[str, str]) -> dict[str, str]:
-    return {word: pointer for pointer, words in pointers.items() for word in words.split(", ")}
+def _by_word(text: str) -> dict[str, str]:
+    """Return the pointers in `text` by their words, which stand before them and a colon."""
+    pointers = re.findall(r"(?m)^(\S.*?):\s+(.+)$", text)
+    return {word: pointer for words, pointer in pointers for word in words.split(", ")}
 
 
 # What to type in place of a command of another tool, by its first word or its first two.
-POINTERS: Final = _by_word(
-    {
-        "`holdfast upload FILE` stores a file or folder": "push, save, upload-file, up, files add",
-        "`holdfast retrieve CID` writes a JSON value, `holdfast download CID` gets a file": (
-            "pull, fetch, read, show, view, clone, dag get, block get"
-        ),
-        "`holdfast store JSON` stores a JSON value": "write, json",
-        "`holdfast list` shows what is pinned; with --name, what has a text in its name": (
-            "pins, search, find, log, pin ls, pin list, files, lsl, lsd, lsf, lsjson"
-        ),
-        "`holdfast ls CID` lists a folder, `holdfast cat CID` writes a file": (
-            "dir, tree, browse, files ls, files read"
-        ),
-        "`holdfast rm CID` unpins it": "remove, del, purge, pin rm, pin remove, files rm",
-        "`holdfast pin CID` pins by a CID": "pin add, pin-add, pin-by-cid",
-        "`holdfast update CID --name NAME` gives a pin another name": (
-            "pin update, rename, mv, tag, label"
-        ),
-        "`holdfast url CID` writes a link to share, `holdfast link CID` a private one": (
-            "sign, presign, publish"
-        ),
-        "there is nothing to set up: `holdfast upload FILE`; for a service, `holdfast login`": (
-            "init, install, setup"
-        ),
-        "`holdfast node` runs a node until Ctrl-C; without one, commands use the store": (
-            "daemon, start, serve, server, run, gateway, node start, node run"
-        ),
-        "Ctrl-C ends `holdfast node`": "stop, shutdown, node stop",
-        "`holdfast node` runs a node, and writes the address of its page": (
-            "web, webui, ui, dashboard, page"
-        ),
-        "`holdfast status` shows the provider; `holdfast login` saves its token": (
-            "whoami, account, auth, key, token, id"
-        ),
-        "`holdfast config` shows all settings, `holdfast config set KEY VALUE` changes one": (
-            "configure, settings, env, config show"
-        ),
-        "`holdfast status` tests the connection": "ping, test, doctor",
-        "`holdfast info CID` shows its kind, size, blocks, and where it is pinned": (
-            "stat, size, du, inspect, refs, resolve, files stat, dag stat, block stat, object stat"
-        ),
-        "`holdfast status` shows the store and the disk": "df, about, stats, repo stat",
-        "`holdfast cid FILE` computes a CID, offline": "hash, hashsum, only-hash",
-        "`holdfast copy --from CONNECTION --to CONNECTION` copies pins to another provider": (
-            "sync, migrate, mirror"
-        ),
-        "`holdfast upload FILE`, `holdfast download CID`; `holdfast copy` is between providers": (
-            "cp, copyto, s3"
-        ),
-        "`holdfast upload FOLDER` stores a folder with all that is in it": "mkdir",
-        "`holdfast connections` lists your connections; --use NAME chooses one": (
-            "use, switch, remote, listremotes, profile, providers"
-        ),
-        "`holdfast upload --encrypt FILE` encrypts what it stores": "encrypt",
-        "`holdfast download --decrypt CID` decrypts it": "decrypt",
-        "`holdfast verify FILE CID` compares a file or folder with its CID": "diff, compare",
-        "`holdfast keygen` makes a key, `holdfast keys` lists them": "key gen, key list, keys list",
-        "use the command ipfs: Holdfast publishes no names, and has no peers": (
-            "name, ipns, swarm, dht, routing, bootstrap, pubsub"
-        ),
-        "`holdfast car export CID FILE` writes an archive": "export, dag export",
-        "`holdfast car import FILE` reads an archive, `holdfast restore FILE` a backup": (
-            "import, dag import, car add"
-        ),
-        "`holdfast gc` removes what no pin needs": "clean, prune, repo gc",
-        "`holdfast check` checks the store": "fsck, repo verify",
-        "run the same command again: it continues; `holdfast uploads` lists uploads": "resume",
-        "`holdfast send RECIPIENT MESSAGE` stores a message": "message, msg",
-        "`holdfast receive CID` writes the message at a CID": "inbox, messages",
-        "`pip install '.[all]'` in a newer clone installs that version": "upgrade, self-update",
-        "`holdfast --install-completion` turns on completion with TAB": "completion, completions",
-        "`holdfast --help` lists all commands": "man, docs, commands, usage",
-    }
-)
+POINTERS: Final = _by_word("""
+push, save, upload-file, up, touch, mkdir, files add: `holdfast upload FILE` stores a file or folder
+pull, fetch, read, show, view, clone, curl, wget, dag get, block get:
+  `holdfast retrieve CID` writes a JSON value, `holdfast download CID` gets a file
+write, json: `holdfast store JSON` stores a JSON value
+pins, search, find, log, history, pin ls, pin list, files, lsl, lsd, lsf, lsjson:
+  `holdfast list` shows what is pinned; with --name, what has a text in its name
+dir, tree, browse, cd, mount, files ls, files read:
+  `holdfast ls CID` lists a folder, `holdfast cat CID` writes a file
+head, tail, grep, wc, less, more, jq, tar, unzip:
+  `holdfast cat CID` writes a file, or a folder as tar: pipe it into that program
+edit, patch: content never changes: `holdfast upload FILE` stores a new version under a new CID
+remove, del, purge, pin rm, pin remove, files rm: `holdfast rm CID` unpins it
+pin add, pin-add, pin-by-cid: `holdfast pin CID` pins by a CID
+undo, undelete: `holdfast pin CID` pins again what was unpinned, before `holdfast gc`
+pin update, rename, mv, tag, label: `holdfast update CID --name NAME` gives a pin another name
+sign, presign, publish: `holdfast url CID` writes a link to share, `holdfast link CID` a private one
+init, install, setup:
+  there is nothing to set up: `holdfast upload FILE`; for a service, `holdfast login`
+daemon, start, serve, server, run, gateway, node start, node run:
+  `holdfast node` runs a node until Ctrl-C; without one, commands use the store
+stop, shutdown, node stop: Ctrl-C ends `holdfast node`
+web, webui, ui, dashboard, page: `holdfast node` runs a node, and writes the address of its page
+whoami, account, auth, key, token, id, ping, test, doctor:
+  `holdfast status` shows the provider and tests the connection; `holdfast login` saves a token
+configure, settings, env, config show:
+  `holdfast config` shows all settings, `holdfast config set KEY VALUE` changes one
+stat, size, inspect, refs, resolve, files stat, dag stat, block stat, object stat:
+  `holdfast info CID` shows its kind, size, blocks, and where it is pinned
+df, du, about, stats, repo stat:
+  `holdfast status` shows the store and the disk, `holdfast info CID` the size of one
+hash, hashsum, only-hash: `holdfast cid FILE` computes a CID, offline
+migrate, mirror: `holdfast copy --from CONNECTION --to CONNECTION` copies pins to another provider
+cp, copyto, s3, sync:
+  `holdfast upload FILE`, `holdfast download CID`; `holdfast copy` is between providers
+use, switch, remote, listremotes, profile, providers:
+  `holdfast connections` lists your connections; --use NAME chooses one
+encrypt, decrypt: `holdfast upload --encrypt FILE` and `holdfast download --decrypt CID` do that
+diff, compare: `holdfast verify FILE CID` compares a file or folder with its CID
+key gen, key list, keys list: `holdfast keygen` makes a key, `holdfast keys` lists them
+invite, grant, passwd, rekey, rotate:
+  `holdfast keygen NAME` makes another key, `holdfast share CID RECIPIENT` adds a reader
+name, ipns, swarm, dht, routing, bootstrap, pubsub:
+  use the command ipfs: Holdfast publishes no names, and has no peers
+cid base32, cid format, cid v1, cid v0, cid codecs, multibase:
+  use the command ipfs: Holdfast reads every form of a CID, and converts none
+export, dag export: `holdfast car export CID FILE` writes an archive
+import, dag import, car add:
+  `holdfast car import FILE` reads an archive, `holdfast restore FILE` a backup
+snapshot, backup create: `holdfast backup FILE` writes all pins to a file
+clean, prune, repo gc: `holdfast gc` removes what no pin needs
+fsck, repo verify: `holdfast check` checks the store
+resume: run the same command again: it continues; `holdfast uploads` lists uploads
+message, msg: `holdfast send RECIPIENT MESSAGE` stores a message
+inbox, messages: `holdfast receive CID` writes the message at a CID
+upgrade, self-update: `pip install '.[all]'` in a newer clone installs that version
+completion, completions: `holdfast --install-completion` turns on completion with TAB
+man, docs, commands, usage: `holdfast --help` lists all commands
+""")
 
 _LOGIN: Final = "the token is asked for; in a pipe: holdfast login pinata < FILE"
 _LIST_OPTIONS: Final = ("--name", "--cid", "--keyvalue", "--since", "--until", "--limit", "-n")
@@ -115,25 +99,38 @@ _LIST_OPTIONS: Final = ("--name", "--cid", "--keyvalue", "--since", "--until", "
 # What to type in place of an option of another tool, by the option, perhaps after a command.
 OPTION_POINTERS: Final = {
     **{f"ls {option}": f"`holdfast list` takes {option}" for option in _LIST_OPTIONS},
-    **_by_word(
-        {
-            "`holdfast cid FILE` only computes the CID": "upload --only-hash, upload --dry-run",
-            "`holdfast upload FOLDER` keeps the names of the files in it": "upload -w",
-            "leave it out: it lists one folder; `holdfast download CID FOLDER` gets all of it": (
-                "ls -r, ls -R, ls --recursive"
-            ),
-            _LOGIN: "login --token, login --token-file",
-            "leave it out: folders are always included whole": "-r, -R, --recursive",
-            "leave it out: no command asks": "-f, --force, -y, --yes",
-            "leave it out: only the result is written": "-q, --quiet, -s, --silent, --progress",
-            "--include-hidden uploads hidden files": "upload -H, upload -A, upload --all",
-            "leave it out: `holdfast store JSON`": "store -d, store --data",
-            "write `holdfast share CID RECIPIENT`": "share --to",
-            "set HOLDFAST_IDENTITIES=./FILE: the path of a key has a slash in it": "--identity",
-            "write `config get KEY`, `config set KEY VALUE`": "config --get, config --global",
-            "write `> FILE` after the command; --json writes JSON": "-o, --output, --out",
-        }
-    ),
+    **dict.fromkeys(("login --token", "login --token-file"), _LOGIN),
+    **_by_word("""
+upload --only-hash, upload --dry-run: `holdfast cid FILE` only computes the CID
+upload -w: `holdfast upload FOLDER` keeps the names of the files in it
+ls -r, ls -R, ls --recursive:
+  leave it out: it lists one folder; `holdfast download CID FOLDER` gets all of it
+-r, -R, --recursive: leave it out: folders are always included whole
+-f, --force, -y, --yes: leave it out: no command asks
+-q, --quiet, -s, --silent, --progress: leave it out: only the result is written
+upload -H, upload -A, upload --all: --include-hidden uploads hidden files
+ls -a, ls --all, ls --size, ls -s: leave it out: hidden files are always listed; -l shows sizes
+download -O: `-o FILE` names the file; without it, it gets its own name or the CID
+download -a, download --archive: `holdfast download CID - > FILE.tar` writes a folder as tar
+download -C, download -c, download --continue, download --resume:
+  leave it out: the same command again resumes an interrupted download
+download -L, download --location, download -k, download --insecure:
+  leave it out: redirects are followed, and every byte is verified
+--retry, --retries, --timeout, --max-time, download --max-time:
+  leave it out, or `holdfast config set KEY NUMBER` with retries.attempts or timeouts.read
+upload --pin: leave it out: what is stored is always pinned
+upload --to-files: leave it out: --name names the pin, and `holdfast ls name:NAME` lists it
+upload --chunker, upload -s, upload --raw-leaves:
+  --profile chooses how files are cut into blocks; --cid-version 1 is the default
+list -l, list -L, list --long, list --state, list --status:
+  --full shows whole CIDs, --json all that is known
+list --jq: write `holdfast list --json | jq FILTER`
+store -d, store --data: leave it out: `holdfast store JSON`
+share --to: write `holdfast share CID RECIPIENT`
+--identity: set HOLDFAST_IDENTITIES=./FILE: the path of a key has a slash in it
+config --get, config --global: write `config get KEY`, `config set KEY VALUE`
+-o, --output, --out: write `> FILE` after the command; --json writes JSON
+"""),
 }
 
 # Other words for options, in lower case without hyphens.
@@ -159,9 +156,15 @@ EXTRA_ARGUMENT_POINTERS: Final = {
     "check": "`holdfast verify FILE CID` compares a file or folder with its CID",
     "list": "`holdfast list --name TEXT` lists the pins with a text in the name",
     "retrieve": "`holdfast download CID FILE` writes to a file",
-    "download": "download one CID at a time",
-    "pin": "pin one CID at a time",
+    **dict.fromkeys(("download", "pin"), "give one CID at a time"),
     "login": _LOGIN,
+}
+
+# The same where it gets too few; other commands show their arguments.
+MISSING_ARGUMENT_POINTERS: Final = {
+    "copy": "`holdfast copy --from local --to NAME`: `holdfast connections` lists what NAME may be",
+    "share": "`holdfast share CID RECIPIENT` adds a reader; `holdfast url CID` writes a link",
+    "verify": "`holdfast verify FILE CID` compares them; `holdfast download CID` always verifies",
 }
 
 # The error of the parser. Newer versions of Typer have their own class of it.
@@ -184,16 +187,19 @@ class CommandGroup(TyperGroup):
 
     Attributes:
         other_names: Names, beside those of its commands, that a misspelt one is compared with.
+        topics: What the hint of ``help`` says about its topics; "" without any.
     """
 
     other_names: Iterable[str] = ()
+    topics = ""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command that `args` begin with, its name and the other arguments."""
         if self.get_command(ctx, args[0]) is None and not ctx.resilient_parsing:
             question = did_you_mean(args[0], [*self.list_commands(ctx), *self.other_names])
-            wrong = _unknown("command", repr(args[0]), question)
-            raise advise(wrong, f"`{ctx.command_path} --help` lists the commands")
+            topics = self.topics if args[-1] == "--help" else ""
+            wrong = _unknown(f"command{' or topic' * bool(topics)}", repr(args[0]), question)
+            raise advise(wrong, f"`{ctx.command_path} --help` lists the commands{topics}")
         return super().resolve_command(ctx, args)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
@@ -229,7 +235,8 @@ def check_habits(words: Sequence[str], *, is_ours: bool) -> None:
     it may still be one of another tool.
     """
     both, name = " ".join(words[:2]), words[0]
-    if len(words) > 1 and both in POINTERS:
+    is_file = name == "cid" and os.path.lexists(words[-1])
+    if len(words) > 1 and both in POINTERS and not is_file:
         raise advise(_unknown("command", repr(both)), POINTERS[both])
     if name == "keygen" and re.search("\0--passphrase\0[^-]", "\0".join(words)):
         wrong = UsageError("--passphrase takes no value: you are asked for the passphrase")
@@ -267,6 +274,11 @@ def usage_error(error: Any) -> UsageError:
         wrong = UsageError("login takes the name of a provider")
     if is_extra and command in EXTRA_ARGUMENT_POINTERS:
         advise(wrong, EXTRA_ARGUMENT_POINTERS[command])
+    if error.ctx and str(wrong).startswith("Missing "):
+        needed = [one for one in error.ctx.command.params if one.required and one.opts[0][0] == "-"]
+        words = [where, *error.ctx.command.collect_usage_pieces(error.ctx)[1:]]
+        words += [f"{one.opts[0]} {one.metavar}" for one in needed]
+        advise(wrong, MISSING_ARGUMENT_POINTERS.get(command, f"write `{' '.join(words)}`"))
     return advise(wrong, f"`{where} --help` shows the usage")
 
 

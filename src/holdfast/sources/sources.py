@@ -28,8 +28,8 @@ TEXT_NOTE: Final = (
     "a string is the path of a file; for the text itself, give its bytes: text.encode()"
 )
 TEXT_HINT: Final = (
-    "check the path; for text, write it to standard input, and give - as the file; "
-    "for a JSON value, use `holdfast store`"
+    "check the path: each argument is a file or folder; for text, write it to standard input, "
+    "and give - as the file; for a JSON value, use `holdfast store`"
 )
 Progress: TypeAlias = Callable[[int, int | None], None]
 """Called with the bytes that are done, and with the total or None if that is unknown."""
