@@ -319,7 +319,7 @@ def add(
     from holdfast.cli.settings_editor import changing
 
     folder, file_of_token = (text and str(Path(text).absolute()) for text in (path, token_file))
-    values = {"provider": provider, "path": folder, "gateway_url": gateway_url}
+    values: dict[str, Any] = {"provider": provider, "path": folder, "gateway_url": gateway_url}
     chosen = options.parse_options(provider_option or ())
     values |= {"pin_api_url": pin_api_url, "provider_options": chosen}
     registry.check_provider(provider)

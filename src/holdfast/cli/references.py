@@ -153,8 +153,8 @@ def _search(client: "Client", name: str | None, parts: list[_Part]) -> None:
     except UnsupportedError:
         if name is None:
             raise parts[0].error from None
-        wrong = "a name is looked up in the list of pins, and this provider has none"
-        raise advise(UnsupportedError(wrong), "give the CID in place of the name") from None
+        words = "a name is looked up in the list of pins, and this provider has none"
+        raise advise(UnsupportedError(words), "give the CID in place of the name") from None
     for pin in islice(pins, most):
         for part in parts:
             if name or part.fits(pin):

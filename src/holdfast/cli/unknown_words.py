@@ -276,9 +276,9 @@ def usage_error(error: Any) -> UsageError:
         advise(wrong, EXTRA_ARGUMENT_POINTERS[command])
     if error.ctx and str(wrong).startswith("Missing "):
         needed = [one for one in error.ctx.command.params if one.required and one.opts[0][0] == "-"]
-        words = [where, *error.ctx.command.collect_usage_pieces(error.ctx)[1:]]
-        words += [f"{one.opts[0]} {one.metavar}" for one in needed]
-        advise(wrong, MISSING_ARGUMENT_POINTERS.get(command, f"write `{' '.join(words)}`"))
+        usage = [where, *error.ctx.command.collect_usage_pieces(error.ctx)[1:]]
+        usage += [f"{one.opts[0]} {one.metavar}" for one in needed]
+        advise(wrong, MISSING_ARGUMENT_POINTERS.get(command, f"write `{' '.join(usage)}`"))
     return advise(wrong, f"`{where} --help` shows the usage")
 
 
