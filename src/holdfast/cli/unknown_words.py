@@ -94,13 +94,12 @@ man, docs, commands, usage: `holdfast --help` lists all commands
 """)
 
 _LOGIN: Final = "the token is asked for; in a pipe: holdfast login pinata < FILE"
-_LIST_OPTIONS: Final = ("--name", "--cid", "--keyvalue", "--since", "--until", "--limit", "-n")
 
 # What to type in place of an option of another tool, by the option, perhaps after a command.
-OPTION_POINTERS: Final = {
-    **{f"ls {option}": f"`holdfast list` takes {option}" for option in _LIST_OPTIONS},
-    **dict.fromkeys(("login --token", "login --token-file"), _LOGIN),
-    **_by_word("""
+OPTION_POINTERS: Final = _by_word(f"""
+login --token, login --token-file: {_LOGIN}
+ls --name, ls --cid, ls --keyvalue, ls --since, ls --until, ls --limit, ls -n:
+  `holdfast list` has this option; `holdfast ls CID` lists a folder
 upload --only-hash, upload --dry-run: `holdfast cid FILE` only computes the CID
 upload -w: `holdfast upload FOLDER` keeps the names of the files in it
 ls -r, ls -R, ls --recursive:
@@ -130,8 +129,7 @@ share --to: write `holdfast share CID RECIPIENT`
 --identity: set HOLDFAST_IDENTITIES=./FILE: the path of a key has a slash in it
 config --get, config --global: write `config get KEY`, `config set KEY VALUE`
 -o, --output, --out: write `> FILE` after the command; --json writes JSON
-"""),
-}
+""")
 
 # Other words for options, in lower case without hyphens.
 OTHER_OPTIONS: Final[dict[str, tuple[str, ...]]] = {
