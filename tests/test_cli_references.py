@@ -253,6 +253,14 @@ def test_a_service_is_asked_for_so_many_pins_and_no_more():
         References(Client(Many(MOST + 1)), [cid[:20]])
 
 
+@pytest.mark.parametrize("text", ["myreport2026", "age1pq1abcdefghijk", "eyJhbGciOiJIUzI1NiJ9"])
+def test_a_service_is_not_asked_for_what_no_cid_begins_with(text):
+    many = Many(MOST + 1)
+    with pytest.raises(InvalidCIDError):
+        References(Client(many), [text])[text]
+    assert many.limits == []
+
+
 class Named(Many):
     """A service where many names contain "a"; one of them is ``a/report.pdf``."""
 

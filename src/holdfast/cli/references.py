@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 MOST: Final = 10_000  # pins that a service is asked for
 SHORTEST: Final = 12  # characters of a part of a CID
 CANDIDATES: Final = 5  # in the notes of an error
+BEGINNINGS: Final = ("b", "Q")  # of the CIDs in a list of pins
 NAME: Final = "name:"
 WHOLE: Final = "give the whole CID: `holdfast list --full` shows it"
 ONE_OF_THEM: Final = "use the first 12 characters of one of them, or revoke the rest"
@@ -139,7 +140,8 @@ def _parse(text: str) -> Reference | _Part | InvalidCIDError:
         invalid = error
     part, slash, path = text.partition("/")
     begin, _, end = part.strip().replace("...", "…").partition("…")
-    if not f"{begin}{end}".isalnum() or len(begin) + len(end) < SHORTEST:
+    is_part = begin.startswith(BEGINNINGS) and f"{begin}{end}".isalnum()
+    if not is_part or len(begin) + len(end) < SHORTEST:
         return invalid
     fits = lambda pin: pin.cid.startswith(begin) and pin.cid.endswith(end)  # noqa: E731
     return _Part(text, invalid, fits, path=slash + path)
