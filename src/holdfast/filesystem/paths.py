@@ -15,14 +15,9 @@ from typing import Any, Final, NamedTuple
 from fsspec.implementations.local import LocalFileSystem, make_path_posix, trailing_sep
 from fsspec.utils import other_paths, stringify_path
 
+from holdfast import errors
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
-from holdfast.errors import (
-    AuthenticationError,
-    InvalidCIDError,
-    NotFoundError,
-    PermissionDeniedError,
-)
 
 PREFIXES: Final = ("holdfast://", "holdfast::", "ipfs://")
 
@@ -162,7 +157,7 @@ def is_cid(name: str) -> bool:
     """
     try:
         CID.parse(name)
-    except InvalidCIDError:
+    except errors.InvalidCIDError:
         return False
     return True
 
@@ -177,7 +172,7 @@ def reference_to(path: str) -> Reference | None:
         raise no_such_file(path, "no file can have this name")
     try:
         return Reference(root, CID.parse(root), tuple(names))
-    except InvalidCIDError:
+    except errors.InvalidCIDError:
         return None
     except UnicodeError:
         raise no_such_file(path, "the name is not UTF-8") from None
@@ -214,8 +209,8 @@ def os_errors(path: str) -> Iterator[None]:
     """
     try:
         yield
-    except NotFoundError as error:
+    except errors.NotFoundError as error:
         raise no_such_file(path, error.message) from error
-    except (AuthenticationError, PermissionDeniedError) as error:
+    except (errors.AuthenticationError, errors.PermissionDeniedError) as error:
         why = error.message or os.strerror(errno.EACCES)
         raise PermissionError(errno.EACCES, why, path) from error

@@ -6,14 +6,9 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
+from holdfast import errors
 from holdfast.config.secret import Secret
-from holdfast.errors import (
-    AuthenticationError,
-    NotFoundError,
-    PermissionDeniedError,
-    ProviderError,
-    RateLimitError,
-)
+from holdfast.errors import NotFoundError, ProviderError
 from holdfast.protocol import json_text
 from holdfast.protocol.http import Reply
 from holdfast.single_line import single_line
@@ -26,10 +21,10 @@ MAX_WAIT: Final = 1e9  # seconds, some 30 years: a longer wait that a peer asks 
 REQUEST_ID_HEADERS: Final = ("x-request-id", "x-amzn-requestid", "cf-ray")
 
 CLASSES: Final[Mapping[int, type[ProviderError]]] = {
-    UNAUTHORIZED: AuthenticationError,
-    403: PermissionDeniedError,
-    404: NotFoundError,
-    RATE_LIMITED: RateLimitError,
+    UNAUTHORIZED: errors.AuthenticationError,
+    403: errors.PermissionDeniedError,
+    404: errors.NotFoundError,
+    RATE_LIMITED: errors.RateLimitError,
 }
 
 

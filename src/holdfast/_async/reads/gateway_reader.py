@@ -12,6 +12,7 @@ from functools import partial
 from hashlib import sha256
 from typing import Any, ClassVar, Final, TypeAlias
 
+from holdfast import errors
 from holdfast._async.content_file import LARGEST_RANGE, AsyncRanges
 from holdfast._async.races import race
 from holdfast._async.reads.blocks import AsyncArchiveFeed, AsyncBlocks, AsyncFetchedBlocks
@@ -41,19 +42,7 @@ from holdfast.content.proof import wrong_bytes
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.root_nodes import RootInfo, stat_record
 from holdfast.disk.block_cache import DiskBlockCache
-from holdfast.errors import (
-    ClientError,
-    MalformedError,
-    NetworkError,
-    NotAFileError,
-    NotFoundError,
-    ProviderError,
-    SerializationError,
-    TooLargeError,
-    UnprovenError,
-    UnsupportedError,
-    VerificationError,
-)
+from holdfast.errors import ClientError, NetworkError, ProviderError, UnprovenError
 from holdfast.protocol.gateway import CAR_TYPE, ArchiveScope, Gateway
 from holdfast.protocol.http import Reply, body_length
 from holdfast.protocol.peer_set import PeerSet, is_wrong_content
@@ -67,14 +56,14 @@ from holdfast.sources.sources import Progress
 
 # Errors that one gateway can cause, those that tell most first. Another gateway may do better.
 FAILURES = (
-    MalformedError,
-    NotAFileError,
-    SerializationError,
-    TooLargeError,
-    UnprovenError,
-    ProviderError,
-    NetworkError,
-    VerificationError,
+    errors.MalformedError,
+    errors.NotAFileError,
+    errors.SerializationError,
+    errors.TooLargeError,
+    errors.UnprovenError,
+    errors.ProviderError,
+    errors.NetworkError,
+    errors.VerificationError,
 )
 OK: Final = 200
 EMPTY_BLOCK: Final = Reference.parse("bafkqaaa")  # every gateway has it: it is in the CID itself
@@ -143,7 +132,7 @@ class AsyncRounds:
             await step()
         except FAILURES as error:
             failure = without_frames(error)
-            if isinstance(error, TooLargeError) and self._state.file.size is not None:
+            if isinstance(error, errors.TooLargeError) and self._state.file.size is not None:
                 raise  # the size is verified: no gateway can help
         else:
             self._session.succeeded()
@@ -299,7 +288,7 @@ class AsyncGatewayBlocks(AsyncFetchedBlocks):
                 "add a gateway that does",
                 cid=reference,
             )
-        if not isinstance(reason, NotFoundError):
+        if not isinstance(reason, errors.NotFoundError):
             reason.add_note(
                 f"{gateway.base_url} does not give the blocks of {short(reference)}, without "
                 "which directories cannot be looked into; add a gateway that does"
@@ -565,7 +554,7 @@ class AsyncLinkReader(AsyncReader):
 
     def blocks(self, reference: Reference, call: Call) -> AsyncBlocks:  # noqa: ARG002
         """Raise UnsupportedError: a link gives no blocks, and there are no private directories."""
-        raise UnsupportedError(
+        raise errors.UnsupportedError(
             f"{short(reference)} cannot be looked into: the private network has files only, and "
             "its links give no blocks; use download"
         )

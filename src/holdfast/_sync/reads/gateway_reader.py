@@ -14,6 +14,7 @@ from functools import partial
 from hashlib import sha256
 from typing import Any, ClassVar, Final, TypeAlias
 
+from holdfast import errors
 from holdfast._sync.content_file import LARGEST_RANGE, Ranges
 from holdfast._sync.races import race
 from holdfast._sync.reads.blocks import ArchiveFeed, Blocks, FetchedBlocks
@@ -43,19 +44,7 @@ from holdfast.content.proof import wrong_bytes
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.root_nodes import RootInfo, stat_record
 from holdfast.disk.block_cache import DiskBlockCache
-from holdfast.errors import (
-    ClientError,
-    MalformedError,
-    NetworkError,
-    NotAFileError,
-    NotFoundError,
-    ProviderError,
-    SerializationError,
-    TooLargeError,
-    UnprovenError,
-    UnsupportedError,
-    VerificationError,
-)
+from holdfast.errors import ClientError, NetworkError, ProviderError, UnprovenError
 from holdfast.protocol.gateway import CAR_TYPE, ArchiveScope, Gateway
 from holdfast.protocol.http import Reply, body_length
 from holdfast.protocol.peer_set import PeerSet, is_wrong_content
@@ -69,14 +58,14 @@ from holdfast.sources.sources import Progress
 
 # Errors that one gateway can cause, those that tell most first. Another gateway may do better.
 FAILURES = (
-    MalformedError,
-    NotAFileError,
-    SerializationError,
-    TooLargeError,
-    UnprovenError,
-    ProviderError,
-    NetworkError,
-    VerificationError,
+    errors.MalformedError,
+    errors.NotAFileError,
+    errors.SerializationError,
+    errors.TooLargeError,
+    errors.UnprovenError,
+    errors.ProviderError,
+    errors.NetworkError,
+    errors.VerificationError,
 )
 OK: Final = 200
 EMPTY_BLOCK: Final = Reference.parse("bafkqaaa")  # every gateway has it: it is in the CID itself
@@ -143,7 +132,7 @@ class Rounds:
             step()
         except FAILURES as error:
             failure = without_frames(error)
-            if isinstance(error, TooLargeError) and self._state.file.size is not None:
+            if isinstance(error, errors.TooLargeError) and self._state.file.size is not None:
                 raise  # the size is verified: no gateway can help
         else:
             self._session.succeeded()
@@ -297,7 +286,7 @@ class GatewayBlocks(FetchedBlocks):
                 "add a gateway that does",
                 cid=reference,
             )
-        if not isinstance(reason, NotFoundError):
+        if not isinstance(reason, errors.NotFoundError):
             reason.add_note(
                 f"{gateway.base_url} does not give the blocks of {short(reference)}, without "
                 "which directories cannot be looked into; add a gateway that does"
@@ -559,7 +548,7 @@ class LinkReader(Reader):
 
     def blocks(self, reference: Reference, call: Call) -> Blocks:  # noqa: ARG002
         """Raise UnsupportedError: a link gives no blocks, and there are no private directories."""
-        raise UnsupportedError(
+        raise errors.UnsupportedError(
             f"{short(reference)} cannot be looked into: the private network has files only, and "
             "its links give no blocks; use download"
         )
