@@ -255,7 +255,9 @@ async def test_the_wrong_kind_of_with_says_which_to_use(tmp_path):
 
 async def test_a_forgotten_await_is_named(tmp_path):
     opening = AsyncClient.init(path=tmp_path)
-    with pytest.raises(AttributeError, match="has no 'store': write `await` before it"):
+    with pytest.raises(
+        AttributeError, match="has no 'store': write `await` before it: `client = await"
+    ):
         opening.store([1])
     assert not hasattr(opening, "__len__")
     async with opening as client:

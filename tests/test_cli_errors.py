@@ -172,7 +172,7 @@ IN_PLAIN_WORDS = {
     "pin FIVE --wait -1": "Invalid value for '--wait': it must be at least 0",
     "list --limit x": "Invalid value for '--limit': it must be a whole number",
     "config set retries.x 3": "retries takes numbers by name: attempts, base, cap, budget, "
-    "max_retry_after",
+    "max_retry_after; such as {'attempts': 3}",
     "car import value.json": "value.json is not an archive (CAR)",
     "car ls value.json": "value.json is not an archive (CAR)",
     "keygen": "KEY exists, and keys are never overwritten",

@@ -161,12 +161,14 @@ class StoreOptions:
             return options
         if not isinstance(options, Mapping):
             raise TypeError(
-                f"options must be StoreOptions or a mapping, not {type(options).__name__}"
+                f"options must be StoreOptions or a mapping, not {type(options).__name__}; "
+                "a name is a keyword: store(value, name=…)"
             )
         names = [field.name for field in fields(cls)]
         unknown = [str(key) for key in options if key not in names]
         if unknown:
-            raise TypeError(f"unknown option {unknown[0]!r}; known are {' and '.join(names)}")
+            known = f"{' and '.join(names)}; a name is a keyword: store(value, name=…)"
+            raise TypeError(f"unknown option {unknown[0]!r}; known are {known}")
         return cls(**options)
 
 

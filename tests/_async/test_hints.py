@@ -2,6 +2,7 @@
 
 import io
 import pickle
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,37 @@ async def test_a_file_that_is_missing_is_the_error_of_open(server, client, tmp_p
     assert outcome.error.__notes__ == [TEXT_NOTE]
 
 
+CONVERSIONS = "convert it first: `.isoformat()`, `list(…)`, `dataclasses.asdict(…)`"
+
+
+@pytest.mark.parametrize(
+    "value", [{1}, datetime(2026, 1, 1, tzinfo=UTC), [object()]], ids=["set", "time", "object"]
+)
+async def test_a_value_that_json_lacks_has_a_note_about_conversions(server, client, value):
+    with pytest.raises(SerializationError, match="cannot be written as JSON: Object") as caught:
+        await client.store(value)
+    assert caught.value.__notes__ == [CONVERSIONS]
+    assert server.requests == []
+
+
+async def test_a_name_in_the_place_of_options_says_how(server, client):
+    for options in ("report", {"name": "report"}):
+        with pytest.raises(TypeError, match=r"a name is a keyword: store\(value, name=…\)$"):
+            await client.store([1], options)
+    assert server.requests == []
+
+
+async def test_a_provider_by_position_says_how():
+    with pytest.raises(ConfigError, match=r"not str; .*init\(provider=\"pinata\"\)$"):
+        await AsyncClient.init("pinata")
+
+
+async def test_a_name_in_the_place_of_a_cid_names_pins(client):
+    with pytest.raises(InvalidCIDError) as caught:
+        await client.retrieve("name:report")
+    assert caught.value.__notes__[1:] == ["find the CID by its name: `client.pins(name=…)`"]
+
+
 @pytest.mark.parametrize("value", [b"x", bytearray(b"x"), Path("a.txt"), io.BytesIO()])
 async def test_a_file_that_is_stored_as_json_names_upload(server, client, value):
     with pytest.raises(SerializationError, match="cannot be written as JSON") as caught:
@@ -61,7 +93,7 @@ async def test_a_file_that_is_stored_as_json_names_upload(server, client, value)
     assert caught.value.__notes__ == ["for files and bytes, use `upload`"]
     with pytest.raises(SerializationError) as caught:
         await client.store({"a": value})
-    assert hint_of(caught.value) is None
+    assert caught.value.__notes__ == [CONVERSIONS]
     assert server.requests == []
 
 

@@ -4,6 +4,7 @@
 
 import threading
 import time
+import warnings
 
 import pytest
 
@@ -173,7 +174,21 @@ def test_outcomes_that_nobody_asks_for_say_that_nothing_has_started(local):
     outcomes = local.store_many([1, 2])
     assert "loop over it to start the calls" in repr(outcomes)
     outcomes.close()
+    with pytest.warns(RuntimeWarning, match="nothing was done: <.*: loop over it"):
+        del outcomes
+    with pytest.warns(RuntimeWarning, match="nothing was done"):
+        local.store_many([1, 2])
+    with pytest.warns(RuntimeWarning, match="nothing was done"):
+        with local.store_many([1, 2]):
+            pass
     assert local.pins() == []
+
+
+def test_no_warning_comes_when_an_error_left_the_block_before_the_loop(local):
+    with warnings.catch_warnings(record=True) as warned, pytest.raises(LookupError):
+        with local.store_many([1, 2]):
+            raise LookupError
+    assert warned == []
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """What a loop over many calls receives."""
 
+import sys
+import warnings
 from collections.abc import AsyncIterator, Callable
 from typing import Self
 
@@ -31,11 +33,13 @@ class AsyncOutcomes(AsyncIterator[Outcome[Item, Result]]):
     ) -> None:
         self._group = group
         self._on_end = on_end  # called when nothing is under way any more; perhaps several times
+        self._is_used = False  # whether an outcome was asked for, or an error left the block
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: loop over it to start the calls and get their outcomes>"
 
     async def __anext__(self) -> Outcome[Item, Result]:
+        self._is_used = True
         try:
             return await self._group.next()
         except Exception:
@@ -67,6 +71,7 @@ class AsyncOutcomes(AsyncIterator[Outcome[Item, Result]]):
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._is_used |= kind is not None
         if kind is None or issubclass(kind, (Exception, GeneratorExit)):
             await self.aclose()
         else:
@@ -75,3 +80,5 @@ class AsyncOutcomes(AsyncIterator[Outcome[Item, Result]]):
     def __del__(self) -> None:
         if hasattr(self, "_group"):
             self._group.abandon(self._end)
+            if not self._is_used and not sys.is_finalizing():
+                warnings.warn(f"nothing was done: {self!r}", RuntimeWarning, 2, source=self)

@@ -2,6 +2,8 @@
 # by scripts/generate_sync.py. Change the original instead.
 """What a loop over many calls receives."""
 
+import sys
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Self
 
@@ -33,11 +35,13 @@ class Outcomes(Iterator[Outcome[Item, Result]]):
     ) -> None:
         self._group = group
         self._on_end = on_end  # called when nothing is under way any more; perhaps several times
+        self._is_used = False  # whether an outcome was asked for, or an error left the block
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: loop over it to start the calls and get their outcomes>"
 
     def __next__(self) -> Outcome[Item, Result]:
+        self._is_used = True
         try:
             return self._group.next()
         except Exception:
@@ -69,6 +73,7 @@ class Outcomes(Iterator[Outcome[Item, Result]]):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._is_used |= kind is not None
         if kind is None or issubclass(kind, (Exception, GeneratorExit)):
             self.close()
         else:
@@ -77,3 +82,5 @@ class Outcomes(Iterator[Outcome[Item, Result]]):
     def __del__(self) -> None:
         if hasattr(self, "_group"):
             self._group.abandon(self._end)
+            if not self._is_used and not sys.is_finalizing():
+                warnings.warn(f"nothing was done: {self!r}", RuntimeWarning, 2, source=self)

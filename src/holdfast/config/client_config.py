@@ -125,7 +125,7 @@ class ClientConfig:
             kind = type(config.reveal() if isinstance(config, Secret) else config).__name__
             raise ConfigError(
                 f"config must be a ClientConfig or a mapping, not {kind}; "
-                "single fields go in as keywords"
+                'give single fields as keywords: init(provider="pinata")'
             )
         values = _snake_keys(config)
         provider = values.get("provider", registry.DEFAULT)

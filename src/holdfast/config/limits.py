@@ -94,5 +94,6 @@ def _made(kind: type[Limits], name: str, value: Any) -> Limits:
         return value
     names = [limit.name for limit in fields(kind)]
     if not isinstance(value, Mapping) or not set(value) <= set(names):
-        raise ConfigError(f"{name} takes numbers by name: {', '.join(names)}")
+        example = {names[0]: 3}
+        raise ConfigError(f"{name} takes numbers by name: {', '.join(names)}; such as {example}")
     return kind(**value)

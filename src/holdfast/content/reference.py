@@ -84,7 +84,9 @@ class Reference(str):
         try:
             return cls(text, CID.parse(text), tuple(map(_name, names)))
         except InvalidCIDError as error:
-            raise InvalidCIDError(reason=error.reason, value=cid_or_url) from None
+            wrong = InvalidCIDError(reason=error.reason, value=cid_or_url)
+            note = "find the CID by its name: `client.pins(name=…)`"
+            raise (advise(wrong, note) if cid_or_url.startswith("name:") else wrong) from None
 
     @classmethod
     def parse_cid(cls, cid_or_url: object) -> str:

@@ -42,6 +42,8 @@ def to_text(value: Any) -> str:
         wrong = SerializationError(f"the value cannot be written as JSON: {error}")
         if isinstance(value, _FILES) or hasattr(value, "read"):
             advise(wrong, "for files and bytes, use `upload`", "use `holdfast upload`")
+        elif "Object of type" in str(error):
+            advise(wrong, "convert it first: `.isoformat()`, `list(…)`, `dataclasses.asdict(…)`")
         raise wrong from None
     return text
 
