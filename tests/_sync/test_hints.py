@@ -85,7 +85,7 @@ def test_a_provider_by_position_says_how():
 def test_a_name_in_the_place_of_a_cid_names_pins(client):
     with pytest.raises(InvalidCIDError) as caught:
         client.retrieve("name:report")
-    assert caught.value.__notes__[1:] == ["find the CID by its name: `client.pins(name=…)`"]
+    assert caught.value.__notes__[1:] == ["find the CID with `client.pins(name=…)`"]
 
 
 @pytest.mark.parametrize("value", [b"x", bytearray(b"x"), Path("a.txt"), io.BytesIO()])

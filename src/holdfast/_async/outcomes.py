@@ -81,4 +81,4 @@ class AsyncOutcomes(AsyncIterator[Outcome[Item, Result]]):
         if hasattr(self, "_group"):
             self._group.abandon(self._end)
             if not self._is_used and not sys.is_finalizing():
-                warnings.warn(f"nothing was done: {self!r}", RuntimeWarning, 2, source=self)
+                warnings.warn(f"nothing was done: {self!r}", RuntimeWarning, stacklevel=2)

@@ -85,8 +85,8 @@ class Reference(str):
             return cls(text, CID.parse(text), tuple(map(_name, names)))
         except InvalidCIDError as error:
             wrong = InvalidCIDError(reason=error.reason, value=cid_or_url)
-            note = "find the CID by its name: `client.pins(name=…)`"
-            raise (advise(wrong, note) if cid_or_url.startswith("name:") else wrong) from None
+            notes = "find the CID with `client.pins(name=…)`", "find the CID with `holdfast list`"
+            raise (advise(wrong, *notes) if cid_or_url.startswith("name:") else wrong) from None
 
     @classmethod
     def parse_cid(cls, cid_or_url: object) -> str:
