@@ -786,7 +786,8 @@ def test_mistakes_at_the_command_line_are_one_sentence(
     (tmp_path / "broken" / "holdfast.sqlite3").write_bytes(b"no database" * 100)
     try:
         code = main(
-            ["--path", str(tmp_path), *(word.format(tmp=tmp_path, port=port) for word in arguments)]
+            ["--port=0", "--path", str(tmp_path)]
+            + [word.format(tmp=tmp_path, port=port) for word in arguments]
         )
     except SystemExit as end:  # by argparse
         code = end.code

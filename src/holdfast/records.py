@@ -159,16 +159,14 @@ class StoreOptions:
             return cls()
         if isinstance(options, StoreOptions):
             return options
+        hint = "a name is a keyword: store(value, name=…)"
         if not isinstance(options, Mapping):
-            raise TypeError(
-                f"options must be StoreOptions or a mapping, not {type(options).__name__}; "
-                "a name is a keyword: store(value, name=…)"
-            )
+            kind = type(options).__name__
+            raise TypeError(f"options must be StoreOptions or a mapping, not {kind}; {hint}")
         names = [field.name for field in fields(cls)]
-        unknown = [str(key) for key in options if key not in names]
-        if unknown:
-            known = f"{' and '.join(names)}; a name is a keyword: store(value, name=…)"
-            raise TypeError(f"unknown option {unknown[0]!r}; known are {known}")
+        if unknown := [str(key) for key in options if key not in names]:
+            options_text = " and ".join(names)
+            raise TypeError(f"unknown option {unknown[0]!r}; known are {options_text}; {hint}")
         return cls(**options)
 
 
