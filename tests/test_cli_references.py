@@ -282,6 +282,18 @@ def test_the_whole_name_is_searched_before_its_first_segment():
         References(Client(many), ["name:a/other.pdf"])
 
 
+@pytest.mark.parametrize("names", [("photos", "photos-old"), ("photos-old", "photos")])
+def test_another_pin_of_the_same_cid_does_not_hide_a_name(names):
+    class Twice(Many):
+        def find_pins(self, filters, *, limit=None):  # noqa: ARG002 - two are few
+            return iter([Pin(id=name, cid=CID, name=name) for name in names])
+
+    client = Client(Twice(2))
+    assert References(client, ["name:photos"])["name:photos"][1].name == "photos"
+    assert References(client, ["name:photos/a"])["name:photos/a"][0] == f"{CID}/a"
+    assert References(client, [SHORT])[SHORT][0] == CID
+
+
 class Broken(Many):
     """A store on this machine that fails."""
 

@@ -38,7 +38,8 @@ class _Part:
         fits: Returns whether the text names a pin.
         name: What was typed after ``name:``, with a path or without; None for a part of a CID.
         path: The path that was typed after the CID, with its slash.
-        pins: The pins that fit, by their CIDs; and those whose name only contains `name`.
+        pins: The pins that fit, by CID; for a `name` by CID and name, because a service may have
+            several pins of one CID, and also those whose name only contains it.
     """
 
     text: str
@@ -46,7 +47,7 @@ class _Part:
     fits: "Callable[[Pin], bool]"
     name: str | None = None
     path: str = ""
-    pins: "dict[str, Pin]" = field(default_factory=dict)
+    pins: "dict[tuple[str, str], Pin]" = field(default_factory=dict)
 
     def chosen(self) -> "tuple[Reference, Pin]":
         """Return the reference and the only pin that fits.
@@ -160,7 +161,7 @@ def _search(client: "Client", name: str | None, parts: list[_Part]) -> None:
     for pin in islice(pins, most):
         for part in parts:
             if name or part.fits(pin):
-                part.pins[pin.cid] = pin
+                part.pins[pin.cid, pin.name if name else ""] = pin
     if next(pins, None) is not None:
         wrong = UsageError(f"there are more than {MOST:,} pins, and only so many are searched")
         raise advise(wrong, WHOLE)
