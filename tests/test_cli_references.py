@@ -285,7 +285,7 @@ def test_the_whole_name_is_searched_before_its_first_segment():
 @pytest.mark.parametrize("names", [("photos", "photos-old"), ("photos-old", "photos")])
 def test_another_pin_of_the_same_cid_does_not_hide_a_name(names):
     class Twice(Many):
-        def find_pins(self, filters, *, limit=None):  # noqa: ARG002 - two are few
+        def find_pins(self, filters, *, limit=None):
             return iter([Pin(id=name, cid=CID, name=name) for name in names])
 
     client = Client(Twice(2))
