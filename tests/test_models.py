@@ -46,6 +46,9 @@ def test_a_record_that_an_older_version_pickled_keeps_its_values():
     record = object.__new__(ClientRecord)
     record.__setstate__([HELLO_CID, 17, 7, None, False, 3])  # without the newest field
     assert (record.cid, record.duplicate, record.excluded) == (HELLO_CID, False, 3)
+    assert record.earlier_name is None
+    for one in (record, pickle.loads(pickle.dumps(record)), copy.copy(record)):  # noqa: S301 - ours
+        assert repr(one) == repr(ClientRecord(**{k: getattr(record, k) for k in record.__slots__}))
 
 
 def test_messages_speak_the_specs_spelling():

@@ -73,6 +73,10 @@ class ClientRecord(Generic[T]):
     excluded: int = field(default=0, compare=False)
     earlier_name: str | None = field(default=None, compare=False)  # last: pickles go by position
 
+    def __setstate__(self, state: list[Any]) -> None:
+        """Restore a pickle. Fields that an older version did not have get their defaults."""
+        ClientRecord.__init__(self, **dict(zip(self.__slots__, state, strict=False)))
+
     def _repr_html_(self) -> str:
         """Return what a notebook shows."""
         made = time_text(_datetime(self.timestamp))
