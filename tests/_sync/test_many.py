@@ -170,6 +170,22 @@ def test_closing_the_client_waits_too_and_then_the_input_is_refused(local):
         local.store_many([])
 
 
+def test_a_subclass_may_have_another_constructor_and_attributes(local):
+    class Named(Client):
+        def __init__(self, provider, prefix):
+            super().__init__(provider)
+            self.prefix = prefix
+
+        def upload(self, file, *, name=None, **selection):
+            return super().upload(file, name=self.prefix + name, **selection)
+
+    client = Named(local.provider, "tides-")
+    outcomes = all_of(client.upload_many([("low", b"low")]))
+    outcomes += all_of(client.store_many([1]))
+    assert [outcome.error for outcome in outcomes] == [None, None]
+    assert local.pins(name="tides-low")
+
+
 def test_outcomes_that_nobody_asks_for_say_that_nothing_has_started(local):
     outcomes = local.store_many([1, 2])
     assert "loop over it to start the calls" in repr(outcomes)

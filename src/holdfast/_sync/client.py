@@ -537,7 +537,9 @@ class Client(Closes):
 
     def _worker(self) -> Self:
         """Return a client for items, which stays open until those under way are finished."""
-        return type(self)(self._provider, config=self._config)
+        worker = object.__new__(type(self))  # a subclass may have another constructor
+        worker.__dict__.update(self.__dict__)
+        return worker
 
     def _many(
         self,
