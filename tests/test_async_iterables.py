@@ -256,7 +256,7 @@ async def test_the_wrong_kind_of_with_says_which_to_use(tmp_path):
 async def test_a_forgotten_await_is_named(tmp_path):
     opening = AsyncClient.init(path=tmp_path)
     with pytest.raises(
-        AttributeError, match="has no 'store': write `await` before it: `client = await"
+        AttributeError, match="has no 'store': write `await`, as in `client = await"
     ):
         opening.store([1])
     assert not hasattr(opening, "__len__")

@@ -51,7 +51,7 @@ class AsyncOpening(AsyncOnly, Coroutine[Any, Any, Opened]):
             """Say what to do, to who forgot ``await``."""
             raise AttributeError(
                 f"the call is not awaited yet, so it has no {name!r}: "
-                "write `await` before it: `client = await AsyncClient.init(…)`, or `async with`"
+                "write `await`, as in `client = await AsyncClient.init(…)`, or use `async with`"
             )
 
     # What asyncio needs to make a task of it.
