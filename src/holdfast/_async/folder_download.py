@@ -43,6 +43,7 @@ from holdfast.content.unixfs.data import Kind
 from holdfast.content.unixfs.directory_nodes import DirectoryEntry, not_a_directory
 from holdfast.content.unixfs.file_nodes import file_node
 from holdfast.content.unixfs.walks import DirectoryWalk, PathWalk
+from holdfast.disk.closing import on_error
 from holdfast.disk.disk_space import DiskSpace
 from holdfast.errors import (
     ClientError,
@@ -523,7 +524,8 @@ async def download_folder(
     work = WorkFolder(Path(to), reference, reader.finishes)
     async with provider.call("download_folder", str(reference), total=False) as call:
         source = AsyncFolderSource(reader, reference, call)
-        await run_blocking(work.open)
+        with on_error(work.unlock):  # a call that is cancelled there must not keep the lock
+            await run_blocking(work.open)
         keep = True
         try:
             saved = await run_blocking(work.saved_bytes) if call.is_heard() else 0

@@ -45,6 +45,7 @@ from holdfast.content.unixfs.data import Kind
 from holdfast.content.unixfs.directory_nodes import DirectoryEntry, not_a_directory
 from holdfast.content.unixfs.file_nodes import file_node
 from holdfast.content.unixfs.walks import DirectoryWalk, PathWalk
+from holdfast.disk.closing import on_error
 from holdfast.disk.disk_space import DiskSpace
 from holdfast.errors import (
     ClientError,
@@ -521,7 +522,8 @@ def download_folder(
     work = WorkFolder(Path(to), reference, reader.finishes)
     with provider.call("download_folder", str(reference), total=False) as call:
         source = FolderSource(reader, reference, call)
-        run_blocking(work.open)
+        with on_error(work.unlock):  # a call that is cancelled there must not keep the lock
+            run_blocking(work.open)
         keep = True
         try:
             saved = run_blocking(work.saved_bytes) if call.is_heard() else 0

@@ -435,6 +435,11 @@ class WorkFolder:
             if not keep:
                 self.path.rmdir()
 
+    def unlock(self) -> None:
+        """Close the folder if it is open."""
+        if self._lock is not None and not self._lock.closed:
+            self.close()
+
     def _check_target(self) -> int | None:
         """Return the mode of the folder at the target; raise `OSError` if it cannot be used."""
         is_begun = bool(self.finishes) and os.path.lexists(self.path / BEGUN)
