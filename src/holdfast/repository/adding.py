@@ -140,10 +140,10 @@ class Adding:
 
     def _discard_pending(self) -> None:
         """Remove the files of the blocks that are not inserted."""
-        if named := self.files.discard(self._pending):
-            with self._database.frozen() as connection:
-                self.files.remove_unlisted(connection, named)
+        named = self.files.discard(self._pending)
         self._clear_pending()
+        if named:  # in a transaction, so that nobody else may be about to insert their rows
+            self._database.freeing(lambda connection: self.files.remove_unlisted(connection, named))
 
     def _clear_pending(self) -> None:
         self._pending = []
