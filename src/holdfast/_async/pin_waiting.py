@@ -1,6 +1,7 @@
 """Waiting for pins: for a list of them as it is sent, and for content that a provider fetches."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -42,15 +43,13 @@ class AsyncPinStream(AsyncIterator[Pin]):
         """Return all pins."""
         self._clock.renew()
         pins: list[Pin] = []
-        try:
+        async with aclosing(self):
             async for pin in self._pins:
                 if len(pins) == pin_api.MAX_PINS:
                     raise ProviderError(
                         f"there are more than {pin_api.MAX_PINS:,} pins: use iter_pins"
                     )
                 pins.append(pin)
-        finally:
-            await self.aclose()
         return pins
 
     async def aclose(self) -> None:

@@ -38,6 +38,7 @@ from urllib3.util.ssltransport import SSLTransport
 from holdfast._sync.runtime import now, racer
 from holdfast.calls import Deadline
 from holdfast.config.limits import Timeouts
+from holdfast.disk.closing import on_error
 from holdfast.protocol import host_privacy
 from holdfast.protocol.http import MAX_DIGITS, MAX_TRAILER, Overhead, Request, read_stream_error
 from holdfast.protocol.library_parts import LibraryPart, has_shortcuts
@@ -355,11 +356,8 @@ class _LimitedSends:
 
         The name may have been resolved again meanwhile, to another address.
         """
-        try:
+        with on_error(sock.close):
             current_limits.get().check_peer(sock)
-        except BaseException:
-            sock.close()
-            raise
         return sock
 
     def send(self, data: Any) -> None:

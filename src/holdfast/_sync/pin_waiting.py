@@ -3,6 +3,7 @@
 """Waiting for pins: for a list of them as it is sent, and for content that a provider fetches."""
 
 from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -42,15 +43,13 @@ class PinStream(Iterator[Pin]):
         """Return all pins."""
         self._clock.renew()
         pins: list[Pin] = []
-        try:
+        with closing(self):
             for pin in self._pins:
                 if len(pins) == pin_api.MAX_PINS:
                     raise ProviderError(
                         f"there are more than {pin_api.MAX_PINS:,} pins: use iter_pins"
                     )
                 pins.append(pin)
-        finally:
-            self.close()
         return pins
 
     def close(self) -> None:

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, Final, Generic, ParamSpec, Self, TypeAlias, TypeVar
 
 from holdfast.disk.background import Background
+from holdfast.disk.closing import on_error
 from holdfast.forks import ForkAware
 
 P = ParamSpec("P")
@@ -186,14 +187,11 @@ def together(calls: Sequence[Callable[[], T]]) -> list[T | Exception]:
     outcomes: dict[int, T | BaseException] = {}
     finished: _Finished[T] = queue.SimpleQueue()
     me = racer.get() or Racer()
-    try:
+    with on_error(me.shut):  # if interrupted: wake the threads that wait for a gateway
         for place, call in enumerate(calls):
             _start(call, place, me, finished)
         for _ in calls:
             place, outcomes[place] = finished.get()
-    except BaseException:
-        me.shut()  # interrupted: wake the threads that wait for a gateway
-        raise
     results: list[T | Exception] = []
     for place in range(len(calls)):
         outcome = outcomes[place]

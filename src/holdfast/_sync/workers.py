@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final, Generic, TypeAlias
 
 from holdfast._sync.runtime import Racer, racer
+from holdfast.disk.closing import on_error
 from holdfast.records import Item, Outcome, Result
 
 Items: TypeAlias = Iterable[Item]
@@ -138,12 +139,9 @@ class WorkGroup(Generic[Item, Result]):
     def finish(self, error: Exception | None = None) -> None:
         """Start nothing new, and wait for what is under way. If that is interrupted, abort it."""
         self.stop(error)
-        try:
+        with on_error(self.abort):
             if not self._aborted:
                 self._join(None)
-        except BaseException:
-            self.abort()
-            raise
 
     def abandon(self, on_end: Callable[[], None]) -> None:
         """Start nothing new, wait for what is under way, and call `on_end`."""

@@ -16,6 +16,7 @@ another strategy may work with the same gateway. When an attempt at a gateway fa
 bytes stay in the output, and the next attempt continues after them.
 """
 
+from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -76,7 +77,7 @@ class AsyncBody:
 
     async def begin(self, peer: AsyncGatewayPeer) -> AsyncTransfer:
         """Request the plain content that is still missing."""
-        if not peer.state.is_fresh:
+        if peer.state.position or peer.state.stop is not None:  # not all of the file is missing
             return await _begin_part(peer)
         response = await peer.open_plain()
         async with closing_on_error(response):
@@ -95,8 +96,7 @@ async def _begin_part(peer: AsyncGatewayPeer) -> AsyncTransfer:
     if proof.is_complete:  # without a request: its blocks are known
         return await _begin_walk(peer)
     start = proof.position
-    stop = None if peer.state.stop is None else proof.end
-    response = await peer.open_plain(start, stop)
+    response = await peer.open_plain(start, None if peer.state.stop is None else proof.end)
     async with closing_on_error(response):
         reply = Reply(response.status, response.headers)
         # A server without support for ranges sends more than was requested, before and after it.
@@ -472,10 +472,8 @@ async def fill(
     peer = AsyncGatewayPeer(
         session, gateway, state, deadline, verify=verify, may_restart=is_last, sent=sent
     )
-    try:
+    async with aclosing(peer):
         await _try_strategies(peer)
-    finally:
-        await peer.aclose()
 
 
 async def _try_strategies(peer: AsyncGatewayPeer) -> None:

@@ -12,7 +12,7 @@ verified bytes earlier extend it.
 
 from collections import deque
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
@@ -192,7 +192,7 @@ class AsyncStream(Generic[P]):
     async def finish(self) -> None:
         """Write the verified bytes of the beginning, then stream the rest."""
         output = self.peer.state.output
-        try:
+        async with aclosing(self):
             if not self._ended:
                 await self._stream_rest()
                 output.confirm()
@@ -202,8 +202,6 @@ class AsyncStream(Generic[P]):
                 await run_blocking(output.take, self._pieces, verified=True)
             output.report(self.total)
             self.peer.state.learn_size(self.proof.size)
-        finally:
-            await self.aclose()
 
     async def aclose(self) -> None:
         """Close the reply."""

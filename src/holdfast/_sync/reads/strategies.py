@@ -18,6 +18,7 @@ another strategy may work with the same gateway. When an attempt at a gateway fa
 bytes stay in the output, and the next attempt continues after them.
 """
 
+from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -78,7 +79,7 @@ class Body:
 
     def begin(self, peer: GatewayPeer) -> Transfer:
         """Request the plain content that is still missing."""
-        if not peer.state.is_fresh:
+        if peer.state.position or peer.state.stop is not None:  # not all of the file is missing
             return _begin_part(peer)
         response = peer.open_plain()
         with closing_on_error(response):
@@ -97,8 +98,7 @@ def _begin_part(peer: GatewayPeer) -> Transfer:
     if proof.is_complete:  # without a request: its blocks are known
         return _begin_walk(peer)
     start = proof.position
-    stop = None if peer.state.stop is None else proof.end
-    response = peer.open_plain(start, stop)
+    response = peer.open_plain(start, None if peer.state.stop is None else proof.end)
     with closing_on_error(response):
         reply = Reply(response.status, response.headers)
         # A server without support for ranges sends more than was requested, before and after it.
@@ -472,10 +472,8 @@ def fill(
     peer = GatewayPeer(
         session, gateway, state, deadline, verify=verify, may_restart=is_last, sent=sent
     )
-    try:
+    with closing(peer):
         _try_strategies(peer)
-    finally:
-        peer.close()
 
 
 def _try_strategies(peer: GatewayPeer) -> None:

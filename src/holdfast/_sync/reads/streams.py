@@ -14,7 +14,7 @@ verified bytes earlier extend it.
 
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
@@ -194,7 +194,7 @@ class Stream(Generic[P]):
     def finish(self) -> None:
         """Write the verified bytes of the beginning, then stream the rest."""
         output = self.peer.state.output
-        try:
+        with closing(self):
             if not self._ended:
                 self._stream_rest()
                 output.confirm()
@@ -204,8 +204,6 @@ class Stream(Generic[P]):
                 run_blocking(output.take, self._pieces, verified=True)
             output.report(self.total)
             self.peer.state.learn_size(self.proof.size)
-        finally:
-            self.close()
 
     def close(self) -> None:
         """Close the reply."""
