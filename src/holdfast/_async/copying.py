@@ -14,7 +14,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from holdfast import arguments
+from holdfast import arguments, errors
 from holdfast._async.folder_download import FolderOptions, download_folder
 from holdfast._async.pin_waiting import wait_for_pin
 from holdfast._async.providers.base import AsyncBaseProvider
@@ -28,16 +28,7 @@ from holdfast.content.profiles import PROFILES, Profile, candidates_for
 from holdfast.content.reference import Reference
 from holdfast.content.sampling import Sample
 from holdfast.disk.copy_journal import CopyJournal
-from holdfast.errors import (
-    ClientError,
-    ConfigError,
-    MalformedError,
-    NotAFileError,
-    ProviderError,
-    UnprovenError,
-    UnsupportedError,
-    VerificationError,
-)
+from holdfast.errors import UnprovenError, UnsupportedError
 from holdfast.hints import advise
 from holdfast.records import Added, Copied, Pin, PinInfo, same_value
 from holdfast.sinks.names import is_refusal
@@ -296,7 +287,7 @@ class AsyncCopier:
         info, dropped = self._info(pin)
         try:
             new = await wait_for_pin(target, await self._pin(pin.cid, info), self.wait)
-        except ProviderError as error:
+        except errors.ProviderError as error:
             error.add_note(f"it was asked to fetch it: {why}")
             raise
         return Copied(cid=pin.cid, name=pin.name, how="pin", dropped=dropped, state=new.state)
@@ -335,7 +326,7 @@ class AsyncCopier:
 
 def _check(added: Added, pin: Pin) -> None:
     if CID.parse(added.cid) != CID.parse(pin.cid):
-        raise VerificationError(f"the target stored {pin.cid} as {added.cid}", cid=pin.cid)
+        raise errors.VerificationError(f"the target stored {pin.cid} as {added.cid}", cid=pin.cid)
 
 
 def _not_sent(target: AsyncBaseProvider, pin: Pin) -> str:
@@ -377,9 +368,9 @@ class AsyncUploading:
         """
         try:
             blob, layouts_of = file or with_layouts(await self._source.get_file(str(cid)))
-        except NotAFileError:
+        except errors.NotAFileError:
             return await self._upload_folder(cid, info, progress)
-        except (UnprovenError, MalformedError):
+        except (UnprovenError, errors.MalformedError):
             return None
         source = await run_blocking(open_source, blob)
         async with at_end(source.close):
@@ -403,7 +394,7 @@ class AsyncUploading:
         reference = Reference(str(cid), cid)
         try:
             await download_folder(self._source, reference, to, FolderOptions(), None)
-        except (UnprovenError, MalformedError, UnsupportedError, NotADirectoryError):
+        except (UnprovenError, errors.MalformedError, UnsupportedError, NotADirectoryError):
             return None
         except OSError as error:
             if is_refusal(error):
@@ -454,7 +445,7 @@ class AsyncUploading:
         if profile not in self._targets and is_ours and target.supports("with_config"):
             name = profile.name if profile.name in PROFILES else None
             changes: dict[str, Any] = {"cid_version": profile.cid_version, "profile": name}
-            with suppress(ConfigError):  # it is shared with others
+            with suppress(errors.ConfigError):  # it is shared with others
                 target = as_provider(target.with_config(target.config.with_options(**changes)))
         return self._targets.setdefault(profile, target)
 
@@ -495,5 +486,5 @@ async def addresses_of(provider: AsyncBaseProvider) -> list[str]:
         return []
     try:
         return await provider.addresses()
-    except ClientError:  # they are hints, and a token may lack the permission to ask
+    except errors.ClientError:  # they are hints, and a token may lack the permission to ask
         return []

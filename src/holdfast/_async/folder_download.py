@@ -21,6 +21,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Final, NamedTuple, TypeAlias, Unpack
 
+from holdfast import errors
 from holdfast._async.providers.base import AsyncBaseProvider
 from holdfast._async.reads.blocks import (
     AsyncArchiveFeed,
@@ -45,15 +46,7 @@ from holdfast.content.unixfs.file_nodes import file_node
 from holdfast.content.unixfs.walks import DirectoryWalk, PathWalk
 from holdfast.disk.closing import on_error
 from holdfast.disk.disk_space import DiskSpace
-from holdfast.errors import (
-    ClientError,
-    MalformedError,
-    NetworkError,
-    ProviderError,
-    TooLargeError,
-    UnprovenError,
-    VerificationError,
-)
+from holdfast.errors import NetworkError, ProviderError, UnprovenError, VerificationError
 from holdfast.protocol.gateway import ArchiveScope
 from holdfast.protocol.retrying import is_transient
 from holdfast.single_line import single_line
@@ -420,7 +413,7 @@ class AsyncFolderFetcher:
         place = (*directory.path, entry.name)
         try:
             kind = await self._fetch_one(place, entry.cid)
-        except ClientError as error:
+        except errors.ClientError as error:
             error.add_note(single_line(f"in the directory: {'/'.join(place)}"))
             raise
         if kind in FOLDERS:
@@ -535,7 +528,7 @@ async def download_folder(
             keep = False
         except BaseException as error:
             # A finish that refuses one file says nothing about the others.
-            is_finish = bool(work.finishes) and isinstance(error, MalformedError)
+            is_finish = bool(work.finishes) and isinstance(error, errors.MalformedError)
             keep = is_finish or not _is_final(error)
             if keep and await run_blocking(work.has_progress):
                 error.add_note(f"call again to continue; what is verified is kept in {work.path}")
@@ -561,4 +554,4 @@ async def _fill(
 def _is_final(error: BaseException) -> bool:
     """Return whether the same call would be refused again, so that nothing is worth keeping."""
     is_refused = isinstance(error, OSError) and names.is_refusal(error)
-    return is_refused or isinstance(error, MalformedError | TooLargeError)
+    return is_refused or isinstance(error, errors.MalformedError | errors.TooLargeError)

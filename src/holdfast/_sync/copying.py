@@ -16,7 +16,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from holdfast import arguments
+from holdfast import arguments, errors
 from holdfast._sync.folder_download import FolderOptions, download_folder
 from holdfast._sync.pin_waiting import wait_for_pin
 from holdfast._sync.providers.base import BaseProvider
@@ -30,16 +30,7 @@ from holdfast.content.profiles import PROFILES, Profile, candidates_for
 from holdfast.content.reference import Reference
 from holdfast.content.sampling import Sample
 from holdfast.disk.copy_journal import CopyJournal
-from holdfast.errors import (
-    ClientError,
-    ConfigError,
-    MalformedError,
-    NotAFileError,
-    ProviderError,
-    UnprovenError,
-    UnsupportedError,
-    VerificationError,
-)
+from holdfast.errors import UnprovenError, UnsupportedError
 from holdfast.hints import advise
 from holdfast.records import Added, Copied, Pin, PinInfo, same_value
 from holdfast.sinks.names import is_refusal
@@ -294,7 +285,7 @@ class Copier:
         info, dropped = self._info(pin)
         try:
             new = wait_for_pin(target, self._pin(pin.cid, info), self.wait)
-        except ProviderError as error:
+        except errors.ProviderError as error:
             error.add_note(f"it was asked to fetch it: {why}")
             raise
         return Copied(cid=pin.cid, name=pin.name, how="pin", dropped=dropped, state=new.state)
@@ -333,7 +324,7 @@ class Copier:
 
 def _check(added: Added, pin: Pin) -> None:
     if CID.parse(added.cid) != CID.parse(pin.cid):
-        raise VerificationError(f"the target stored {pin.cid} as {added.cid}", cid=pin.cid)
+        raise errors.VerificationError(f"the target stored {pin.cid} as {added.cid}", cid=pin.cid)
 
 
 def _not_sent(target: BaseProvider, pin: Pin) -> str:
@@ -375,9 +366,9 @@ class Uploading:
         """
         try:
             blob, layouts_of = file or with_layouts(self._source.get_file(str(cid)))
-        except NotAFileError:
+        except errors.NotAFileError:
             return self._upload_folder(cid, info, progress)
-        except (UnprovenError, MalformedError):
+        except (UnprovenError, errors.MalformedError):
             return None
         source = run_blocking(open_source, blob)
         with at_end(source.close):
@@ -401,7 +392,7 @@ class Uploading:
         reference = Reference(str(cid), cid)
         try:
             download_folder(self._source, reference, to, FolderOptions(), None)
-        except (UnprovenError, MalformedError, UnsupportedError, NotADirectoryError):
+        except (UnprovenError, errors.MalformedError, UnsupportedError, NotADirectoryError):
             return None
         except OSError as error:
             if is_refusal(error):
@@ -452,7 +443,7 @@ class Uploading:
         if profile not in self._targets and is_ours and target.supports("with_config"):
             name = profile.name if profile.name in PROFILES else None
             changes: dict[str, Any] = {"cid_version": profile.cid_version, "profile": name}
-            with suppress(ConfigError):  # it is shared with others
+            with suppress(errors.ConfigError):  # it is shared with others
                 target = as_provider(target.with_config(target.config.with_options(**changes)))
         return self._targets.setdefault(profile, target)
 
@@ -493,5 +484,5 @@ def addresses_of(provider: BaseProvider) -> list[str]:
         return []
     try:
         return provider.addresses()
-    except ClientError:  # they are hints, and a token may lack the permission to ask
+    except errors.ClientError:  # they are hints, and a token may lack the permission to ask
         return []

@@ -8,10 +8,12 @@ Redirects are followed, and refusals are told from failures.
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from holdfast import errors
 from holdfast._async.runtime import at_end, now, run_blocking, together
 from holdfast._async.session import AsyncSession, read_whole
 from holdfast.calls import Call, Deadline
@@ -26,15 +28,7 @@ from holdfast.content.unixfs.archive import CutOffError
 from holdfast.content.unixfs.body import BodyProof
 from holdfast.content.unixfs.walks import PathWalk
 from holdfast.disk.block_cache import DiskBlockCache
-from holdfast.errors import (
-    ClientError,
-    NetworkError,
-    NotFoundError,
-    ProviderError,
-    RequestTimeoutError,
-    UnprovenError,
-    VerificationError,
-)
+from holdfast.errors import ProviderError, UnprovenError
 from holdfast.protocol import gateway as gateways
 from holdfast.protocol.gateway import FORMAT_REFUSALS, TRUSTLESS_FOR, Gateway
 from holdfast.protocol.http import Reply, Request
@@ -156,11 +150,6 @@ class ReadState:
         return self.start + self.output.written
 
     @property
-    def is_fresh(self) -> bool:
-        """Whether the whole file is wanted, and nothing of it is written yet."""
-        return self.position == 0 and self.stop is None
-
-    @property
     def is_cached_part(self) -> bool:
         """Whether a part of a file is wanted, whose blocks are to be kept on disk."""
         return self.cache is not None and self.stop is not None
@@ -255,7 +244,7 @@ class BodyBudget:
         """Raise an error if no needed bytes were received for `timeouts.read`."""
         if self.patience is not None and now() - self._progress_at > self.patience:
             words = f"{self.peer} sent nothing that {short(self.reference)} needs in time"
-            raise RequestTimeoutError(words, sent=True)
+            raise errors.RequestTimeoutError(words, sent=True)
 
 
 def check_time(deadline: Deadline, peer: str) -> None:
@@ -296,12 +285,12 @@ class AsyncBegun:
 
     gateway: Gateway
     deadline: Deadline
-    _outcome: AsyncSent | ClientError | None
+    _outcome: AsyncSent | errors.ClientError | None
 
     def take(self) -> AsyncSent | None:
         """Return the unread reply, or raise the error; the next time, return None."""
         outcome, self._outcome = self._outcome, None
-        if isinstance(outcome, ClientError):
+        if isinstance(outcome, errors.ClientError):
             raise outcome
         return outcome
 
@@ -522,14 +511,12 @@ class AsyncGatewayPeer(AsyncPeer):
     async def _fetch(self, cid: CID) -> bytes:
         """Fetch one block and verify it."""
         response = await self.open_or_refuse(self.gateway.block(cid))
-        try:
+        async with aclosing(response):
             # No variable for the bytes: a traceback may show it, and a gateway may echo its token.
             reply = Reply(response.status, response.headers, await response.read(MAX_BLOCK + 1))
-        finally:
-            await response.aclose()
         try:
             check_block(cid, reply.body)
-        except VerificationError:
+        except errors.VerificationError:
             # A gateway that does not know the format sends the plain content instead.
             self.check_type(reply, gateways.RAW_TYPE)
             raise
@@ -570,7 +557,7 @@ class AsyncGatewayPeer(AsyncPeer):
         latest = error
         if isinstance(error, CutOffError) and self.is_trustless:
             words = f"{self.gateway.peer} does not have all of {self.state.reference}"
-            latest = self.refusal(NotFoundError(words))
+            latest = self.refusal(errors.NotFoundError(words))
         if self._worst is None or self._tells_less(self._worst, latest):
             self._worst = latest
 
@@ -612,7 +599,7 @@ async def _with_message(response: "AsyncResponse") -> Reply:
     """Return a failed reply with its body; without it where it does not come in time."""
     try:
         return await read_whole(response)
-    except NetworkError:
+    except errors.NetworkError:
         return Reply(response.status, response.headers)
 
 

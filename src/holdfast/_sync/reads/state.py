@@ -10,10 +10,12 @@ Redirects are followed, and refusals are told from failures.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from holdfast import errors
 from holdfast._sync.runtime import at_end, now, run_blocking, together
 from holdfast._sync.session import Session, read_whole
 from holdfast.calls import Call, Deadline
@@ -28,15 +30,7 @@ from holdfast.content.unixfs.archive import CutOffError
 from holdfast.content.unixfs.body import BodyProof
 from holdfast.content.unixfs.walks import PathWalk
 from holdfast.disk.block_cache import DiskBlockCache
-from holdfast.errors import (
-    ClientError,
-    NetworkError,
-    NotFoundError,
-    ProviderError,
-    RequestTimeoutError,
-    UnprovenError,
-    VerificationError,
-)
+from holdfast.errors import ProviderError, UnprovenError
 from holdfast.protocol import gateway as gateways
 from holdfast.protocol.gateway import FORMAT_REFUSALS, TRUSTLESS_FOR, Gateway
 from holdfast.protocol.http import Reply, Request
@@ -158,11 +152,6 @@ class ReadState:
         return self.start + self.output.written
 
     @property
-    def is_fresh(self) -> bool:
-        """Whether the whole file is wanted, and nothing of it is written yet."""
-        return self.position == 0 and self.stop is None
-
-    @property
     def is_cached_part(self) -> bool:
         """Whether a part of a file is wanted, whose blocks are to be kept on disk."""
         return self.cache is not None and self.stop is not None
@@ -257,7 +246,7 @@ class BodyBudget:
         """Raise an error if no needed bytes were received for `timeouts.read`."""
         if self.patience is not None and now() - self._progress_at > self.patience:
             words = f"{self.peer} sent nothing that {short(self.reference)} needs in time"
-            raise RequestTimeoutError(words, sent=True)
+            raise errors.RequestTimeoutError(words, sent=True)
 
 
 def check_time(deadline: Deadline, peer: str) -> None:
@@ -298,12 +287,12 @@ class Begun:
 
     gateway: Gateway
     deadline: Deadline
-    _outcome: Sent | ClientError | None
+    _outcome: Sent | errors.ClientError | None
 
     def take(self) -> Sent | None:
         """Return the unread reply, or raise the error; the next time, return None."""
         outcome, self._outcome = self._outcome, None
-        if isinstance(outcome, ClientError):
+        if isinstance(outcome, errors.ClientError):
             raise outcome
         return outcome
 
@@ -524,14 +513,12 @@ class GatewayPeer(Peer):
     def _fetch(self, cid: CID) -> bytes:
         """Fetch one block and verify it."""
         response = self.open_or_refuse(self.gateway.block(cid))
-        try:
+        with closing(response):
             # No variable for the bytes: a traceback may show it, and a gateway may echo its token.
             reply = Reply(response.status, response.headers, response.read(MAX_BLOCK + 1))
-        finally:
-            response.close()
         try:
             check_block(cid, reply.body)
-        except VerificationError:
+        except errors.VerificationError:
             # A gateway that does not know the format sends the plain content instead.
             self.check_type(reply, gateways.RAW_TYPE)
             raise
@@ -572,7 +559,7 @@ class GatewayPeer(Peer):
         latest = error
         if isinstance(error, CutOffError) and self.is_trustless:
             words = f"{self.gateway.peer} does not have all of {self.state.reference}"
-            latest = self.refusal(NotFoundError(words))
+            latest = self.refusal(errors.NotFoundError(words))
         if self._worst is None or self._tells_less(self._worst, latest):
             self._worst = latest
 
@@ -614,7 +601,7 @@ def _with_message(response: "Response") -> Reply:
     """Return a failed reply with its body; without it where it does not come in time."""
     try:
         return read_whole(response)
-    except NetworkError:
+    except errors.NetworkError:
         return Reply(response.status, response.headers)
 
 
