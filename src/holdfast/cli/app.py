@@ -126,9 +126,8 @@ class Commands(CommandGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - as Typer calls it
         """Return the command of this name, or None."""
-        if cmd_name not in COMMANDS:
-            return None
-        return _commands_of(COMMANDS[cmd_name])[cmd_name]
+        module = COMMANDS.get(cmd_name)
+        return None if module is None else _commands_of(module)[cmd_name]
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command of the first of `args`, which may be an alias, or ``help COMMAND``."""

@@ -49,9 +49,7 @@ class Profile:
 
     def with_hash(self, code: int) -> "Profile":
         """Return the same layout with another hash function. CIDv0 allows only sha2-256."""
-        if code == self.hash_code:
-            return self
-        return replace(self, cid_version=1, hash_code=code)
+        return self if code == self.hash_code else replace(self, cid_version=1, hash_code=code)
 
 
 # The two profiles of IPIP-499, and Kubo's layout for --cid-version=1 before them.

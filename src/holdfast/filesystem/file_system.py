@@ -145,9 +145,7 @@ class HoldfastFileSystem(base_classes.AsyncFileSystem, metaclass=SecretOptions):
 
     @classmethod
     def _strip_protocol(cls, path: Any) -> Any:
-        if isinstance(path, list):
-            return [plain_path(name) for name in path]
-        return plain_path(path)
+        return [*map(plain_path, path)] if isinstance(path, list) else plain_path(path)
 
     async def client(self) -> AsyncClient:
         """Return the client, which belongs to the running event loop."""

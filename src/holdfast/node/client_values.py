@@ -54,9 +54,7 @@ def write_json(value: Any) -> str:
 
 def with_numbers(value: Any) -> Any:
     """Return a value of `parse_json` with floats for fractions: for metadata, not for content."""
-    if value is None:
-        return None
-    return _NUMBERS.decode(write_json(value))
+    return None if value is None else _NUMBERS.decode(write_json(value))
 
 
 def _finite(text: str) -> float:

@@ -292,9 +292,8 @@ class Reply:
 
 def body_length(headers: Mapping[str, str]) -> int | None:
     """Return the Content-Length, or None if there is none, or none that is valid and applies."""
-    if "transfer-encoding" in headers:
-        return None
-    return read_size(headers.get("content-length", ""))
+    is_coded = "transfer-encoding" in headers
+    return None if is_coded else read_size(headers.get("content-length", ""))
 
 
 def read_size(text: str) -> int | None:

@@ -149,9 +149,7 @@ class ArchiveWalk:
         if kind in {Kind.FILE, Kind.RAW}:
             start, stop = selection.span(self._repository.file_node(cid).size)
             return self._file(cid, start, stop)
-        if kind in {Kind.DIRECTORY, Kind.SHARD}:
-            return self._directory(cid)
-        return iter([cid])
+        return self._directory(cid) if kind in {Kind.DIRECTORY, Kind.SHARD} else iter([cid])
 
     def _everything(self, root: CID) -> Iterator[CID]:
         """Yield all blocks below `root`. Between two blocks only one link of each level is held.

@@ -328,9 +328,7 @@ def _remove(
         return sizes
 
     marked = _in_parts(database, mark, numbers, len(numbers))
-    if dry_run:
-        return marked
-    return _in_parts(database, remove, marked, _step(database, BATCH))
+    return marked if dry_run else _in_parts(database, remove, marked, _step(database, BATCH))
 
 
 def _leased(connection: sqlite3.Connection, numbers: list[int], lease: int | None) -> set[int]:
