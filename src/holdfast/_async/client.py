@@ -317,8 +317,7 @@ class AsyncClient(AsyncCloses):
         if (view := self._view_for(options)) is not None:
             return await view.store(data, name=name, keyvalues=keyvalues)
         text = json_text.to_text(data)
-        info = arguments.json_info(name, keyvalues)
-        added = await self._put(Source.of_json(text), info)
+        added = await self._put(Source.of_json(text), arguments.json_info(name, keyvalues))
         return _record(added, len(text), data)
 
     async def _put(

@@ -319,8 +319,7 @@ class Client(Closes):
         if (view := self._view_for(options)) is not None:
             return view.store(data, name=name, keyvalues=keyvalues)
         text = json_text.to_text(data)
-        info = arguments.json_info(name, keyvalues)
-        added = self._put(Source.of_json(text), info)
+        added = self._put(Source.of_json(text), arguments.json_info(name, keyvalues))
         return _record(added, len(text), data)
 
     def _put(

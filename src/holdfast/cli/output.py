@@ -215,8 +215,7 @@ def _widths(columns: Sequence[Column], rows: Sequence[Sequence[str]], room: int)
 
 
 def _line(columns: Sequence[Column], cells: Sequence[str], widths: Sequence[int]) -> str:
-    fitted = map(_fitted, columns, cells, widths)
-    return GAP.join(fitted).rstrip()
+    return GAP.join(map(_fitted, columns, cells, widths)).rstrip()
 
 
 def _fitted(column: Column, cell: str, width: int) -> str:

@@ -4,7 +4,7 @@ import base64
 import os
 import ssl
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Final
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -95,9 +95,4 @@ def scrubbers(config: ClientConfig) -> Callable[[tuple[Secret, ...], Secret | No
 
     Most requests have the same credentials, and so the same mask.
     """
-    return lru_cache(MAX_SCRUBBERS)(partial(_mask, config))
-
-
-def _mask(config: ClientConfig, sent: tuple[Secret, ...], proxy: Secret | None) -> Scrubber:
-    """Return the mask for the reply to a request with the credentials `sent`."""
-    return Scrubber((*sent, *secrets(config, proxy)))
+    return lru_cache(MAX_SCRUBBERS)(lambda sent, proxy: Scrubber((*sent, *secrets(config, proxy))))

@@ -23,8 +23,7 @@ def free_bytes(folder: Path) -> int:
     status = os.statvfs(folder)
     if not status.f_blocks:  # some file systems do not report it
         return UNKNOWN
-    is_root = os.geteuid() == 0
-    return (status.f_bfree if is_root else status.f_bavail) * status.f_frsize
+    return (status.f_bavail if os.geteuid() else status.f_bfree) * status.f_frsize  # 0 is root
 
 
 class DiskSpace:

@@ -116,8 +116,7 @@ class Staging:
                 what = SPECIAL.get(stat.S_IFMT(mode), "something else")
                 raise OSError(f"{source} is {what}, not a file, directory or link")
             else:
-                flags = os.O_RDONLY | NO_FOLLOW | NO_WAIT
-                opened = os.open(name, flags, dir_fd=folder)
+                opened = os.open(name, os.O_RDONLY | NO_FOLLOW | NO_WAIT, dir_fd=folder)
                 with os.fdopen(opened, "rb") as file, target.open("wb") as copy:
                     shutil.copyfileobj(file, copy, 1 << 20)
 

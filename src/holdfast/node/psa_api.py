@@ -99,8 +99,7 @@ def parse_moment(text: str, what: str) -> Moment:
     match = TIME.fullmatch(text)
     try:
         day, time, fraction, zone = match.groups("") if match else ("", "", "", "")
-        moment = datetime.fromisoformat(f"{day}T{time}{zone.upper()}")
-        seconds = int(moment.timestamp())
+        seconds = int(datetime.fromisoformat(f"{day}T{time}{zone.upper()}").timestamp())
     except (ValueError, OverflowError):
         raise bad_request(
             f"{what} must be a time as in RFC 3339, such as 2020-07-27T17:32:28.276Z"

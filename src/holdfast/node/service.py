@@ -402,8 +402,7 @@ class PinRequests:
                 return False
             self._jobs.cancel(id)
             self._remove(id)
-            cid = CID.parse(request.cid)
-            pin = self._repository.find_pin(cid)
+            pin = self._repository.find_pin(CID.parse(request.cid))
             if pin is not None and pin.id == id:
                 others = self._tables.requests(PinQuery(pinned=None, cid=request.cid))
                 if others:

@@ -167,8 +167,7 @@ class LinkEndpoints:
         body = await self._bodies.json_object(request)
         if "url" in body:
             return await self._link(request, body)
-        grant = _read_grant(body)
-        token = await run_in_threadpool(self._signer.seal, UPLOAD, grant)
+        token = await run_in_threadpool(self._signer.seal, UPLOAD, _read_grant(body))
         address = f"{base_url(request)}/v3/files/signed/{token}"
         if len(address) > MAX_ADDRESS:
             raise bad_request("The key-values and types are too long for an address")

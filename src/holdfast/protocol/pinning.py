@@ -147,8 +147,7 @@ class PinningAPI(ServiceAPI):
         fields = {OPTIONS: self._options}
         if info.keyvalues:
             fields[METADATA] = _metadata(info)
-        form = FileForm(files, fields=fields)
-        sending = form.sending(on_sent, whole=whole)
+        sending = FileForm(files, fields=fields).sending(on_sent, whole=whole)
         reply = yield self.request("POST", "/pinning/pinFileToIPFS", **sending)
         added = self._read_added(reply)
         return (yield from self._change_duplicate(added, info, reply)) if added.duplicate else added

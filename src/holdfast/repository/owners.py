@@ -142,8 +142,7 @@ class Owner(ForkAware):
 
     def _others(self) -> list[str]:
         """Return the other owners that are alive."""
-        mine = self.name
-        return [name for name in self._names() if name != mine and self.is_alive(name)]
+        return [name for name in self._names() if name != self.name and self.is_alive(name)]
 
     def _names(self) -> list[str]:
         files = self._folder.entries().files if self._folder.exists() else []

@@ -232,8 +232,7 @@ class WorkFolder:
 
     def __init__(self, target: Path, reference: Reference, finishes: Finishes = ()) -> None:
         self.target: Path = Path(os.path.abspath(target))  # noqa: PTH100 - links are not resolved
-        cid = reference.cid
-        content = repr((cid.key, reference.path, self.target.name))
+        content = repr((reference.cid.key, reference.path, self.target.name))
         key = hashlib.sha256(content.encode("utf-8", "surrogateescape")).hexdigest()[:16]
         shown = self.target.name.encode("utf-8", "surrogateescape")[:LONGEST_SHOWN]
         name = f".{shown.decode('utf-8', 'ignore')}.holdfast-{key}"

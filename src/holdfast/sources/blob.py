@@ -145,8 +145,7 @@ class _SharedFile(io.RawIOBase):
         return self._position
 
     def readinto(self, buffer: Any, /) -> int:
-        descriptor = self._shared.fileno()
-        data = os.pread(descriptor, len(buffer), self._position)
+        data = os.pread(self._shared.fileno(), len(buffer), self._position)
         buffer[: len(data)] = data
         self._position += len(data)
         return len(data)

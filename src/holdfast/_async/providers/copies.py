@@ -422,8 +422,7 @@ class AsyncCopiesProvider(AsyncBaseProvider):
         """Ask `member` for random blocks of the content of `row`; return the state of its copy."""
         state = row.states[member.name]
         cid = CID.parse(row.pin.cid)
-        prover = await self.prover(member)
-        proof = await prover.prove_dag(self, cid, sample)
+        proof = await (await self.prover(member)).prove_dag(self, cid, sample)
         if proof.state == "proven":
             return state._replace(state="proven", proven=now_ms(), blocks=proof.asked)
         is_asked = proof.asked or proof.reason  # else no block of it is in the sample

@@ -204,8 +204,7 @@ class AsyncLocalProvider(AsyncBaseProvider):
         """Import an archive and pin its roots; return their CIDs."""
         if blocks_only:
             return [*map(str, await run_blocking(self.repository.import_blocks, pieces))]
-        pins = await run_blocking(self.repository.import_car, pieces)
-        return [pin.cid for pin in pins]
+        return [pin.cid for pin in await run_blocking(self.repository.import_car, pieces)]
 
     def export_car(self, cid: str) -> Iterator[bytes]:
         """Yield the archive of everything under `cid`."""
@@ -289,8 +288,7 @@ def _pin_fields(info: PinInfo, media_type: str) -> dict[str, Any]:
 
 def _open(config: ClientConfig) -> Repository:
     try:
-        path = Path(config.path) if config.path is not None else data_folder()
-        return Repository(path)
+        return Repository(data_folder() if config.path is None else Path(config.path))
     except OSError as error:
         where = config.path or "by default"
         raise ConfigError(f"path {where} cannot hold a repository: {error.strerror}") from None

@@ -566,8 +566,7 @@ class AsyncLinkReader(AsyncReader):
 
     async def open(self, reference: Reference, call: Call) -> AsyncRanges:
         """Return a file, downloaded as a whole, whose parts can be read."""
-        reader = await self._sign(reference, call)
-        return await reader.open(reference, call)
+        return await (await self._sign(reference, call)).open(reference, call)
 
     async def stat(self, reference: Reference, call: Call) -> Entry:
         """Return the size of a file, which is downloaded for it."""

@@ -560,8 +560,7 @@ class LinkReader(Reader):
 
     def open(self, reference: Reference, call: Call) -> Ranges:
         """Return a file, downloaded as a whole, whose parts can be read."""
-        reader = self._sign(reference, call)
-        return reader.open(reference, call)
+        return (self._sign(reference, call)).open(reference, call)
 
     def stat(self, reference: Reference, call: Call) -> Entry:
         """Return the size of a file, which is downloaded for it."""

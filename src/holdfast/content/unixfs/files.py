@@ -10,6 +10,7 @@ is made of the level and added one level up. So the memory is the width times th
 
 from collections import deque
 from collections.abc import Iterable, Sequence
+from dataclasses import InitVar, dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -120,26 +121,23 @@ class Tree:
         return node_part(links, message, self._profile, self._emit, size=sum(sizes))
 
 
+@dataclass(eq=False, repr=False)
 class LeafCutter:
     """Cuts a file, which comes in pieces of any size, into leaves, and adds them to all `trees`.
 
     A leaf and a section of the trees end at each of `leaf_ends`, which are offsets in order.
     """
 
-    def __init__(
-        self,
-        profile: Profile,
-        trees: Sequence[Tree],
-        emit: Emit | None = None,
-        leaf_ends: Iterable[int] = (),
-    ) -> None:
-        self._profile = profile
-        self._trees = trees
-        self._emit = emit
+    _profile: Profile
+    _trees: Sequence[Tree]
+    _emit: Emit | None = None
+    leaf_ends: InitVar[Iterable[int]] = ()
+    _position: int = 0
+    _buffer: bytearray = field(default_factory=bytearray)
+    _empty: bool = True
+
+    def __post_init__(self, leaf_ends: Iterable[int]) -> None:
         self._ends = deque(leaf_ends)
-        self._position = 0
-        self._buffer = bytearray()
-        self._empty = True
 
     def update(self, piece: Any) -> None:
         """Add the next bytes, from any buffer."""

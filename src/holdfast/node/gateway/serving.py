@@ -90,8 +90,7 @@ class GatewayRoute(BaseRoute):
             return refusal_for(error).text_reply()
         if request.method == "OPTIONS":
             return Response(status_code=204, headers=PREFLIGHT)
-        why = "content is only read here"
-        return Refusal(405, why, {"Allow": METHODS}).text_reply()
+        return Refusal(405, "content is only read here", {"Allow": METHODS}).text_reply()
 
     def _read(self, request: Request) -> Response:
         address = Address.of(request.scope, self._place)

@@ -469,8 +469,7 @@ class AsyncContractTests(cases.Contract):
 
     async def test_an_exported_archive_has_each_block_once(self, provider: Any) -> None:
         cases.require(as_provider(provider), "export_archive")
-        part = os.urandom(1 << 20)
-        cid = await self.put(provider, part * 3)
+        cid = await self.put(provider, os.urandom(1 << 20) * 3)
         reader = CarReader()
         blocks: list[Block] = []
         async for piece in provider.export_archive(cid):

@@ -465,8 +465,7 @@ class ContractTests(cases.Contract):
 
     def test_an_exported_archive_has_each_block_once(self, provider: Any) -> None:
         cases.require(as_provider(provider), "export_archive")
-        part = os.urandom(1 << 20)
-        cid = self.put(provider, part * 3)
+        cid = self.put(provider, os.urandom(1 << 20) * 3)
         reader = CarReader()
         blocks: list[Block] = []
         for piece in provider.export_archive(cid):
