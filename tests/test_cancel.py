@@ -218,7 +218,7 @@ async def test_a_download_of_a_folder_cancelled_at_any_of_its_awaits_can_be_repe
     (tmp_path / "tides" / "low").write_bytes(b"low")
     async with AsyncClient.init(path=tmp_path / "store") as client:
         cid = (await client.upload(tmp_path / "tides")).cid
-        at, waits, kept = 0, 0, []
+        at, waits, cancellations = 0, 0, []
         while at <= waits:
             at += 1
             to = tmp_path / str(at)
@@ -226,11 +226,11 @@ async def test_a_download_of_a_folder_cancelled_at_any_of_its_awaits_can_be_repe
             try:
                 await asyncio.ensure_future(_ended(call))
             except asyncio.CancelledError as error:
-                kept.append(error)  # its frames would hold what is left open
+                cancellations.append(error)  # its frames would hold what is left open
             waits = call.waits
             if not to.exists():
                 assert await client.download_folder(cid, to) == to
-    assert len(kept) >= 3
+    assert len(cancellations) >= 3
 
 
 async def _ended(call):
