@@ -30,7 +30,7 @@ class BlockFolder:
         part = self._file(kind, cid).with_name(f".{secrets.token_hex(8)}")
         part.parent.mkdir(parents=True, exist_ok=True)
         part.write_bytes(data)
-        part.replace(self._file(kind, cid))  # nobody sees half a block
+        part.replace(self._file(kind, cid))  # no reader sees half a block
 
     def get(self, cid: CID) -> bytes:
         if not self._file("blocks", cid).exists():
@@ -64,7 +64,7 @@ class FolderProvider(BaseProvider):
         self._folder.unpin(cid)
 
     def check_credentials(self, _: Call) -> None:
-        """A folder asks for none."""
+        """A folder needs no credentials."""
 
 
 class AsyncFolderProvider(AsyncBaseProvider):
@@ -83,4 +83,4 @@ class AsyncFolderProvider(AsyncBaseProvider):
         await asyncio.to_thread(self._folder.unpin, cid)
 
     async def check_credentials(self, _: Call) -> None:
-        """A folder asks for none."""
+        """A folder needs no credentials."""
