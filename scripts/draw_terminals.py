@@ -37,7 +37,7 @@ SCREENS: Final = {
         ),
     ),
     "cli-folder": (
-        "A folder up, a look into it, and down again",
+        "Upload a folder, list it, and download it",
         (
             "holdfast upload coast --keyvalue year=2026",
             "holdfast ls -l $(holdfast cid coast)",
