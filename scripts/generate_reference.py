@@ -35,7 +35,7 @@ from a [named connection](../guides/connections.md) with `--use`, as `Client.con
 is masked wherever it is shown.
 
 A project's `holdfast.toml` is shared with others, so it may not set every field. The last column
-says which file may: any, or only the one in your own folder for settings.
+says which file may: any, or only the one in your own settings folder.
 """
 
 REFERENCES = """\

@@ -245,7 +245,7 @@ def test_help_lists_the_commands_by_task_as_the_reference_does(commands):
 def test_help_names_the_short_words_and_the_names_of_pins(commands):
     text = commands.text("--help")
     assert "`add`, `get`, `cat` and `rm` work too" in text
-    assert "name:NAME is your pin of that name" in text
+    assert "you can give name:NAME, the name of a pin" in text
 
 
 SHARED_BY = {  # the options that only some commands have a use for

@@ -26,18 +26,18 @@ against its CID.
   holdfast list             list what is pinned
   holdfast node             run a node, with a page for your browser
 
-Without settings, it all stays on your disk: no account, no network.
-See them work: holdfast demo. Read about one: holdfast help upload.
+By default, everything stays on your disk: no account, no network.
+See them all work: holdfast demo. Help for one: holdfast help upload.
 All commands: holdfast --help"""
 
 SETTINGS: Final = """\
-The first of these that has a setting decides:
+The first of these that has a setting wins:
 
   1. flags, such as --provider
   2. the connection that --use, HOLDFAST_USE or a file names
   3. variables: HOLDFAST_PROVIDER, HOLDFAST_PROVIDER_TOKEN, …
   4. holdfast.toml in this folder or one above it
-  5. holdfast.toml in your folder for settings
+  5. holdfast.toml in your settings folder
 
 `holdfast config` shows each setting, and where it came from. `holdfast config
 set` changes the last file, and `holdfast login` saves a token in it. The token
@@ -46,7 +46,7 @@ or typed at a prompt."""
 
 JSON: Final = """\
 With --json before or after the command, the result is JSON on standard output:
-one line for one thing, and a line for each of several, such as the pins of
+one line for a single result, or one line each for several, such as the pins of
 `list` or the files of `upload a b`. It is ASCII, whatever your locale is.
 
 On standard error, each line is one of
@@ -73,7 +73,7 @@ TASKS: Final = {
         "sharing": "test-connection",
     },
     "Encrypt, decrypt and share": {"keys": "keygen keys", "sharing": "share"},
-    "Share": {"sharing": "url open link upload-link"},
+    "Share links": {"sharing": "url open link upload-link"},
     "Send and receive messages": {"content": "send receive"},
     "Compute and verify CIDs": {"inspecting": "cid verify"},
     "Move content, and back it up": {"copying": "copy backup restore", "maintenance": "car"},
@@ -94,7 +94,7 @@ EPILOG: Final = f"""\b
 A CID may be followed by a path, or be part of a link with /ipfs/ in it.
 "-" is standard input or standard output. After "--", an argument that begins with "-"
 is not an option: holdfast store -- -5
-`add`, `get`, `cat` and `rm` work too. In place of a CID, name:NAME is your pin of that name.
+`add`, `get`, `cat` and `rm` work too. Instead of a CID, you can give name:NAME, the name of a pin.
 
 \b
 More: holdfast help COMMAND, or holdfast help {" | ".join(TOPICS)}

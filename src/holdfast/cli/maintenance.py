@@ -305,7 +305,7 @@ def _damage_error(damage: "list[Damage]") -> VerificationError:
     has_unlisted = any(harm.what == UNLISTED for harm in damage)
     what = "damaged, missing or not in the database" if has_unlisted else "damaged or missing"
     if all(harm.what == UNLISTED for harm in damage):
-        what = "not in the database, which is an old one, or a process was killed"
+        what = "not in the database: it is an old one, or a process was killed"
     message = f"{count} {verb} {what}"
     of_store = any(not harm.cid for harm in damage)
     if of_store:
@@ -324,7 +324,7 @@ def cache(
 ) -> None:
     """Show or clear the cache folder.
 
-    It has verified blocks (see --cache-bytes), and the verified parts of interrupted downloads.
+    It holds verified blocks (see --cache-bytes), and the verified parts of interrupted downloads.
     """
     from holdfast.disk.block_cache import cache_content
 

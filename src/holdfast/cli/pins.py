@@ -50,7 +50,7 @@ def pin(
     name: options.NAME = None,
     keyvalue: options.KEYVALUES = None,
     wait: Annotated[
-        float, options.option("SECONDS", "How long to wait until all of it is pinned.", min=0)
+        float, options.option("SECONDS", "How long to wait for it to be pinned.", min=0)
     ] = 0.0,
 ) -> None:
     """Pin existing content by its CID; write its state.
@@ -114,7 +114,7 @@ def list_pins(
         str | None,
         options.option("DATE", "Only pins made then or earlier; a date includes that whole day."),
     ] = None,
-    limit: Annotated[int | None, options.option("NUMBER", "The most pins to list.", min=1)] = None,
+    limit: Annotated[int | None, options.option("NUMBER", "At most this many pins.", min=1)] = None,
     sort: Annotated[
         str | None, options.option("ORDER", "name, size (largest first) or created.")
     ] = None,

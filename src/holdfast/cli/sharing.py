@@ -136,7 +136,7 @@ def upload_link(
 ) -> None:
     """Write a link for uploads by others.
 
-    Others can use it without your token until it expires.
+    Anyone who has the link can upload until it expires, without your token.
     """
     with run.client() as client:
         signed = client.signed_upload_url(expires=expires, max_bytes=max_bytes, types=types or None)

@@ -189,20 +189,20 @@ _ROWS: Final = (
           "`user:password`. `Bearer` before it and outer whitespace are removed.",
           secret=True, sent_to="provider", endpoint=True),
     Field("gateway_url", checks.gateways, read_list,
-          "The gateway for reads, or several, tried in order. An empty path becomes `/ipfs`. "
+          "One or more gateways for reads, tried in order. An empty path becomes `/ipfs`. "
           f"If None, the defaults are: {_GATEWAYS}; `local` and `kubo` need none.",
           file="project", endpoint=True, option=Option("gateway", "URL")),
     Field("gateway_token", checks.token, read_secret,
           "A credential for the first gateway, if it requires one.",
           secret=True, sent_to="gateway_url", endpoint=True),
     Field("witness", checks.gateways, read_list,
-          "The gateway, or several, that shows which blocks the provider has itself: one that "
-          "fetches nothing, such as that of your own node. It is asked for proofs only, and gets "
-          "no token of the API.",
+          "One or more gateways that show which blocks the provider itself has, because they "
+          "fetch nothing from others, such as the gateway of your own node. Only used for proofs; "
+          "they do not get the API's token.",
           endpoint=True),
     Field("pin_api_url", checks.api_urls, read_list,
           f"The base address of the provider's API. If None, the defaults are: {_API_URLS}; `psa` "
-          "has none. For `cluster` also several, each of a peer: if one fails, the next is asked.",
+          "has none. For `cluster`, you can list several peers: if one fails, the next is asked.",
           endpoint=True, option=Option("connection", "URL")),
     Field("cid_version", checks.cid_version, read_whole,
           "The version of new CIDs: 0 or 1.", file="project", option=Option("layout", "0|1")),
@@ -218,28 +218,28 @@ _ROWS: Final = (
           "How often to send a failed request again: `Retries`, or a mapping of its fields.",
           file="project"),
     Field("rate_limit", checks.rate, read_number,
-          "The most requests a minute, evenly spaced, over all threads or tasks of the client. "
+          "The maximum number of requests per minute, evenly spaced, over all threads or tasks. "
           "If None, there is no limit.", file="project"),
     Field("hedge_after", checks.seconds, read_number,
-          "Seconds after which a read that a gateway has not begun to answer is also sent to the "
-          "next gateway. The first verified answer wins. None waits for the first to fail.",
+          "How many seconds a gateway may take to begin its answer before the next is asked too. "
+          "The first verified answer wins. If None, the next is asked only after a failure.",
           file="project"),
     Field("max_json_bytes", checks.whole, read_whole,
           "The largest JSON document that `retrieve` and `receive` accept.", file="project"),
     Field("max_unverified_bytes", checks.whole, read_whole,
-          "How many bytes of a file a gateway may send that can be verified only at the end, "
-          "where no verified block gives the size. A `Content-Length` does not raise it."),
+          "How many bytes to accept of a file that can be verified only at its end, if no verified "
+          "block gives its size. A `Content-Length` does not raise this limit."),
     Field("path", checks.path, read_text,
-          "The folder of the embedded store. If None, it is the platform's folder for user data. "
+          "The folder of the store on your disk. If None, it is the system's folder for user data. "
           "For provider `car`, the archive; `-` is standard input. For `copies`, the ledger.",
           bound_to=("repository",), option=Option("store", "FOLDER")),
     Field("cache_path", checks.path, read_text,
-          "The folder in which interrupted downloads keep the bytes verified so far, and the "
-          "cache of blocks. If None, it is the platform's folder for caches.",
+          "The folder for the cache of blocks, and for the verified bytes of interrupted "
+          "downloads. If None, it is the system's folder for caches.",
           option=Option("cache", "FOLDER")),
     Field("cache_bytes", checks.size, read_whole,
-          "How many bytes of verified blocks to keep in `cache_path`, for parts of files and "
-          "directories that are read again. 0 keeps none.", option=Option("cache", "BYTES")),
+          "How many bytes of verified blocks to keep in `cache_path`, so that parts of files and "
+          "directories need not be fetched again. 0 keeps none.", option=Option("cache", "BYTES")),
     Field("on_event", checks.hook, None,
           "A function that is called with each `Event`, for metrics and traces. "
           "See `holdfast.events`.", file="none"),
@@ -256,11 +256,11 @@ _ROWS: Final = (
           "Allow a token to be sent over plain HTTP to another machine.",
           endpoint=True, option=Option("connection", flags="--allow-insecure")),
     Field("recipients", checks.recipients, read_list,
-          "Who can read what you encrypt: texts `age1pq1…` or `age1…`, names of keys that "
-          "`holdfast keygen` made, or paths of key files, with a slash in them."),
+          "Who can read what you encrypt: recipients (`age1pq1…` or `age1…`), names of keys that "
+          "`holdfast keygen` made, or paths of key files, which must contain a slash."),
     Field("identities", checks.identities, read_secret_list,
-          "The keys that decrypt content: names of keys, paths of key files, with a slash in "
-          "them, or the keys themselves.", secret=True),
+          "The keys that decrypt content: names of keys, paths of key files, which must contain a "
+          "slash, or the keys themselves.", secret=True),
     Field("provider_options", checks.options, read_options,
           "Options that only one provider needs; in the environment, a JSON object. They may be "
           "secret and are never shown.",
