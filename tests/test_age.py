@@ -460,7 +460,7 @@ except ConfigError as error:
     print(error)
 """
     words = "the passphrase of this key file needs 4.00 GiB of memory"
-    assert run_program(code) == f"{words}, which is not free: use a larger machine\n"
+    assert run_program(code) == f"{words}, which is not available: use a larger machine\n"
 
 
 SECRETS = [CLASSIC.text.reveal(), HYBRID.text.reveal(), "correct horse"]

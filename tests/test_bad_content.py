@@ -224,7 +224,7 @@ def test_a_link_to_a_missing_block(dag):
 @pytest.mark.parametrize(
     ("other", "words"),
     [
-        (CID(1, 0x78, SHA2_256, LEAF.digest), "no UnixFS"),
+        (CID(1, 0x78, SHA2_256, LEAF.digest), "not UnixFS"),
         (CID(1, RAW, 0x11, bytes(20)), "hash function"),
     ],
     ids=["codec", "hash"],

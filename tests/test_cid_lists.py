@@ -199,7 +199,7 @@ def rescue_failure(commands, *arguments, **options):
     [
         ([], "gateway has no list of pins: give CIDs, or --cids FILE"),
         ([A, "--cids", "-"], "give the CIDs, or a file of them with --cids, not both"),
-        (["--cids", "-", "--name", "x"], "leave them or the CIDs out"),
+        (["--cids", "-", "--name", "x"], "give these or CIDs, not both"),
         (["--cids", ""], "it is empty"),
         (["--cids", "-", "--gateway-url", "ftp://x"], "--gateway-url"),
     ],

@@ -155,7 +155,7 @@ def test_an_empty_ledger_is_no_success_without_a_word(commands, cids, tmp_path):
     shutil.rmtree(tmp_path / "ledger")
     code, lines, errors = run(commands, "health")
     assert (code, lines) == (0, [])
-    assert errors[-1] == "no pins; --adopt takes in those of the members"
+    assert errors[-1] == "no pins; --adopt adds those of the members"
     code, errors = commands.failure("drill", "--without", "one", *SAFE)
     assert (code, errors[0]) == (
         10,
@@ -172,7 +172,7 @@ def test_a_lost_ledger_is_made_again_although_a_member_is_down(commands, cids, t
     assert (code, lines) == (1, [])
     assert errors[-2:] == [
         "2 pins; all copies: 2",
-        "some pins were not taken in: run --adopt again later",
+        "some pins were not adopted: run --adopt again later",
     ]
     assert re.fullmatch(
         r"three \(site this machine\): proven 0, claimed 0, missing 0, failing since 2[-0-9 :]+: "
@@ -184,9 +184,9 @@ def test_a_lost_ledger_is_made_again_although_a_member_is_down(commands, cids, t
 
 
 def test_a_drill_says_whether_a_member_could_be_left(commands, cids, tmp_path):
-    words = "could be left today: 2 pins can be read without it"
+    words = "you could leave two today: 2 pins can be read without it"
     later = "; 2 would be at fewer than 2 sites: add a member and run `holdfast health --fix`"
-    assert run(commands, "drill", "--without", "two") == (0, [], [f"two {words}{later}"])
+    assert run(commands, "drill", "--without", "two") == (0, [], [f"{words}{later}"])
     code, lines, _ = run(commands, "drill", "--without", "two", "--json")
     assert code == 0
     reports = sorted(map(json.loads, lines), key=lambda report: report["name"])
@@ -199,7 +199,7 @@ def test_a_drill_says_whether_a_member_could_be_left(commands, cids, tmp_path):
     assert code == 21
     assert [line.split()[:4] for line in lines] == [["0", "of", "2", cids[1]]]
     assert lines[0].endswith(SHOWN)
-    assert errors == ["one cannot be left today: too few other copies of 1 of 2 pins"]
+    assert errors == ["you cannot leave one today: too few other copies of 1 of 2 pins"]
 
 
 def test_a_drill_counts_the_copies_that_are_needed(commands, cids, tmp_path):
@@ -207,7 +207,7 @@ def test_a_drill_counts_the_copies_that_are_needed(commands, cids, tmp_path):
     code, lines, errors = run(commands, "drill", "--without", "two")
     assert code == 21
     assert f"1 of 2  {cids[0]}  one: proven  plain" in lines
-    assert errors == ["two cannot be left today: too few other copies of 2 of 2 pins"]
+    assert errors == ["you cannot leave two today: too few other copies of 2 of 2 pins"]
 
 
 @pytest.fixture
@@ -225,7 +225,7 @@ def test_a_pin_that_was_not_read_has_no_copy_whatever_the_ledger_says(report, ca
     shown = capsys.readouterr()
     assert end.value.exit_code == 21
     assert shown.out.split() == ["0", "of", "2", "bafkqaaa", "two:", "claimed", "tide"]
-    assert shown.err == "one cannot be left today: too few other copies of 1 of 1 pin\n"
+    assert shown.err == "you cannot leave one today: too few other copies of 1 of 1 pin\n"
 
 
 def test_after_an_interrupt_nothing_is_concluded(report, capsys):

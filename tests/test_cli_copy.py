@@ -103,7 +103,7 @@ def test_blocks_that_stay_missing_end_with_1_and_the_remedy(commands, tmp_path):
         )
         result = commands.run("copy", *PLACES, "--proof")
     assert result.returncode == 1
-    remedy = "(1 of 1 blocks are not there: unpin it there and send it again)"
+    remedy = "(1 of 1 blocks are missing: unpin it there and send it again)"
     assert result.stdout.decode() == f"missing  {cids[0]}  pin 0  {remedy}\n"
     assert result.stderr.decode().endswith("blocks missing at the target: 1\n")
 
@@ -128,7 +128,7 @@ def test_pins_can_be_chosen(commands, tmp_path):
     commands.run("copy", *PLACES, "--name", "pin 1")
     assert set(pins(tmp_path)) == set(cids)
     result = commands.run("copy", cids[0], *PLACES, "--name", "x")
-    assert (result.returncode, b"leave them or the CIDs out" in result.stderr) == (2, True)
+    assert (result.returncode, b"give these or CIDs, not both" in result.stderr) == (2, True)
 
 
 def test_a_source_that_is_missing(commands, tmp_path):
@@ -157,7 +157,7 @@ def test_what_the_target_cannot_have_is_named(commands, tmp_path, node):
     assert result.returncode == 3
     error = json.loads(result.stderr.splitlines()[0])["error"]
     assert (error["name"], error["cid"]) == ("UnsupportedError", pin.cid)
-    assert error["remedy"] == "if it can fetch it all the same, add --pin-by-cid"
+    assert error["remedy"] == "if it can be fetched anyway, add --pin-by-cid"
 
 
 def service(commands, tmp_path, node, token):
@@ -179,7 +179,7 @@ def test_a_command_that_broke_off_leaves_no_journal(commands, tmp_path, node):
     service(commands, tmp_path, node, "an-expired-token-of-mine")
     result = commands.run(*arguments)
     assert result.returncode == 8
-    assert "to go on, run the same command again" in result.stderr.decode()
+    assert "to continue, run the same command again" in result.stderr.decode()
     assert list(tmp_path.rglob("*.journal")) == []
     service(commands, tmp_path, node, node.token)
     assert commands.run(*arguments).returncode == 0

@@ -218,7 +218,7 @@ def test_a_locked_key_needs_a_terminal(own):
     (folder / "default.txt").write_bytes(whole.encrypt(text, [lock]))
     for words in (["store", "1", "--encrypt"], ["retrieve", cid, "--decrypt"]):
         code, lines = own.failure(*words)
-        assert (code, "asked for on a terminal" in lines[0]) == (3, True)
+        assert (code, "must be typed on a terminal" in lines[0]) == (3, True)
     assert len(own.rows("list")) == 1
     typed = {"Passphrase of ": "correct horse\n"}
     code, shown = own.on_terminal("retrieve", cid, "--decrypt", typed=typed)

@@ -261,9 +261,9 @@ def test_settings_are_changed_and_removed(commands):
 @pytest.mark.parametrize(
     ("key", "value", "words"),
     [
-        ("provider_token", SECRET, "may hold a secret"),
-        ("proxy", f"http://user:{SECRET}@host:1", "may hold a secret"),
-        ("provider_options.a", SECRET, "may hold a secret"),
+        ("provider_token", SECRET, "may be secret"),
+        ("proxy", f"http://user:{SECRET}@host:1", "may be secret"),
+        ("provider_options.a", SECRET, "may be secret"),
         (f"provider_token={SECRET * 3}", "x", ""),
         (f"rate_limit={SECRET * 3}", "x", ""),
         ("pin_api_url", f"https://{SECRET}@host", "must be a plain address"),
@@ -475,4 +475,4 @@ def test_a_hosted_kubo_is_used_with_a_token_and_a_gateway(commands, empty_node):
         assert commands.text("cat", cid) == "low tide at six"
         assert commands.text("list").split() == [cid, "-", "-"]
         code, lines = commands.failure("list", "--name", "tides")
-        assert (code, "keeps no names of pins" in lines[0]) == (3, True)
+        assert (code, "does not store pin names" in lines[0]) == (3, True)

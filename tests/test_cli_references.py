@@ -187,7 +187,7 @@ def test_what_is_ambiguous_or_unknown_has_candidates(commands):
     for content in contents:
         commands.text("upload", "-", "--name", "same", stdin=content)
     code, lines = commands.failure("rm", "name:same")
-    assert (code, lines[0]) == (2, "error: 'name:same' stands for 7 pins")
+    assert (code, lines[0]) == (2, "error: 'name:same' matches 7 pins")
     candidates = [line.split()[1] for line in lines[1:6]]
     assert set(candidates) < {compute_cid(content) for content in contents}
     assert lines[6] == "note: … and 2 more"

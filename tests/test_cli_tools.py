@@ -198,7 +198,7 @@ def test_a_node_that_cannot_start_says_why(commands):
         code, lines = commands.failure("node", "--port", port, "--path", "new")
         assert not (commands.folder / "new").exists()
     assert (code, lines[0].startswith(f"error: cannot listen on 127.0.0.1:{port}: ")) == (3, True)
-    words = "another program listens there, perhaps a node: give another --port"
+    words = "another program is listening there, perhaps a node: give another --port"
     assert lines[1] == f"hint: {words}"
     for arguments, variables, words in (
         (["--host", "0.0.0.0"], {}, "give a token of your own"),  # noqa: S104

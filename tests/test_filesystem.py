@@ -195,7 +195,7 @@ def test_sign_returns_an_address_that_others_can_read(node, folder, tmp_path):
         url = fs.sign(f"holdfast://{fs.cid}/{path}", expiration=60)
         with urllib.request.urlopen(url, timeout=20) as reply:  # noqa: S310 - HTTP
             assert reply.read() == FILES[path]
-    with pytest.raises(FileNotFoundError, match="begins with a CID"):
+    with pytest.raises(FileNotFoundError, match="must begin with a CID"):
         fs.sign("a.csv")
     store = HoldfastFileSystem(path=tmp_path / "store")
     with pytest.raises(NotImplementedError, match="set gateway_url"):

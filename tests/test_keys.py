@@ -117,7 +117,7 @@ def test_mistakes(folder, tmp_path):
         SECRETS[1][:-1]: "^an identity must be",
         "AGE-PLUGIN-YUBIKEY-1QQQQQQQQQQQQQQQQQQQQQQQQQQ": "^an identity must be",
         "locked": "locked.txt: it is locked with a passphrase",
-        "public": "identities names a recipient",
+        "public": "identities contains a recipient",
     }
     for source, words in cases.items():
         with pytest.raises(ConfigError, match=words) as caught:
@@ -231,16 +231,16 @@ def test_keys_that_do_not_work(commands):
     assert all(row["check"].startswith("error: ") for row in rows)
     assert SECRETS[0][:-1].encode() not in result.stdout + result.stderr
     code, words = commands.failure("keygen", "--passphrase")
-    assert (code, "asked for on a terminal" in words[0]) == (3, True)
+    assert (code, "must be typed on a terminal" in words[0]) == (3, True)
     assert not (commands.user_file.parent / "keys" / "default.txt").exists()
 
 
 @pytest.mark.slow
 def test_passphrases_on_a_terminal(commands):
-    first, again = "Passphrase of ", "The same again: "
+    first, again = "Passphrase of ", "Repeat it: "
     typed = {first: "correct horse\n", again: "wrong horse\n"}
     code, shown = commands.on_terminal("keygen", "--passphrase", typed=typed)
-    assert (code, "two different ones" in shown) == (3, True)
+    assert (code, "the two differ" in shown) == (3, True)
     path = commands.user_file.parent / "keys" / "default.txt"
     assert not path.exists()
     typed = {first: "correct horse\n", again: "correct horse\n"}

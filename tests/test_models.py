@@ -209,9 +209,9 @@ def test_only_a_cluster_has_several_addresses(monkeypatch):
     monkeypatch.setenv("HOLDFAST_PIN_API_URL", f"{one}, {two}")
     assert ClientConfig.from_env(provider="cluster").api_urls == (one, two)
     for provider in ("pinning", "kubo", "local"):
-        with pytest.raises(ConfigError, match=f"provider '{provider}' takes one address"):
+        with pytest.raises(ConfigError, match=f"provider '{provider}' accepts only one address"):
             ClientConfig(provider=provider, pin_api_url=[one, two])
-    with pytest.raises(ConfigError, match="names no address"):
+    with pytest.raises(ConfigError, match="is empty"):
         ClientConfig(provider="cluster", pin_api_url=[])
 
 

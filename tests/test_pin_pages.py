@@ -33,7 +33,7 @@ APIS = {
     "psa": PSAAPI(URL, SECRET),
 }
 SAME_AGAIN = "the provider sent the same pins again in place of the next page: try again"
-REPEATS = "the provider repeats pins in its list: 5,000 rows did not end it"
+REPEATS = "the provider repeats pins in its list, which has over 5,000 rows"
 PAST, TIME, MOMENT = "2020-01-01T00:00:00Z", "2024-07-11T23:33:27.665Z", 1720740807665
 
 
@@ -249,7 +249,7 @@ ODD = {  # rows of another form
 GOOD = {"pinning": row(1, ipfs_pin_hash=HELLO_CID), "pinata": v3_row(1), "psa": psa.row()}
 NO_LIST = {
     "pinning": ("not a list of pins", [[], {}, {"rows": None}, {"rows": 5}, {"rows": [1]}]),
-    "pinata": (r"not a list of files|not the v3 API's: no data",
+    "pinata": (r"not a list of files|not from the v3 API: no data",
                [[], {}, {"data": {"files": {}}}, {"data": {}}, pinata.files(5)]),
     "psa": ("not that of a pinning service|is not a list of pin requests",
             [None, [], {}, {"results": 5}, {"results": [5]}]),
@@ -540,8 +540,8 @@ def test_replies_without_jobs_are_errors(service):
     wrong = [{"id": None}, {member: None}, {member: "x"}, {member: "bafkqaaa"}]
     bodies = [CREATED_JOBS[service](**changes) for changes in wrong]
     for body in (b"<html>", [], {}, {"data": []}, *bodies):
-        with pytest.raises(ProviderError, match=r"names no job for the CID|not the v3 API's"):
+        with pytest.raises(ProviderError, match=r"names no job for the CID|not from the v3 API"):
             talk(APIS[service].pin(HELLO_CID, PinInfo()), LISTS[service](), body)
     for body in (b"<html>", {}, JOB_LISTS[service](None), JOB_LISTS[service]([1])):
-        with pytest.raises(ProviderError, match=r"is not a list of jobs|not the v3 API's"):
+        with pytest.raises(ProviderError, match=r"is not a list of jobs|not from the v3 API"):
             talk(APIS[service].check_pin(NEW), body)

@@ -278,7 +278,7 @@ def test_a_file_that_was_changed_is_an_error_and_stays(begun, home, content):
 def test_a_file_of_others_is_an_error_and_stays(begun, home, name):
     path = home / "here" / "copy" / name
     path.write_bytes(b"precious")
-    with pytest.raises(FileExistsError, match="somebody else writes here"):
+    with pytest.raises(FileExistsError, match="another program writes here"):
         again(home)
     assert path.read_bytes() == b"precious"
     assert files_with_plaintext(home) == set()

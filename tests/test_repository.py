@@ -155,7 +155,7 @@ def test_check_names_what_is_damaged_or_gone(repository):
     assert damage == {
         damaged: "it is damaged",
         gone: "its file is gone",
-        linked: "the database has other links for it than the block",
+        linked: "its links in the database differ from those in the block",
         small: "it is damaged",
     }
     for cid in (damaged, small):

@@ -506,8 +506,8 @@ def test_the_command_line_names_the_repair_and_does_it(commands):
     assert result.returncode == 14
     assert result.stdout.decode() == f"{more}: {UNLISTED}\n"
     assert result.stderr.decode().splitlines() == [
-        "error: 1 block is not in the database, which is an old one, or a process was killed",
-        "hint: stop what uses the store, then run `holdfast repair`",
+        "error: 1 block is not in the database: it is an old one, or a process was killed",
+        "hint: stop everything that uses the store, then run `holdfast repair`",
     ]
     assert commands.json("repair")["roots"] == [more]
 

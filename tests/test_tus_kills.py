@@ -255,7 +255,7 @@ def test_the_command_continues_and_says_from_where(commands, proxy, number):
     if number is signal.SIGINT:
         assert (process.returncode, output) == (130, "")
         assert errors.splitlines()[0] == "interrupted"
-        assert "the same upload continues there" in errors.splitlines()[1]
+        assert "upload the same file again to resume" in errors.splitlines()[1]
     line = commands.text("uploads")
     assert line.startswith("48.0 MiB of 101 MiB  ")
     assert line.endswith(f"  {path}")

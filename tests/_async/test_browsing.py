@@ -195,9 +195,9 @@ class Blind(AsyncDictProvider):
 
 async def test_a_provider_that_cannot_look_says_so():
     client = AsyncClient(Blind())
-    with pytest.raises(errors.UnsupportedError, match="cannot look into directories"):
+    with pytest.raises(errors.UnsupportedError, match="cannot list directories"):
         client.iter_entries(HELLO_CID)
-    with pytest.raises(errors.UnsupportedError, match="cannot look into directories"):
+    with pytest.raises(errors.UnsupportedError, match="cannot list directories"):
         await client.stat(HELLO_CID)
 
 
@@ -264,7 +264,7 @@ async def test_a_gateway_that_is_busy_is_asked_again(dag):
         (
             Scripted(body=b"<html>"),
             errors.UnprovenError,
-            "cannot be listed: .* does not give blocks",
+            "cannot be listed: .* does not serve blocks",
         ),
         (
             Scripted(body=b"?", headers={"Content-Type": RAW_TYPE}),

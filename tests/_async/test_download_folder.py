@@ -268,7 +268,7 @@ async def test_a_second_download_to_the_same_folder_is_told_to_wait(dag, tmp_pat
     with ScriptedServer(serving(dag)) as server:
         with (left / "lock").open("r+b") as lock:
             assert try_lock(lock.fileno())  # as another process that uses the work folder
-            with pytest.raises(BlockingIOError, match="wait for its end"):
+            with pytest.raises(BlockingIOError, match="wait until it ends"):
                 await download(server, root, tmp_path / "photos")
         assert server.requests == []
         await download(server, root, tmp_path / "photos")

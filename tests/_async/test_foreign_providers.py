@@ -143,6 +143,6 @@ async def test_copies_to_and_from_a_foreign_provider(tmp_path):
     assert (await client.copy(cid, to=foreign)).how == "upload"
     stored = (await foreign.download(cid)).read()
     assert Key(KEY).xor(stored[PREFIX:], stored[:PREFIX], 0) == SMALL
-    with pytest.raises(UnsupportedError, match="Foreign cannot give content block by block"):
+    with pytest.raises(UnsupportedError, match="Foreign cannot send content block by block"):
         await foreign.copy((await foreign.upload(b"other")).cid, to=client)
     await provider.aclose()

@@ -101,10 +101,10 @@ async def test_a_server_that_keeps_no_names_says_so_where_names_are_needed(clien
         lambda: client.update(record.cid, name="salt"),
         lambda: client.pins(name="salt"),
     ):
-        with pytest.raises(UnsupportedError, match="keeps no names of pins: leave name out"):
+        with pytest.raises(UnsupportedError, match="does not store pin names: leave name out"):
             await call()
     assert await client.pins(cid=record.cid, name="salt") == []
-    with pytest.raises(UnsupportedError, match="keeps no key-values"):
+    with pytest.raises(UnsupportedError, match="does not store key-values"):
         await client.update(record.cid, keyvalues={"a": 1})
 
 

@@ -182,7 +182,7 @@ async def test_what_kubo_cannot_keep_is_refused_before_anything_is_sent(folder):
             lambda: client.pins(since=0),
             lambda: client.pins(until=0),
         ):
-            with pytest.raises(UnsupportedError, match="Kubo keeps no"):
+            with pytest.raises(UnsupportedError, match="Kubo does not store"):
                 await call()
         with pytest.raises(UnsupportedError):
             client.iter_pins(since=0)

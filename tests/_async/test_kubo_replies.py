@@ -71,11 +71,11 @@ async def test_an_upload_without_a_hash_at_its_end_is_no_success(client, server,
 @pytest.mark.parametrize(
     ("reports", "words"),
     [
-        ([], "does not say"),
-        ([{"Stats": {"BlockCount": 1}}], "does not say"),
-        ([{"Root": {"Cid": {"/": HELLO_CID}, "PinErrorMsg": ""}}], "does not say"),
+        ([], "does not show"),
+        ([{"Stats": {"BlockCount": 1}}], "does not show"),
+        ([{"Root": {"Cid": {"/": HELLO_CID}, "PinErrorMsg": ""}}], "does not show"),
         ([{"Root": {"Cid": {"/": HELLO_CID}, "PinErrorMsg": "bad"}}, {"Stats": {}}], "it: bad"),
-        ([{"Root": {"Cid": {"/": HELLO_CID}}}, {"Stats": {}}], "does not say"),  # not our root
+        ([{"Root": {"Cid": {"/": HELLO_CID}}}, {"Stats": {}}], "does not show"),  # not our root
     ],
 )
 async def test_a_folder_that_is_not_wholly_imported_and_pinned_is_no_success(
@@ -332,7 +332,7 @@ async def test_an_api_that_is_down_is_a_network_error(provider, tmp_path):
 
 async def test_a_list_that_ends_within_a_line_is_an_error(daemon, server):
     server.reply(200, LINE + b'{"Cid":"bafk', headers=JSON)
-    with pytest.raises(ProviderError, match=r"does not say|not that of the REST API"):
+    with pytest.raises(ProviderError, match=r"does not show|not that of the REST API"):
         await daemon.pins()
 
 

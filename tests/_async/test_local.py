@@ -86,5 +86,5 @@ async def test_usage_counts_pins_and_their_bytes(local):
 )
 async def test_usage_that_nothing_says_is_an_error(fields):
     async with await AsyncClient.init(**fields) as client:
-        with pytest.raises(UnsupportedError, match=r"does not say how much it keeps|only reads"):
+        with pytest.raises(UnsupportedError, match=r"does not report its usage|only reads"):
             await client.usage()

@@ -112,7 +112,7 @@ async def test_known_content_gets_the_name_that_is_given(server, v3_client):
 )
 async def test_a_reply_without_a_file_is_an_error(server, v3_client, body):
     server.reply(200, body)
-    with pytest.raises(ProviderError, match=r"not the v3 API's|names no file"):
+    with pytest.raises(ProviderError, match=r"not from the v3 API|names no file"):
         await v3_client.store(1)
 
 

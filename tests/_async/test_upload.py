@@ -202,7 +202,7 @@ async def test_a_success_before_the_whole_upload_is_no_success(server):
     async with await AsyncClient.init(
         config_for(server, timeouts={"write": 5, "read": 5})
     ) as client:
-        with pytest.raises(NetworkError, match="before it had the whole upload"):
+        with pytest.raises(NetworkError, match="before the end of the upload"):
             await client.upload(b"x" * 30_000_000)
 
 

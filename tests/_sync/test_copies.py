@@ -208,7 +208,7 @@ def test_too_few_members_are_an_error_and_nothing_is_lost(fleet):
         client.store([1, 2, 3])
     assert caught.value.__notes__ == [
         "a: nobody answers",
-        "b: it says that it has the content, and does not",
+        "b: it lists the content but does not have it",
     ]
     assert client.retrieve(CID_OF_LIST) == [1, 2, 3]
 
@@ -456,7 +456,7 @@ def test_members_that_prove_nothing_are_counted_over_all_checks(fleet):
 def test_a_ledger_is_not_used_for_other_places(fleet):
     client = fleet.client(need=2)
     client.store([1, 2, 3])
-    with pytest.raises(ConfigError, match=r"is about a, b, c: set another `path`"):
+    with pytest.raises(ConfigError, match=r"belongs to a, b, c: set another `path`"):
         fleet.client(names=["x", "y", "z"])
     with pytest.raises(ConfigError, match=r"the member 'b' was .*/b, and is .*/a now"):
         fleet.client(names=["b", "a", "c"])
@@ -525,7 +525,7 @@ def test_the_members_are_connections_of_the_users_file(user_file):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("nested", "'safe' has copies itself"),
+        ("nested", "'safe' has provider copies"),
         ("twice", "names of different connections"),
         ("bare", "connections must be a list"),
     ],

@@ -169,11 +169,11 @@ def test_what_would_get_another_cid_is_refused_and_leaves_nothing(source, servic
             source.copy(cid, to=service)
         kind = type(service.provider).__name__
         assert str(caught.value) == (
-            f"{kind} takes no archives, and would store {cid} under another CID; and "
-            f"{type(source.provider).__name__} is not on the network, from which it could fetch it "
-            "by its CID: copy to a provider that takes archives, such as kubo"
+            f"{kind} accepts no archives, and would store {cid} under a different CID; and "
+            f"{type(source.provider).__name__} is not on the network, so the target cannot fetch "
+            "it by its CID: copy to a provider that accepts archives, such as kubo"
         )
-        assert caught.value.__notes__ == ["if it can fetch it all the same, pass pin_by_cid=True"]
+        assert caught.value.__notes__ == ["if it can be fetched anyway, pass pin_by_cid=True"]
     assert service.pins() == []
     assert node.repository.pins() == []
 
@@ -367,7 +367,7 @@ def test_a_journal_belongs_to_a_store_not_to_its_folder(source, tmp_path, journa
         assert [report.earlier for report in results.values()] == [True] * 3
     with Client.init(path=folder) as another:
         for pair in ((source, another), (another, source)):
-            with pytest.raises(ConfigError, match="is of another copy, from") as caught:
+            with pytest.raises(ConfigError, match="belongs to another copy, from") as caught:
                 reports_of(*pair, journal)
             assert str(journal) in str(caught.value)
         journal.unlink()

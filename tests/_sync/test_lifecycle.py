@@ -66,7 +66,7 @@ def test_init_takes_a_config_a_mapping_or_keywords_and_keywords_win(server):
         ({"gateway_url": "https://u:p@x.io/"}, "gateway_url must be a plain address"),
         ({"gateway_url": "https://x.io/#a"}, "gateway_url must not hold a fragment"),
         ({"gateway_url": ["https://x.io", "nonsense"]}, "gateway_url must be an address"),
-        ({"gateway_url": []}, "gateway_url names no gateway"),
+        ({"gateway_url": []}, "gateway_url is empty"),
         ({"gateway_token": "x"}, "gateway_token is given without gateway_url"),
         (
             {"gateway_token": "x", "gateway_url": "http://gw.example"},

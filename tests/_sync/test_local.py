@@ -88,5 +88,5 @@ def test_usage_counts_pins_and_their_bytes(local):
 )
 def test_usage_that_nothing_says_is_an_error(fields):
     with Client.init(**fields) as client:
-        with pytest.raises(UnsupportedError, match=r"does not say how much it keeps|only reads"):
+        with pytest.raises(UnsupportedError, match=r"does not report its usage|only reads"):
             client.usage()

@@ -279,7 +279,7 @@ def test_content_is_pinned_found_changed_read_and_revoked(uploader, psa):
 def test_pins_are_copied_by_their_cid(uploader, psa, target):
     uploader.store({"a": 1}, name="json", keyvalues={"k": "v"})
     cid = (uploader.upload(b"a file", name="file.txt")).cid
-    with pytest.raises(UnsupportedError, match="stores nothing itself") as caught:
+    with pytest.raises(UnsupportedError, match="accepts no content") as caught:
         uploader.copy(cid, to=psa)
     assert "pin_by_cid=True" in caught.value.__notes__[0]
     outcomes = [outcome for outcome in uploader.copy_pins(to=psa, pin_by_cid=True, wait=30)]

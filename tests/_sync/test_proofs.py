@@ -211,7 +211,7 @@ def test_a_gateway_is_asked_to_fetch_nothing_and_gets_no_token(provider, server,
     absent = CID.of_raw(b"absent")
     proof = Prover(provider).prove([BLOCK, absent])
     assert proof == CopyProof(asked=2, missing=1)
-    assert proof.note == "1 of 2 blocks are not there: unpin it there and send it again"
+    assert proof.note == "1 of 2 blocks are missing: unpin it there and send it again"
     requests = asked_at(server)
     assert {request.target for request in requests} == {
         f"/ipfs/{cid}?format=raw" for cid in (BLOCK, absent, *WELL_KNOWN)

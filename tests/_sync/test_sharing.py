@@ -240,7 +240,7 @@ def test_what_cannot_be_opened_is_an_error_and_nothing_is_pinned(local, folder):
     with pytest.raises(NotEncryptedError) as caught:
         mine(local).share(plain.cid, YOU)
     (note,) = caught.value.__notes__
-    assert note.removeprefix(f"this is about {plain.cid}/") in ("ö.txt", "below/deep/a.bin")
+    assert note.removeprefix(f"this error is about {plain.cid}/") in ("ö.txt", "below/deep/a.bin")
     with pytest.raises(NotEncryptedError):
         mine(local).readers(f"{plain.cid}/ö.txt")
     assert local.pins() == pins

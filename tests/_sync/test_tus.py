@@ -297,9 +297,9 @@ SURVIVED = {
     "address of the root": (at_the_root(), "bppppg", WHOLE),
 }
 REFUSED = {
-    "every upload forgotten": ({"PATCH": [status(404)] * 10}, "forgets each upload", "bp" * 4, 1),
-    "nothing taken": ({"PATCH": [shortened(0)] * 20}, "takes no more bytes", "bphphphp", 1),
-    "a byte at a time": ({"PATCH": [shortened(1)] * 20}, "takes no more bytes", "bphphphp", 1),
+    "every upload forgotten": ({"PATCH": [status(404)] * 10}, "loses each upload", "bp" * 4, 1),
+    "nothing taken": ({"PATCH": [shortened(0)] * 20}, "accepts no more bytes", "bphphphp", 1),
+    "a byte at a time": ({"PATCH": [shortened(1)] * 20}, "accepts no more bytes", "bphphphp", 1),
     "too large": ({"PATCH": [None, status(413)]}, "HTTP error 413", "bpp", 0),
     "type": ({"PATCH": [None, status(415)]}, "HTTP error 415", "bpp", 0),
     "redirect": ({"PATCH": [status(307, {"Location": "/"})]}, "HTTP error 307", "bp", 1),
@@ -373,7 +373,7 @@ def test_the_query_of_an_address_is_not_shown():
 
 def test_no_request_goes_to_another_origin(client, between, file, cid, other_server):
     between.on("POST", changed(location=f"{other_server.url}/v3/files/a/b"))
-    with pytest.raises(ProviderError, match="Location leads to another host"):
+    with pytest.raises(ProviderError, match="Location is not at the host"):
         client.upload(file)
     assert (between.requests, states(file)) == ("b", [])
     interrupt(client, file, PIECE + 1)
@@ -464,7 +464,7 @@ def test_a_node_that_does_not_come_back_is_the_usual_error(restarting, file, cid
     with Client.init(restart.settings()) as client:
         with pytest.raises(NetworkError, match="cannot connect to 127") as caught:
             client.upload(file)
-        assert any("continues there" in note for note in caught.value.__notes__)
+        assert any("to resume" in note for note in caught.value.__notes__)
         assert restart.waits > QUICK.attempts
         assert len(states(file)) == 1
         # Other calls do not wait, and neither does an upload that has sent nothing yet.
@@ -489,7 +489,7 @@ def test_an_upload_that_waits_for_a_node_can_be_interrupted(restarting, file):
     with Client.init(restart.settings()) as client:
         with pytest.raises(Interrupted) as caught:
             client.upload(file)
-    assert any("continues there" in note for note in caught.value.__notes__)
+    assert any("to resume" in note for note in caught.value.__notes__)
     assert restart.waits == 2 * QUICK.attempts
     assert len(states(file)) == 1
 
@@ -533,7 +533,7 @@ def test_a_later_call_continues_or_begins_anew(client, between, file, cid, row):
     between.apply(before)
     with pytest.raises(error) as caught:
         client.upload(file)
-    assert any("the same upload continues there" in note for note in caught.value.__notes__)
+    assert any("upload the same file again to resume" in note for note in caught.value.__notes__)
     assert len(states(file)) == 1
     between.apply(later)
     assert (client.upload(file)).cid == cid

@@ -266,7 +266,7 @@ def test_an_archive_may_name_its_blocks_in_the_other_version(shelf):
 
 # Ranges
 
-ANOTHER_PART = "the gateway sent another part of the content than was asked for"
+ANOTHER_PART = "the gateway sent a different part of the content than requested"
 WRONG_BYTES = r"does not match the CID|ends too early|is too long"
 
 

@@ -77,7 +77,7 @@ def test_a_success_with_a_wrong_body_is_a_provider_error_after_one_request(
     error = failure_of(lambda: getattr(client, call)(*CALLS[call]), ProviderError)
     assert (type(error), error.status) == (ProviderError, 200)
     if call == "test_connection":
-        assert str(error).startswith("the reply is not the pinning API's: no message")
+        assert str(error).startswith("the reply is not from the pinning API: no message")
     else:
         assert str(error) == "the provider's reply holds no CID (IpfsHash)"
     # It may have been pinned: another attempt could pin it twice.

@@ -288,7 +288,7 @@ class AsyncCopier:
         try:
             new = await wait_for_pin(target, await self._pin(pin.cid, info), self.wait)
         except errors.ProviderError as error:
-            error.add_note(f"it was asked to fetch it: {why}")
+            error.add_note(f"it was asked to fetch the content: {why}")
             raise
         return Copied(cid=pin.cid, name=pin.name, how="pin", dropped=dropped, state=new.state)
 
@@ -312,16 +312,16 @@ class AsyncCopier:
         source, why = self._source.title, _not_sent(self._target, pin)
         if self._target.supports("pin"):
             error = UnsupportedError(
-                f"{why}; and {source} is not on the network, from which it could fetch it by its "
-                "CID: copy to a provider that takes archives, such as kubo"
+                f"{why}; and {source} is not on the network, so the target cannot fetch it by its "
+                "CID: copy to a provider that accepts archives, such as kubo"
             )
-            note = "if it can fetch it all the same, {} {}"
+            note = "if it can be fetched anyway, {} {}"
             return advise(
                 error, note.format("pass", "pin_by_cid=True"), note.format("add", "--pin-by-cid")
             )
         if not self._target.supports("put_file"):
             return self._target.refusal("pin")
-        return UnsupportedError(f"{why}; copy to a provider that takes archives, such as kubo")
+        return UnsupportedError(f"{why}; copy to a provider that accepts archives, such as kubo")
 
 
 def _check(added: Added, pin: Pin) -> None:
@@ -331,8 +331,8 @@ def _check(added: Added, pin: Pin) -> None:
 
 def _not_sent(target: AsyncBaseProvider, pin: Pin) -> str:
     if not target.supports("put_file"):
-        return f"{target.title} stores nothing itself, it only fetches {pin.cid} by its CID"
-    return f"{target.title} takes no archives, and would store {pin.cid} under another CID"
+        return f"{target.title} accepts no content; it can only fetch {pin.cid} by its CID"
+    return f"{target.title} accepts no archives, and would store {pin.cid} under a different CID"
 
 
 def _line_of(pin: Pin) -> str:

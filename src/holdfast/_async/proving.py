@@ -81,7 +81,7 @@ class CopyProof:
     def note(self) -> str:
         """Why nothing is proven, and what to do about missing blocks; "" if all is proven."""
         if self.missing:
-            counts = f"{self.missing} of {self.asked} blocks are not there"
+            counts = f"{self.missing} of {self.asked} blocks are missing"
             words = f"{counts} ({self.reason})" if self.reason else counts
             return f"{words}: unpin it there and send it again"
         return "" if self.state == "proven" else self.reason or "no block of it is in the sample"

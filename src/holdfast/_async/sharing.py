@@ -75,7 +75,7 @@ class AsyncSharing:
                 try:
                     self._parts[cid] = await self._share_file(cid, await blocks.block(cid))
                 except ClientError as error:
-                    error.add_note(f"this is about {short(reference + path)}")
+                    error.add_note(f"this error is about {short(reference + path)}")
                     raise
                 progress(done, len(files))
             new = (await run_blocking(self._build, root)).cid

@@ -96,7 +96,7 @@ class ContentFile(FileBase):
         """
         self._check_open()
         if offset < 0:
-            raise ValueError(f"there is nothing before the start, at {offset}")
+            raise ValueError(f"negative seek position {offset}")
         stop = min(offset + size, self.size)
         parts = [
             self._ranges.read(start, min(start + LARGEST_RANGE, stop))
@@ -116,9 +116,9 @@ class ContentFile(FileBase):
         offset = operator.index(offset)
         base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self.size}.get(whence)
         if base is None:
-            raise ValueError(f"whence is 0, 1 or 2, not {whence}")
+            raise ValueError(f"whence must be 0, 1 or 2, not {whence}")
         if base + offset < 0:
-            raise ValueError(f"there is nothing before the start, at {base + offset}")
+            raise ValueError(f"negative seek position {base + offset}")
         self._position = base + offset
         return self._position
 

@@ -529,7 +529,7 @@ def download_folder(
             is_finish = bool(work.finishes) and isinstance(error, errors.MalformedError)
             keep = is_finish or not _is_final(error)
             if keep and run_blocking(work.has_progress):
-                error.add_note(f"call again to continue; what is verified is kept in {work.path}")
+                error.add_note(f"call again to continue; the verified part is kept in {work.path}")
             raise
         finally:
             run_blocking(work.close, keep=keep)

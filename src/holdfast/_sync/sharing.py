@@ -77,7 +77,7 @@ class Sharing:
                 try:
                     self._parts[cid] = self._share_file(cid, blocks.block(cid))
                 except ClientError as error:
-                    error.add_note(f"this is about {short(reference + path)}")
+                    error.add_note(f"this error is about {short(reference + path)}")
                     raise
                 progress(done, len(files))
             new = (run_blocking(self._build, root)).cid

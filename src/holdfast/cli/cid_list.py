@@ -19,7 +19,7 @@ DELIMITERS: Final = ",;\t"
 LONGEST_LINE: Final = 1 << 20  # characters
 LONGEST_QUOTE: Final = 100  # characters of a wrong line in an error
 PLAIN: Final = ("cid", "name")  # the columns of a list without a header
-SHAPE: Final = "write one CID on each line, or a CSV with a header that has a column `cid`"
+SHAPE: Final = "write one CID on each line, or a CSV whose header has a column `cid`"
 
 
 def read_list(

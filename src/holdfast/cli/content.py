@@ -49,7 +49,7 @@ def store(
     run: Run,
     value: Annotated[
         str | None,
-        options.argument("JSON", 'The JSON text, a file of it, or "-". Default: what is piped in.'),
+        options.argument("JSON", 'JSON text, a JSON file, or "-". Default: what is piped in.'),
     ] = None,
     name: options.NAME = None,
     keyvalue: options.KEYVALUES = None,
@@ -131,7 +131,7 @@ def _read_json(run: Run, text: str | None) -> Any:
     is_piped = text is None and sys.stdin is not None and not sys.stdin.isatty()
     data = _piped(run) if is_piped or text == "-" else (text or "").encode(errors="surrogateescape")
     if text is None and not data:
-        raise UsageError("name the JSON to store, a file of it, or pipe it in")
+        raise UsageError("give the JSON text or the path of a JSON file, or pipe it in")
     try:
         return json_text.from_text(data)
     except SerializationError as error:

@@ -34,7 +34,7 @@ def health(
     It asks every member for its list of pins, and for random blocks, which must match their CIDs.
     It writes a line for each pin that is proven at too few sites, then a summary for each member.
     With --json, every pin gets a line. The exit code is 20 if a pin has fewer copies than `want`,
-    and 21 if one has fewer than `need`; it is 1 if --adopt missed a member.
+    21 if one has fewer than `need`, and 1 if --adopt could not read a member's list.
 
     For example, every night: holdfast health --use safe --fix
     """
@@ -122,12 +122,12 @@ class HealthReport(BatchReport):
             if (down := find(member.name, "down")) is not None:
                 facts.append(f"failing since {output.time_text(down.since)}: {down.reason}")
                 if self._adopt:
-                    self.remark = "some pins were not taken in: run --adopt again later"
+                    self.remark = "some pins were not adopted: run --adopt again later"
                     self.code = max(self.code, exit_codes.FAILED)
             elif (verdict := find(member.name, "unpin")) is not None:
                 facts.append(verdict.reason)
             lines.append(f"{member.name} (site {member.site}): {', '.join(facts)}")
-        totals = [pins] if self.counts else ["no pins; --adopt takes in those of the members"]
+        totals = [pins] if self.counts else ["no pins; --adopt adds those of the members"]
         totals += [f"{KINDS[state]}: {count:,}" for state, count in sorted(self.counts.items())]
         if self._oldest < math.inf:
             totals.append(f"oldest proof: {output.time_text(int(self._oldest))}")
@@ -143,7 +143,7 @@ class DrillReport(HealthReport):
         """Return a sentence that says whether the member could be left today."""
         name, critical, short = self._without, self.counts["critical"], self.counts["short"]
         if critical:
-            return f"{name} cannot be left today: too few other copies of {critical:,} of {pins}"
-        text = f"{name} could be left today: {pins} can be read without it"
+            return f"you cannot leave {name} today: too few other copies of {critical:,} of {pins}"
+        text = f"you could leave {name} today: {pins} can be read without it"
         then = f"{short:,} would be at fewer than {self._provider.want} sites"
         return f"{text}; {then}: add a member and run `holdfast health --fix`" if short else text

@@ -35,7 +35,7 @@ PLACE: Final = partial(
     autocompletion=options.connection_names,
 )
 FILE = options.file_argument('The file, or "-".')
-NOT_A_BACKUP = "take another copy of it; `holdfast car import` reads archives that are not backups"
+NOT_A_BACKUP = "use another copy of it; `holdfast car import` reads archives that are not backups"
 
 
 @command(commands)
@@ -89,7 +89,7 @@ def copy(
         ),
     ] = None,
     wait: Annotated[
-        float, options.option("SECONDS", "How long to wait until it is fetched.", min=0)
+        float, options.option("SECONDS", "How long to wait for the target to fetch it.", min=0)
     ] = 60.0,
     proof: Annotated[
         bool, options.flag("Ask for random blocks, and send again what is missing.", "--proof")
@@ -110,7 +110,7 @@ def copy(
     filters: dict[str, Any] = {"name": name, "keyvalues": options.parse_keyvalues(keyvalue)}
     is_chosen = bool(cids) or cid_file is not None
     if is_chosen and (name is not None or filters["keyvalues"]):
-        raise UsageError("--name and --keyvalue choose among all pins: leave them or the CIDs out")
+        raise UsageError("--name and --keyvalue filter all pins: give these or CIDs, not both")
     if cids and cid_file is not None:
         raise UsageError("give the CIDs, or a file of them with --cids, not both")
     if source == to:
@@ -147,7 +147,7 @@ def copy(
 
 def _same_place(source: str, to: str) -> UsageError:
     return UsageError(
-        f"--from {source} and --to {to} are the same place: name two connections that differ"
+        f"--from {source} and --to {to} are the same place: name two different connections"
     )
 
 
@@ -250,7 +250,7 @@ class CopyReport(BatchReport):
         parts += [f"{words}: {counts[name]:,}" for name, words in others.items() if counts[name]]
         parts[-1] += f" (not found: {self._missing:,})" if self._missing else ""
         parts += [f"proven: {self._proven:,}"] if self._proven else []
-        parts += [] if self.is_over else ["to go on, run the same command again"]
+        parts += [] if self.is_over else ["to continue, run the same command again"]
         return "; ".join(parts)
 
 

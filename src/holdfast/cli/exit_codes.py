@@ -123,7 +123,7 @@ FAMILIES: Final = (
         14,
         "do not use the bytes: get the content from another gateway, provider or backup",
     ),
-    Family(errors.TooLargeError, 15, "give a larger --max-size, if you expect so much"),
+    Family(errors.TooLargeError, 15, "give a larger --max-size, if you expect this much"),
     Family(errors.NotEncryptedError, 16, "read it without decryption, if it need not be secret"),
     Family(errors.NoKeyError, 17, "`holdfast keys` lists your identities"),
     Family(OSError, FAILED, "check the path and try again"),

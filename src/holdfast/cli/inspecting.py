@@ -31,7 +31,7 @@ LONG = Annotated[
     bool, options.flag("Also write the kind, the size and the CID of each.", "-l", "--long")
 ]
 LS_REMEDY = (
-    "`ls` lists directories, and `holdfast info` tells what a CID or a path names; "
+    "`ls` lists directories, and `holdfast info` shows what a CID or a path names; "
     "new pins may take a while to reach other gateways"
 )
 

@@ -100,7 +100,7 @@ def _rows(run: Run) -> Iterator[dict[str, str]]:
                 own = [key] if isinstance(key, Identity) and use != "recipient" else identities
                 check = _check(recipient, own)
                 if use == "identity" and key is recipient:
-                    check = "error: this is a recipient, which opens nothing"
+                    check = "error: this is a recipient, which cannot decrypt"
                 yield {**row, "check": check}
 
 
@@ -114,4 +114,4 @@ def _check(recipient: "Recipient", identities: "list[Identity]") -> str:
         return "works, but none of your identities opens it"
     except ClientError as error:
         return f"error: {error}"
-    return "works" if opened == probe else "error: it opened as something else"
+    return "works" if opened == probe else "error: the decrypted bytes are different"

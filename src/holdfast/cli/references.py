@@ -67,7 +67,7 @@ class _Part:
             return Reference.parse(f"/ipfs/{fitting[0].cid}{names}"), fitting[0]
         error: Exception = self.error
         if fitting:
-            error = UsageError(f"{self.text!r} stands for {len(fitting):,} pins")
+            error = UsageError(f"{self.text!r} matches {len(fitting):,} pins")
             advise(error, WHOLE if self.name is None else ONE_OF_THEM)
         elif self.name is None:
             error.add_note("no CID of a pin begins with it, or is shortened to it")
@@ -163,7 +163,7 @@ def _search(client: "Client", name: str | None, parts: list[_Part]) -> None:
             if name or part.fits(pin):
                 part.pins[pin.cid, pin.name if name else ""] = pin
     if next(pins, None) is not None:
-        wrong = UsageError(f"there are more than {MOST:,} pins, and only so many are searched")
+        wrong = UsageError(f"there are more than {MOST:,} pins, and only that many are searched")
         raise advise(wrong, WHOLE)
     segment, slash, _ = (name or "").partition("/")
     # It comes second, because very many names at a service may contain it.

@@ -327,7 +327,7 @@ def _checked(file: "SettingsFile", key: str, text: str) -> "tuple[Keys, Any]":
     field = FIELDS[keys[0]]
     if field.secret or field.read is None:
         asked = keys[0] == "provider_token"
-        wrong = ConfigError(f"{keys[0]} may hold a secret, which others see on a command line")
+        wrong = ConfigError(f"{keys[0]} may be secret, and other users can see the command line")
         name = f"{keys[0]}{'.NAME' if keys[0] == 'provider_options' else ''}"
         way = f'write {name} = "TEXT" in {file.path}, above its tables'
         remedy = "`holdfast login` asks for the token" if asked else way

@@ -58,19 +58,19 @@ def ask_passphrase(path: Path, *, is_new: bool = False) -> Secret:
     """Ask for the passphrase of a key file on the terminal; for a new one, twice."""
     try:
         answers = [_ask(f"Passphrase of {path}: ")]
-        answers += [_ask("The same again: ")] if is_new else []
+        answers += [_ask("Repeat it: ")] if is_new else []
     except (OSError, Warning):
-        raise ConfigError("the passphrase is asked for on a terminal, and there is none") from None
+        raise ConfigError("the passphrase must be typed on a terminal, and there is none") from None
     passphrase = Secret(answers[0].reveal().rstrip("\r\n"))
     if answers[0] != answers[-1] or not passphrase.reveal():
-        raise ConfigError("no passphrase was given, or two different ones: try again")
+        raise ConfigError("the passphrase is empty, or the two differ: try again")
     return passphrase
 
 
 def _ask(prompt: str) -> Secret:
     """Read a line from the terminal without showing it; raise `OSError` if there is none."""
     if not sys.stderr.isatty():
-        raise OSError("nobody would see the question")
+        raise OSError("no one can see the prompt")
     import termios
 
     with open("/dev/tty", "r+b", buffering=0) as terminal:  # noqa: PTH123

@@ -98,7 +98,7 @@ def api_urls(name: str, value: Any) -> str | tuple[str, ...] | None:
     if value is None or not isinstance(value, list | tuple):
         return None if value is None else base_url(name, value)
     if not value:
-        raise ConfigError(f"{name} names no address: leave it out to use the usual one")
+        raise ConfigError(f"{name} is empty: leave it out to use the default address")
     first, *others = (base_url(name, url) for url in value)
     return (first, *others) if others else first
 
@@ -150,7 +150,7 @@ def gateways(name: str, value: Any) -> tuple[str, ...] | None:
         return None
     urls = value if isinstance(value, list | tuple) else (value,)
     if not urls:
-        raise ConfigError(f"{name} names no gateway: leave it out to use the default gateways")
+        raise ConfigError(f"{name} is empty: leave it out to use the default gateways")
     kind = LinkGateways if isinstance(value, LinkGateways) else tuple
     return kind(_gateway(name, url) for url in urls)
 

@@ -237,7 +237,7 @@ def _check_together(config: ClientConfig) -> None:
     if config.path is None and row.reads_path:
         raise ConfigError(f"path is missing: provider {config.provider!r} reads a file")
     if len(config.api_urls) > 1 and not registry.row_of(config.provider).has_peers:
-        raise ConfigError(f"pin_api_url: provider {config.provider!r} takes one address, not more")
+        raise ConfigError(f"pin_api_url: provider {config.provider!r} accepts only one address")
     if config.provider_token is not None or not registry.row_of(config.provider).may_lack_token:
         for url in config.api_urls:
             check_secure("pin_api_url", url, config)

@@ -176,5 +176,5 @@ def require_codec(cid: CID) -> Codec:
     """Return the row of the codec of `cid`; raise `UnprovenError` if there is none."""
     codec = CODECS.get(cid.codec)
     if codec is None:
-        raise UnprovenError(f"{cid} is no UnixFS: its codec is {cid.codec:#x}", cid=str(cid))
+        raise UnprovenError(f"{cid} is not UnixFS: its codec is {cid.codec:#x}", cid=str(cid))
     return codec

@@ -93,7 +93,7 @@ class CopyJournal:
             except ValueError as error:
                 raise ConfigError(
                     f"line {number} of the journal {path} {error}: remove the file to "
-                    "begin again; what is at the target is not sent again"
+                    "begin again; the target's content is not sent again"
                 ) from None
             self._starts[_key(pin)] = start
         if not self._journal.size:
@@ -106,7 +106,7 @@ class CopyJournal:
             expected = " to ".join(place.name for place in self._places.values())
             actual = f"{value.get('source')} to {value.get('target')}"
             raise ConfigError(
-                f"the journal {path} is of another copy, from {actual}, not from {expected} "
+                f"the journal {path} belongs to another copy, from {actual}, not from {expected} "
                 "with the same tokens: give another path, or remove the file"
             )
 

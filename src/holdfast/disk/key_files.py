@@ -68,7 +68,7 @@ def load_keys(
     private = [key for source in split_sources(identities) for key in read(source)]
     opening = [key for key in private if isinstance(key, Identity)]
     if len(opening) != len(private):
-        raise ConfigError("identities names a recipient, which opens nothing: remove it")
+        raise ConfigError("identities contains a recipient, which cannot decrypt: remove it")
     return [key.recipient if isinstance(key, Identity) else key for key in public], opening
 
 

@@ -42,11 +42,11 @@ AT_ONCE: Final = 16  # files or ranges that are read at the same time
 INFOS: Final = 10_000  # paths of which it is remembered what is there: content never changes
 OPENED: Final = 4  # files that stay open for further ranges; each may hold some MiB
 CLOSING: Final = 2.0  # seconds to wait for connections to close
-NO_CID: Final = "a path begins with a CID, except for what is written in a transaction"
+NO_CID: Final = "a path must begin with a CID, unless you write it in a transaction"
 
 # The pins of an account are not a folder: to learn the type of each takes a request, and `find` or
 # `glob` would read all of them.
-NO_TOP: Final = "the top level has no list; begin with a CID (`Client.pins()` lists what is pinned)"
+NO_TOP: Final = "the top level cannot be listed; begin with a CID (`Client.pins()` lists pins)"
 UNCHANGED: Final = 0  # when content under a CID was changed last: it never was
 Info = dict[str, Any]
 

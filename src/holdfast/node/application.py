@@ -139,7 +139,7 @@ def _refusal_of(scope: Scope) -> Refusal | None:
 
 async def _not_found(_: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 404
-    texts = {404: "There is nothing at this address", 405: "This address takes another method"}
+    texts = {404: "There is nothing at this address", 405: "This address has no such method"}
     return JSONResponse({"error": texts.get(status, "The request cannot be served")}, status)
 
 

@@ -149,7 +149,7 @@ def _listen(host: str, port: int) -> socket.socket:
         listener.close()
         wrong = ConfigError(f"cannot listen on {host}:{port}: {error.strerror}")
         if error.errno == errno.EADDRINUSE:
-            advise(wrong, "another program listens there, perhaps a node: give another --port")
+            advise(wrong, "another program is listening there, perhaps a node: give another --port")
         raise wrong from None
     return listener
 

@@ -191,7 +191,7 @@ def _check(condition: Any) -> Check:
     name = condition.get("op", "eq")
     value, second = condition["value"], condition.get("secondValue")
     if name in REGULAR_EXPRESSIONS:
-        raise bad_request(f"The node has no regular expressions: use like or iLike, not {name}")
+        raise bad_request(f"The node lacks regular expressions: use like or iLike, not {name}")
     if not isinstance(name, str) or name not in OPERATIONS:
         raise bad_request(f"Unknown op in metadata[keyvalues]; use {', '.join(OPERATIONS)}")
     for operand in (value, second):
@@ -394,7 +394,7 @@ def copies_of(pins: Sequence[Pin], folder: Path | None) -> list[dict[str, Any]]:
 WELCOME = "Congratulations! You are communicating with the Pinata API!"
 # What the service has or had and the node lacks, by path.
 LACKING = {
-    "/pinning/addHashToPinQueue": "pinByHash in the place of this call",
+    "/pinning/addHashToPinQueue": "pinByHash instead of this call",
     "/pinning/hashPinPolicy": "no regions: it keeps each pin once",
     "/pinning/userPinPolicy": "no regions: it keeps each pin once",
     "/users/{path:path}": "no keys: its tokens are set where it is started",

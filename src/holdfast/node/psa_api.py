@@ -258,5 +258,5 @@ def _no_request(request: Request) -> Refusal:
 async def _lacking(request: Request) -> Response:
     """Reply to calls that the API does not have."""
     if request.path_params["path"].partition("/")[0] == "pins":
-        raise Refusal(405, "This address takes another method")
+        raise Refusal(405, "This address has no such method")
     raise Refusal(404, f"There is nothing at this address: requests are at {PREFIX}/pins")

@@ -292,7 +292,7 @@ def _make_tables(connection: sqlite3.Connection) -> None:
 def _check_tables(connection: sqlite3.Connection, path: Path) -> None:
     if _statements(connection) != set(TABLES):
         raise ConfigError(
-            f"{path} was not made by this version of Holdfast: move it away, and files are in no "
+            f"{path} was not made by this version of Holdfast: if you move it away, files have no "
             "group, and unfinished requests of the Pinning Services API are lost"
         )
 

@@ -486,7 +486,7 @@ class TusEndpoints:
         if v3_uploads.CID_VERSION in request.query_params:
             fields["cid_version"] = request.query_params[v3_uploads.CID_VERSION]
         if "upload-length" not in request.headers:
-            raise bad_request("Upload-Length is missing; the node has no Upload-Defer-Length")
+            raise bad_request("Upload-Length is missing; the node lacks Upload-Defer-Length")
         length = whole_number(request.headers["upload-length"], "Upload-Length")
         limit = v3_uploads.size_limit(grant, self._limit)
         if length > limit:
@@ -534,7 +534,7 @@ class TusEndpoints:
                 return Response(status_code=204, headers=ALWAYS)
         except Refusal as refusal:
             return v3_uploads.error_reply(refusal, ALWAYS)
-        wrong = Refusal(405, "An upload takes HEAD, PATCH and DELETE")
+        wrong = Refusal(405, "An upload accepts HEAD, PATCH and DELETE")
         return v3_uploads.error_reply(wrong, ALWAYS)
 
     async def _add(self, request: Request, upload: TusUpload) -> Response:

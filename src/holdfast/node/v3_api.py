@@ -237,7 +237,7 @@ class V3Calls:
         if request.method == "OPTIONS":
             return await self._tus.options(request)
         if request.method != "POST":
-            raise Refusal(405, "A signed address takes POST")
+            raise Refusal(405, "A signed address accepts POST")
         token = request.path_params["token"]
         grant = await run_in_threadpool(open_grant, self._signer, token)
         return await self.upload(request, grant)

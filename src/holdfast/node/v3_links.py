@@ -84,7 +84,7 @@ class Signer:
                 path = self._folder.path / KEY_FILE
                 self._key = None
                 raise ConfigError(
-                    f"{path} does not hold a key: remove it, and links become invalid"
+                    f"{path} contains no key: remove it, which makes all links invalid"
                 )
             return self._key
 

@@ -145,7 +145,7 @@ class Gateway:
             return start
         sent = _RANGE.fullmatch(reply.headers.get("content-range", "").strip())
         if sent is None or int(sent[1]) != start:
-            words = "the gateway sent another part of the content than was asked for"
+            words = "the gateway sent a different part of the content than requested"
             raise failure(words, reply, secret=self.token)
         return 0
 

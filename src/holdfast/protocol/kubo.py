@@ -60,7 +60,7 @@ CHECK_ADDRESS: Final = (
     "check that pin_api_url is its address (port 5001 by default, not the gateway's port), and "
     "that no proxy or login page is in between"
 )
-NO_NAMES: Final = "the server keeps no names of pins: leave name out, and find pins by their CIDs"
+NO_NAMES: Final = "the server does not store pin names: leave name out, and find pins by their CIDs"
 
 
 class KuboAPI(DaemonAPI[Pin]):
@@ -141,7 +141,7 @@ class KuboAPI(DaemonAPI[Pin]):
         for report in reports:
             root = report.get("Root")
             if words := text_at(root, "PinErrorMsg"):
-                raise self.failure(f"Kubo imported the upload and could not pin it: {words}", reply)
+                raise self.failure(f"Kubo imported the upload but could not pin it: {words}", reply)
             link = root.get("Cid") if isinstance(root, dict) else None
             pinned.append(self.parse_cid(text_at(link, "/"), reply))
         if pinned != [cid]:
@@ -167,7 +167,7 @@ class KuboAPI(DaemonAPI[Pin]):
         check_info(info)
         pin = yield from self.find(cid)
         if pin is None:
-            raise NotFoundError(f"{cid} is not pinned: pin it, and give it a name then")
+            raise NotFoundError(f"{cid} is not pinned: pin it first, then name it")
         name = _name_for(info, pin)
         if name != pin.name and not (yield from self._rename(pin.cid, name)):
             raise UnsupportedError(NO_NAMES)
@@ -262,7 +262,7 @@ class KuboAPI(DaemonAPI[Pin]):
         match = SERVER.match(server)
         if match is not None and (int(match[1]), int(match[2])) < OLDEST:
             words = (
-                f"Kubo {match[1]}.{match[2]} is too old: it cannot be told how to cut files and "
+                f"Kubo {match[1]}.{match[2]} is too old: it has no options to cut files and "
                 f"name pins; update it to {OLDEST[0]}.{OLDEST[1]} or newer"
             )
             raise self.failure(words, reply)
@@ -363,8 +363,8 @@ class KuboAPI(DaemonAPI[Pin]):
     def cut_off(self, reply: Reply) -> ProviderError:
         """Return the error for a reply that is not complete."""
         words = (
-            "Kubo's reply does not say that it has done all of it: an error of Kubo came in "
-            "between, which its log shows; try again"
+            "Kubo's reply does not show that it has finished: an error cut it short, which "
+            "Kubo's log shows; try again"
         )
         return self.failure(words, reply)
 
@@ -452,17 +452,17 @@ def _count(value: Any, member: str) -> int | None:
 def check_info(info: PinInfo) -> None:
     """Raise `UnsupportedError` for what Kubo cannot keep of a pin."""
     if info.keyvalues:
-        raise UnsupportedError("Kubo keeps no key-values; leave keyvalues out")
+        raise UnsupportedError("Kubo does not store key-values; leave keyvalues out")
     if info.given and len(info.name.encode(errors="replace")) > MAX_NAME:
-        raise UnsupportedError(f"Kubo keeps names of up to {MAX_NAME} bytes; shorten the name")
+        raise UnsupportedError(f"Kubo accepts names of up to {MAX_NAME} bytes; shorten the name")
 
 
 def check_filter(pin_filter: PinFilter) -> None:
     """Raise `UnsupportedError` for a filter that Kubo does not have."""
     if pin_filter.keyvalues:
-        raise UnsupportedError("Kubo keeps no key-values; find pins by name or CID")
+        raise UnsupportedError("Kubo does not store key-values; find pins by name or CID")
     if pin_filter.since is not None or pin_filter.until is not None:
-        raise UnsupportedError("Kubo keeps no times of pins; leave since and until out")
+        raise UnsupportedError("Kubo does not store the times of pins; leave since and until out")
 
 
 def _name_for(info: PinInfo, pin: Pin | None) -> str:

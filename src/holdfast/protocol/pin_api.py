@@ -278,7 +278,7 @@ class PinPages:
         self._limit = limit
         self._seen: set[str] = set()
         self._returned = 0
-        self._size = ListSize("the provider repeats pins in its list: {:,} rows did not end it")
+        self._size = ListSize("the provider repeats pins in its list, which has over {:,} rows")
         self._cursor: str | None = None
         self._is_last = False
         self._last: str | None = None  # the last pin of the page before

@@ -337,7 +337,7 @@ class PinataAPI(ServiceAPI):
         reply = yield self.request("POST", "/files/private/download_link", json=body)
         link = self._read_link(reply)
         if origin(link) != origin(url):
-            words = "the provider's link leads to another host than the gateway; it was not used"
+            words = "the provider's link does not lead to the gateway's host; it was not used"
             raise self.failure(words, reply)
         return link
 
@@ -420,8 +420,8 @@ class PinataAPI(ServiceAPI):
         value = self.read_json(reply)
         if not isinstance(value, dict) or "data" not in value:
             words = (
-                "the reply is not the v3 API's: no data; check pin_api_url and upload_url, and "
-                "whether a proxy or login page is in between"
+                "the reply is not from the v3 API: no data; check pin_api_url and upload_url, "
+                "and whether a proxy or login page is in between"
             )
             raise self.failure(words, reply)
         return value["data"]

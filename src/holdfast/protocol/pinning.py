@@ -215,7 +215,7 @@ class PinningAPI(ServiceAPI):
         value = self.read_json(reply)
         if not (isinstance(value, dict) and isinstance(value.get("message"), str)):
             words = (
-                "the reply is not the pinning API's: no message; "
+                "the reply is not from the pinning API: no message; "
                 "check pin_api_url, and whether a proxy or login page is in between"
             )
             raise self.failure(words, reply)

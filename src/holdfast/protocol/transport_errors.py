@@ -47,13 +47,13 @@ CONNECT_TIMEOUT: Final = ErrorKind(
     RequestTimeoutError, "{peer} did not accept a connection in time"
 )
 READ_TIMEOUT: Final = ErrorKind(RequestTimeoutError, "{peer} did not answer in time")
-STALLED: Final = ErrorKind(RequestTimeoutError, "{peer} took no more of the upload in time")
+STALLED: Final = ErrorKind(RequestTimeoutError, "{peer} stopped reading the upload")
 TLS: Final = ErrorKind(NetworkError, "no secure connection to {peer}", transient=False)
 PROXY: Final = ErrorKind(NetworkError, "the proxy did not connect to {peer}")
 BROKEN: Final = ErrorKind(NetworkError, "the connection to {peer} broke")
 GARBLED: Final = ErrorKind(NetworkError, "{peer} sent something that is not HTTP")
 UNSENT: Final = ErrorKind(
-    NetworkError, "{peer} replied with success before it had the whole upload", transient=False
+    NetworkError, "{peer} replied with success before the end of the upload", transient=False
 )
 OVERHEAD: Final = ErrorKind(
     NetworkError, "{peer} sent too much that is not content", transient=False

@@ -49,7 +49,7 @@ class TusAPI(ServiceAPI):
             raise self.failure(words, reply)
         if not self.is_ours(location):
             words = (
-                "the provider's Location leads to another host than upload_url; nothing was sent "
+                "the provider's Location is not at the host of upload_url; nothing was sent "
                 "there, because the token is for upload_url only"
             )
             raise self.failure(words, reply)

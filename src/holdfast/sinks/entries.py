@@ -60,7 +60,7 @@ class DiskUsage:
         """Count an entry that is to be written at `path`."""
         self.entries += 1
         if len(path) > MAX_DEPTH or len(os.fsencode("/".join(path))) > MAX_PATH:
-            why = f"{MAX_DEPTH} levels and paths of {MAX_PATH} bytes are possible, not more"
+            why = f"{MAX_DEPTH} levels and paths of {MAX_PATH} bytes are the limit"
             raise refused(path[-3:], why, errno.ENAMETOOLONG)
 
     def add_bytes(self, size: int, written: int) -> None:

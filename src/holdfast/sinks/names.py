@@ -128,15 +128,15 @@ class NameRules:
             raise refused(path, "it is not a valid name")
         size = len(name.encode("utf-8", "surrogateescape"))
         if size > self.longest:
-            why = f"its name has {size} bytes, and {self.longest} are possible"
+            why = f"its name has {size} bytes, and at most {self.longest} are possible"
             raise refused(path, why, errno.ENAMETOOLONG)
         why_not = why_not_portable(name)
         if why_not is None:
             return
         if self.portable:
-            raise refused(path, f"{why_not}; without portable it may be possible")
+            raise refused(path, f"{why_not}; without portable it may work")
         if not self.can_write(name):
-            raise refused(path, f"{why_not}, and this disk cannot have it; use another one")
+            raise refused(path, f"{why_not}, and this disk does not allow it; use another one")
 
 
 class NamesOfDirectory:

@@ -524,7 +524,7 @@ def check_limit(size: int, max_bytes: int | None) -> None:
     if max_bytes is not None and size > max_bytes:
         words = f"the content has {size} bytes or more, and max_bytes allows {max_bytes}"
         error = TooLargeError(words, limit=max_bytes, size=size)
-        remedy = "give a larger {}, if you expect so much"
+        remedy = "give a larger {}, if you expect this much"
         raise advise(error, remedy.format("max_bytes"), remedy.format("--max-size"))
 
 
@@ -542,7 +542,7 @@ def spool(
                 raise InterruptedError("nobody needs the bytes any more")
             sink.write(chunk)
             if limit is not None and sink.size > limit:
-                raise OSError(f"the source has more than {limit:,} bytes, which are too many")
+                raise OSError(f"the source has more than {limit:,} bytes, which is too many")
         sink.commit()
         spooled = open_source(sink.blob(type=source.type, name=source.name))
     finally:

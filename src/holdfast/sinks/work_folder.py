@@ -215,8 +215,8 @@ def changed_by_others(path: Path) -> OSError:
     """Return the error for something in a work folder that Holdfast did not make."""
     return OSError(
         errno.EEXIST,
-        "this was not made by the download, which writes through no link and over no file of "
-        "others: remove it",
+        "this was not made by the download, which neither follows links nor overwrites other "
+        "files: remove it",
         str(path),
     )
 
@@ -458,7 +458,7 @@ class WorkFolder:
         file.close()
         raise BlockingIOError(
             errno.EAGAIN,
-            "another download of the same content to this folder is running: wait for its end",
+            "another download of the same content to this folder is running: wait until it ends",
             str(self.target),
         )
 
@@ -579,7 +579,7 @@ class PartFile(WorkFile, Sink):
         """Return the error of a full disk with advice; any other error as it is."""
         if error.errno not in FULL:
             return error
-        words = "the disk is full: free some space and call again; what is verified is kept"
+        words = "the disk is full: free some space and call again; the verified part is kept"
         return OSError(errno.ENOSPC, words, "/".join(self._path))
 
 
@@ -592,9 +592,9 @@ def _check_count(count: int, expected: int, folder: Path) -> None:
     if count != expected:
         raise OSError(
             errno.EEXIST,
-            f"{expected} entries were written, and {count} are here: the file system takes two "
-            "names for one, or somebody else writes here; remove this folder and try again, "
-            "on another disk if need be",
+            f"{expected} entries were written, but {count} are here: the file system merges two "
+            "names, or another program writes here; remove this folder and try again, "
+            "on another disk if necessary",
             str(folder),
         )
 

@@ -243,19 +243,19 @@ class AsyncBaseProvider(AsyncStorageProvider, ABC):
         """
         return pin
 
-    @optional("does not say how much it keeps; count the pins of iter_pins")
+    @optional("does not report its usage; count the pins of iter_pins")
     async def usage(self) -> Usage:
         """Return the number of pins and of bytes, as far as the provider says it."""
 
-    @optional("cannot be told where content is; pin it by its CID alone")
+    @optional("does not accept addresses of content; pin it by its CID alone")
     async def pin_from(self, cid: str, info: PinInfo, origins: Sequence[str]) -> Pin:
         """Pin `cid`, as `pin` does. `origins` are multiaddrs of nodes that have it."""
 
-    @optional("does not say at which addresses it is on the network; look there yourself")
+    @optional("does not report its network addresses; look them up yourself")
     async def addresses(self) -> list[str]:
         """Return the public multiaddrs of the node; an empty list if it has none."""
 
-    @optional("does not say which blocks it has itself; read the content")
+    @optional("cannot show which blocks it has itself; read the content instead")
     async def own_block(self, cid: CID) -> bytes:
         """Return a block from what the provider has itself, verified; ask nobody else for it.
 
@@ -604,7 +604,7 @@ class AsyncBaseProvider(AsyncStorageProvider, ABC):
             ranges = await self.reader.open(reference, call)
         return AsyncContentFile(ranges, name=_name(reference))
 
-    @Operation("cannot look into directories; keep a list of your files")
+    @Operation("cannot list directories; keep a list of your files")
     async def iter_entries(self, cid: str, *, details: bool = False) -> AsyncIterator[Entry]:
         """Yield the entries of the directory at `cid`; with `details`, also sizes and kinds.
 
@@ -623,13 +623,13 @@ class AsyncBaseProvider(AsyncStorageProvider, ABC):
                 page = await pages.next_page(call)
                 asked_wait = call.clock.asked_wait
 
-    @Operation("cannot look into directories; keep a list of your files")
+    @Operation("cannot list directories; keep a list of your files")
     async def stat(self, cid: str) -> Entry:
         """Return the size and the kind of the content at `cid`."""
         async with self.call("stat", cid) as call:
             return await self.reader.stat(Reference.parse(cid), call)
 
-    @Operation("cannot give content block by block; download it and upload it there")
+    @Operation("cannot send content block by block; download it and upload it there")
     async def export_archive(self, cid: str) -> AsyncIterator[bytes]:
         """Yield an archive (CAR) of everything under `cid`, each block verified and only once.
 
@@ -661,7 +661,7 @@ class AsyncBaseProvider(AsyncStorageProvider, ABC):
 
     # Copies with other options, and closing
 
-    @Operation("takes no other options; make a new client")
+    @Operation("does not accept other options; make a new client")
     def with_config(self, config: ClientConfig) -> Self:
         """Return a copy with `config` that shares the connections and files of this provider."""
         for name in self.shared_fields:

@@ -185,7 +185,7 @@ class AsyncCopiesProvider(AsyncBaseProvider):
         configs = [ClientConfig.of(connection_fields(name, {})) for name in names]
         for name, member in zip(names, configs, strict=True):
             if row_of(member.provider).over_others:
-                raise ConfigError(f"connections: {name!r} has copies itself, name others")
+                raise ConfigError(f"connections: {name!r} has provider copies: name others")
         provider = cls(
             [build_async_provider(member) for member in configs],
             names=names,
@@ -204,7 +204,7 @@ class AsyncCopiesProvider(AsyncBaseProvider):
         if self.want > len(sites):
             raise ConfigError(
                 f"want is {self.want}, but the members are at {len(sites)} different sites "
-                f"({', '.join(sites)}): add a member elsewhere, or set `site` of each"
+                f"({', '.join(sites)}): add a member elsewhere, or set the `site` of each"
             )
 
     def _check_places(self, folder: Path) -> None:
@@ -215,7 +215,7 @@ class AsyncCopiesProvider(AsyncBaseProvider):
         noted = self.ledger.places()
         if noted and not noted.keys() & {member.name for member in self.members}:
             raise ConfigError(
-                f"the ledger in {folder} is about {', '.join(sorted(noted))}: set another `path`"
+                f"the ledger in {folder} belongs to {', '.join(sorted(noted))}: set another `path`"
             )
         for member in self.members:
             place = member.provider.place()
@@ -716,7 +716,7 @@ class AsyncCopiesProvider(AsyncBaseProvider):
             try:
                 await member.provider.test_authentication()
             except (ClientError, OSError) as error:
-                error.add_note(f"this is about the member {member.name}")
+                error.add_note(f"this error is from the member {member.name}")
                 raise
             await run_blocking(self.ledger.note_verdict, member.name, "layout", None)
         self._tested.clear()
@@ -868,7 +868,7 @@ class AsyncPlacing:
         else:
             self._states[member] = outcome
             if outcome.state == "missing":
-                self.failures[member.name] = "it says that it has the content, and does not"
+                self.failures[member.name] = "it lists the content but does not have it"
                 self._copies.avoid(member)
 
     def failure(self, row: LedgerRow) -> ClientError:
@@ -876,7 +876,7 @@ class AsyncPlacing:
         count, need = len(self.sites()), self._copies.need
         words = (
             f"{row.pin.cid} is proven at {count} of the {need} sites that are needed; "
-            "it stays noted, and `holdfast health --fix` brings it to the others"
+            "it is recorded, and `holdfast health --fix` copies it to the others"
         )
         return _with_notes(ProviderError(words), self.failures)
 

@@ -63,7 +63,7 @@ class AsyncForeignProvider(AsyncBaseProvider):
                 content, info, progress=progress
             )
         if info.keyvalues:
-            raise UnsupportedError(f"{self.title} keeps no key-values; leave keyvalues out")
+            raise UnsupportedError(f"{self.title} does not store key-values; leave keyvalues out")
         if isinstance(content, ArchiveSource):
             raise self.refusal("import_archive")
         if content.json is None:

@@ -110,7 +110,7 @@ async def _part_proof(peer: AsyncGatewayPeer) -> BodyProof:
     state = peer.state
     cid = await peer.target()
     if is_one_block(cid):
-        raise RefusedError(f"{cid} is one block, and can only be verified whole", cid=str(cid))
+        raise RefusedError(f"{cid} is one block, and can only be verified as a whole", cid=str(cid))
     proof = BodyProof(cid, state.position, state.stop)
     while (need := proof.need) is not None:
         proof.feed_block(await peer.block(need))

@@ -239,19 +239,19 @@ class BaseProvider(StorageProvider, ABC):
         """
         return pin
 
-    @optional("does not say how much it keeps; count the pins of iter_pins")
+    @optional("does not report its usage; count the pins of iter_pins")
     def usage(self) -> Usage:
         """Return the number of pins and of bytes, as far as the provider says it."""
 
-    @optional("cannot be told where content is; pin it by its CID alone")
+    @optional("does not accept addresses of content; pin it by its CID alone")
     def pin_from(self, cid: str, info: PinInfo, origins: Sequence[str]) -> Pin:
         """Pin `cid`, as `pin` does. `origins` are multiaddrs of nodes that have it."""
 
-    @optional("does not say at which addresses it is on the network; look there yourself")
+    @optional("does not report its network addresses; look them up yourself")
     def addresses(self) -> list[str]:
         """Return the public multiaddrs of the node; an empty list if it has none."""
 
-    @optional("does not say which blocks it has itself; read the content")
+    @optional("cannot show which blocks it has itself; read the content instead")
     def own_block(self, cid: CID) -> bytes:
         """Return a block from what the provider has itself, verified; ask nobody else for it.
 
@@ -594,7 +594,7 @@ class BaseProvider(StorageProvider, ABC):
             ranges = self.reader.open(reference, call)
         return ContentFile(ranges, name=_name(reference))
 
-    @Operation("cannot look into directories; keep a list of your files")
+    @Operation("cannot list directories; keep a list of your files")
     def iter_entries(self, cid: str, *, details: bool = False) -> Iterator[Entry]:
         """Yield the entries of the directory at `cid`; with `details`, also sizes and kinds.
 
@@ -613,13 +613,13 @@ class BaseProvider(StorageProvider, ABC):
                 page = pages.next_page(call)
                 asked_wait = call.clock.asked_wait
 
-    @Operation("cannot look into directories; keep a list of your files")
+    @Operation("cannot list directories; keep a list of your files")
     def stat(self, cid: str) -> Entry:
         """Return the size and the kind of the content at `cid`."""
         with self.call("stat", cid) as call:
             return self.reader.stat(Reference.parse(cid), call)
 
-    @Operation("cannot give content block by block; download it and upload it there")
+    @Operation("cannot send content block by block; download it and upload it there")
     def export_archive(self, cid: str) -> Iterator[bytes]:
         """Yield an archive (CAR) of everything under `cid`, each block verified and only once.
 
@@ -651,7 +651,7 @@ class BaseProvider(StorageProvider, ABC):
 
     # Copies with other options, and closing
 
-    @Operation("takes no other options; make a new client")
+    @Operation("does not accept other options; make a new client")
     def with_config(self, config: ClientConfig) -> Self:
         """Return a copy with `config` that shares the connections and files of this provider."""
         for name in self.shared_fields:

@@ -351,12 +351,12 @@ def _patience(pin: ClusterPin | None, states: PeerStates, repeats: int) -> float
 
 def _too_few(cid: str, pin: ClusterPin | None, states: PeerStates | None) -> RequestTimeoutError:
     if pin is None or states is None:
-        words = f"no peer of the cluster says in time where {cid} is"
+        words = f"no peer of the cluster reported in time where {cid} is"
     else:
         copies, needed = states.count(cluster.PINNED), states.needed(pin.copies)
         words = f"{cid} is on {copies} of {needed} peers: {states.describe()}"
     return RequestTimeoutError(
-        f"{words}; the cluster goes on trying: look at Pin.peers later, or allow more time "
+        f"{words}; the cluster keeps trying: check Pin.peers later, or allow more time "
         "(timeouts.total)",
         sent=True,
         transient=False,

@@ -32,9 +32,9 @@ RESTART_SECONDS: Final = 60.0  # to wait for a service that had bytes, and accep
 PENDING_SECONDS: Final = 60.0  # to wait for the CID of a file that is complete
 FIRST_PAUSE: Final = 0.25  # seconds between two questions for the CID; doubled each time
 CONTINUES: Final = (
-    "the provider keeps what it has of the file for a while: the same upload continues there"
+    "the provider keeps the part that it has for a while: upload the same file again to resume"
 )
-NO_PROGRESS: Final = "the provider takes no more bytes of the file; try the same upload again later"
+NO_PROGRESS: Final = "the provider accepts no more bytes; try the same upload again later"
 
 
 @dataclass(eq=False, repr=False)
@@ -95,7 +95,7 @@ class LargeUpload:
             if self._may_be_complete(state) and (cid := self._find_cid(state)):
                 return cid, state.location
             state = None
-        raise ProviderError("the provider forgets each upload that is begun; try again later")
+        raise ProviderError("the provider loses each upload that is started; try again later")
 
     def _begin(self) -> UnfinishedUpload:
         reply = self.session.fetch(self._tus.begin(self.size, self.metadata), self.call)

@@ -275,7 +275,7 @@ class ArchiveFeed(FetchedBlocks):
             return
         self._unused += len(block) + BLOCK_COST
         if self._unused > self._used + MAX_UNRELATED:
-            raise UnprovenError("CAR: too many blocks that are not needed, or in another order")
+            raise UnprovenError("CAR: too many blocks that are not needed, or in a different order")
 
     def _check_progress(self, cid: CID) -> None:
         """Raise an error if nothing that is needed has arrived for too long."""

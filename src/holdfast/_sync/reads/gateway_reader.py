@@ -282,14 +282,14 @@ class GatewayBlocks(FetchedBlocks):
         reason, reference = refusal.reason, str(self.reference)
         if reason is None:
             return UnprovenError(
-                f"{short(reference)} cannot be listed: {gateway.base_url} does not give blocks; "
+                f"{short(reference)} cannot be listed: {gateway.base_url} does not serve blocks; "
                 "add a gateway that does",
                 cid=reference,
             )
         if not isinstance(reason, errors.NotFoundError):
             reason.add_note(
-                f"{gateway.base_url} does not give the blocks of {short(reference)}, without "
-                "which directories cannot be looked into; add a gateway that does"
+                f"{gateway.base_url} does not serve the blocks of {short(reference)}, without "
+                "which directories cannot be listed; add a gateway that does"
             )
         return reason
 
@@ -549,7 +549,7 @@ class LinkReader(Reader):
     def blocks(self, reference: Reference, call: Call) -> Blocks:  # noqa: ARG002
         """Raise UnsupportedError: a link gives no blocks, and there are no private directories."""
         raise errors.UnsupportedError(
-            f"{short(reference)} cannot be looked into: the private network has files only, and "
+            f"{short(reference)} cannot be listed: the private network has files only, and "
             "its links give no blocks; use download"
         )
 

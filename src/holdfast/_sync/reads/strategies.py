@@ -112,7 +112,7 @@ def _part_proof(peer: GatewayPeer) -> BodyProof:
     state = peer.state
     cid = peer.target()
     if is_one_block(cid):
-        raise RefusedError(f"{cid} is one block, and can only be verified whole", cid=str(cid))
+        raise RefusedError(f"{cid} is one block, and can only be verified as a whole", cid=str(cid))
     proof = BodyProof(cid, state.position, state.stop)
     while (need := proof.need) is not None:
         proof.feed_block(peer.block(need))

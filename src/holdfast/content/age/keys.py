@@ -312,7 +312,7 @@ class Passphrase:
         except MemoryError:
             memory = readable_size(1024 << work_factor)  # 128 bytes, by 8, by N
             words = f"the passphrase of this key file needs {memory} of memory"
-            raise ConfigError(f"{words}, which is not free: use a larger machine") from None
+            raise ConfigError(f"{words}, which is not available: use a larger machine") from None
 
     def __repr__(self) -> str:
         return f"Passphrase({MASK})"

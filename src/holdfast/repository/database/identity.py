@@ -19,7 +19,7 @@ from holdfast.repository.rows import is_key
 DATABASE: Final = "holdfast.sqlite3"
 ID_FILE: Final = "holdfast.id"
 FOLDER: Final = "blocks"
-REMEDY: Final = "stop what uses the store, then run `holdfast repair`"
+REMEDY: Final = "stop everything that uses the store, then run `holdfast repair`"
 ID_SIZE: Final = 100  # bytes of its file that are read
 ID: Final = re.compile("[0-9a-f]{32}")
 MAX_CHANGES: Final = 1 << 53  # more transactions than any store has

@@ -179,4 +179,4 @@ def _what_is_wrong(
         return f"its file cannot be read: {error.strerror}"
     rows = connection.execute("SELECT child FROM links WHERE parent = ?", (number,))
     same = {child for (child,) in rows} == children
-    return None if same else "the database has other links for it than the block"
+    return None if same else "its links in the database differ from those in the block"

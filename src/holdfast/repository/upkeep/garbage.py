@@ -44,7 +44,7 @@ def check_lease(connection: sqlite3.Connection, lease: int | None) -> None:
     sql = "SELECT 1 FROM adds WHERE id = ?"
     if lease is not None and connection.execute(sql, (lease,)).fetchone() is None:
         raise ProviderError(
-            "the upload was given up: a collection of garbage took its process for dead; "
+            "the upload was dropped: a garbage collection thought that its process was dead; "
             "upload again"
         )
 
