@@ -170,7 +170,9 @@ class StoreOptions:
         names = [field.name for field in fields(cls)]
         if unknown := [str(key) for key in options if key not in names]:
             options_text = " and ".join(names)
-            raise TypeError(f"unknown option {unknown[0]!r}; the options are {options_text}; {hint}")
+            raise TypeError(
+                f"unknown option {unknown[0]!r}; the options are {options_text}; {hint}"
+            )
         return cls(**options)
 
 
