@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast import Client
 from holdfast.cli.run import Run, config_of
 from holdfast.config.connections import Setting
 from holdfast.config.fields import FIELDS
@@ -193,6 +194,39 @@ def test_options_of_the_provider_are_set_one_by_one(tmp_path, empty_node):
     assert (code, lines[0]) == (2, "error: the key 'a' is set twice: give one --option for it")
     shown = commands.json("config", "--private", **variables)["provider_options"]
     assert shown == {"value": "********", "source": "--option"}
+
+
+def test_options_of_another_provider_are_refused_or_left_out(commands):
+    error = "error: provider_options: remove 'depth', because provider 'local' has no options"
+    for words in (("--option", "depth=1"), ("--provider", "local", "--option", "depth=1")):
+        code, lines = commands.failure("list", *words)
+        assert (code, lines[0]) == (3, error)
+    with pytest.raises(ConfigError, match="remove 'depth', because provider 'gateway' has no"):
+        Client.init(provider="gateway", provider_options={"depth": 1})
+    commands.write_user_file('provider = "kubo"\nprovider_options = { offline = true }\n')
+    assert commands.text("list", "--provider", "local") == ""
+
+
+def test_a_path_is_that_of_a_store_whichever_provider_is_set(empty_node, tmp_path):
+    commands = Commands(tmp_path, **node_variables(empty_node, "pinning"))
+    cid = commands.text("store", "[1]", "--path", "here")
+    assert commands.text("list", "-q", "--path", "here") == cid
+    assert commands.text("list", "-q") == ""  # it did not go to the service
+    assert commands.run("backup", "all.car", "--path", "here").returncode == 0
+    assert commands.run("restore", "all.car", "--path", "there").returncode == 0
+    assert commands.text("list", "-q", "--path", "there") == cid
+    code, lines = commands.failure("list", "--path", "nowhere")
+    assert (code, lines[0]) == (3, "error: there is no store in nowhere")
+    error = "error: --path is the folder of a store, and provider 'pinning' has none"
+    code, lines = commands.failure("store", "2", "--path", "here", "--provider", "pinning")
+    assert (code, lines) == (2, [error, "hint: leave out --path, or give --provider local"])
+    commands.write_user_file(
+        '[connections.disk]\nprovider = "local"\n'
+        '[connections.safe]\nprovider = "copies"\n'
+        'provider_options = { connections = ["disk"], want = 1, need = 1 }\n'
+    )
+    safe = {"HOLDFAST_PROVIDER": "", "HOLDFAST_USE": "safe"}
+    assert commands.text("list", "-q", "--path", "here", **safe) == cid
 
 
 def test_variables_that_nothing_reads_are_told(commands):

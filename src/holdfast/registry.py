@@ -37,6 +37,7 @@ class BuiltIn:
         reads_only: Whether it only reads, through gateways or from a file. Then it has no API.
         reads_path: Whether `path` is the file that it reads.
         over_others: Whether it uses other connections, which its options name.
+        has_options: Whether there are `provider_options` for it.
         stands_for: The provider that is used in its place, for a name without an implementation.
     """
 
@@ -50,6 +51,7 @@ class BuiltIn:
     reads_only: bool = False
     reads_path: bool = False
     over_others: bool = False
+    has_options: bool = False
     stands_for: str | None = None
 
     @property
@@ -62,6 +64,11 @@ class BuiltIn:
     def takes_token(self) -> bool:
         """Whether `provider_token` can be for it."""
         return not (self.on_this_machine or self.reads_only or self.over_others)
+
+    @property
+    def uses_path(self) -> bool:
+        """Whether `path` is for it, or it is not built in, so that nobody knows."""
+        return self.on_this_machine or self.reads_path or self.over_others or not self.class_name
 
     @property
     def may_lack_token(self) -> bool:
@@ -86,25 +93,29 @@ BUILT_IN: Final[Mapping[str, BuiltIn]] = {
     ),
     "car": BuiltIn(class_name="CarProvider", reads_only=True, reads_path=True),
     "pinning": BuiltIn(**_PINNING),
-    "pinata": BuiltIn(class_name="PinataProvider", **_PINATA),
-    "kubo": BuiltIn(class_name="KuboProvider", api_url="http://127.0.0.1:5001"),
+    "pinata": BuiltIn(class_name="PinataProvider", **_PINATA, has_options=True),
+    "kubo": BuiltIn(class_name="KuboProvider", api_url="http://127.0.0.1:5001", has_options=True),
     "cluster": BuiltIn(
         class_name="ClusterProvider",
         api_url="http://127.0.0.1:9094",
         gateways=("http://127.0.0.1:8080/ipfs",),
         has_peers=True,
+        has_options=True,
     ),
     "psa": BuiltIn(
         class_name="PSAProvider",
         gateways=("https://ipfs.io/ipfs", "https://dweb.link/ipfs"),
         needs_address=True,
         needs_token=True,
+        has_options=True,
     ),
-    "copies": BuiltIn(class_name="CopiesProvider", over_others=True),
+    "copies": BuiltIn(class_name="CopiesProvider", over_others=True, has_options=True),
     "provider_b": BuiltIn(**_PINNING, stands_for="pinning"),
     "provider_c": BuiltIn(**_PINNING, stands_for="pinning"),
 }
-_INSTALLED: Final = BuiltIn(class_name="", gateways=_PINATA_GATEWAYS, has_peers=True)
+_INSTALLED: Final = BuiltIn(
+    class_name="", gateways=_PINATA_GATEWAYS, has_peers=True, has_options=True
+)
 DEFAULT: Final = "local"
 ARCHIVE: Final = "car"  # for an archive that is named without a provider
 SERVICE: Final = "pinning"  # for people who give a token and name no provider
@@ -119,12 +130,12 @@ _MEANT: Final[Mapping[str, tuple[str, ...]]] = {
 
 def build_provider(config: Any) -> Any:
     """Return the blocking provider that `config`, a `ClientConfig`, names, made from it."""
-    return _find(config.provider, SYNC_GROUP).from_config(config)
+    return _find(config, SYNC_GROUP).from_config(config)
 
 
 def build_async_provider(config: Any) -> Any:
     """Return the async provider that `config` names, made from it."""
-    return _find(config.provider, ASYNC_GROUP).from_config(config)
+    return _find(config, ASYNC_GROUP).from_config(config)
 
 
 def row_of(name: str) -> BuiltIn:
@@ -174,7 +185,13 @@ def _installed(group: str) -> "dict[str, EntryPoint]":
     return {point.name: point for point in entry_points(group=group)}
 
 
-def _find(name: str, group: str) -> Any:
+def _find(config: Any, group: str) -> Any:
+    name = config.provider
+    if config.provider_options and not row_of(name).has_options:
+        unknown = next(iter(config.provider_options))
+        raise ConfigError(
+            f"provider_options: remove {unknown!r}, because provider {name!r} has no options"
+        )
     if name in BUILT_IN:
         return _load_built_in(name, group)
     if (point := _installed(group).get(name)) is None:

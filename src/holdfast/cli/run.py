@@ -70,7 +70,7 @@ class Run:
         flags = self._flag_values()
         chosen = options.parse_options(flags.pop("option", ((), ""))[0])
         is_private = flags.pop("private", None)
-        settings = gather(flags, self._fields)
+        settings = self._for_path(gather(flags, self._fields), flags)
         if is_private and ("provider" not in settings or settings["provider"].value != "pinata"):
             raise advise(
                 UsageError("--private is for the provider pinata"), "add --provider pinata"
@@ -82,6 +82,21 @@ class Run:
             wrapped = wrap_secret("provider_options", merged)
             settings["provider_options"] = Setting(wrapped, "--option")
         return settings
+
+    def _for_path(
+        self, settings: dict[str, Setting], flags: Mapping[str, Any]
+    ) -> dict[str, Setting]:
+        """Return `settings`; with --path, those of its store, unless a flag chose the provider."""
+        if "path" not in flags or "provider" not in settings:
+            return settings
+        row, chosen = registry.row_of(settings["provider"].value), {USE, "provider"} & {*flags}
+        if row.uses_path and (chosen or not row.over_others):
+            return settings
+        if chosen:
+            name = settings["provider"].value
+            wrong = UsageError(f"--path is the folder of a store, and provider {name!r} has none")
+            raise advise(wrong, "leave out --path, or give --provider local")
+        return gather({**flags, "provider": (registry.DEFAULT, "--path")}, self._fields)
 
     def config(self) -> "holdfast.ClientConfig":
         """Return the configuration that the settings describe."""

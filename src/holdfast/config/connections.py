@@ -237,10 +237,13 @@ def fields_of(settings: Mapping[str, Setting]) -> dict[str, Any]:
             error.add_note(message)
         raise error
     fields = {name: setting.value for name, setting in settings.items() if name != USE}
-    source = settings["provider_token"].source if "provider_token" in settings else "-"
-    is_given = source.startswith("-") or source == "provider_token"  # by a flag or an argument
-    if not is_given and USE not in settings and not row_of(fields.get("provider", "")).takes_token:
-        del fields["provider_token"]  # the user chose not to use the service that it is for
+    row = row_of(fields.get("provider", ""))
+    # The user chose not to use the provider that they are for.
+    for name, fits in (("provider_token", row.takes_token), ("provider_options", row.has_options)):
+        source = settings[name].source if name in settings else "-"
+        is_given = source.startswith("-") or source == name  # by a flag or an argument
+        if not (fits or is_given or USE in settings):
+            del fields[name]
     return fields
 
 

@@ -231,7 +231,8 @@ _ROWS: Final = (
           "block gives its size. A `Content-Length` does not raise this limit."),
     Field("path", checks.path, read_text,
           "The folder of the store on your disk. If None, it is the system's folder for user data. "
-          "For provider `car`, the archive; `-` is standard input. For `copies`, the ledger.",
+          "For provider `car`, the archive; `-` is standard input. For `copies`, the ledger. The "
+          "flag uses that store even if another provider is set.",
           bound_to=("repository",), option=Option("store", "FOLDER")),
     Field("cache_path", checks.path, read_text,
           "The folder for the cache of blocks, and for the verified bytes of interrupted "
