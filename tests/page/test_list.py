@@ -77,6 +77,21 @@ def test_a_row_shows_what_it_is_and_when_it_came(visit, client, tmp_path):
     assert times == ["2 min. ago", "3 hr. ago", "yesterday", "3 wk. ago", "2 yr. ago"]
 
 
+def test_a_name_is_cut_after_its_key_values(view, client):
+    """A name is shown whole if it fits, however many key-values the pin has; so is its focus."""
+    keyvalues = {f"key{number}": "x" * 60 for number in range(9)} | {"k" * 200: "y"}
+    client.upload(b"x", name="Annual report 2025.pdf", keyvalues=keyvalues)
+    tab = view.open()
+    name = tab.get_by_role("button", name="Annual report 2025.pdf", exact=True)
+    assert name.evaluate("name => name.scrollWidth <= name.clientWidth")
+    assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    if view.width < 900:
+        expect(tab.locator("td.name")).to_have_css("overflow", "visible")  # else the outline is cut
+    name.click()
+    expect(tab.locator("#facts dt").last).to_be_visible()
+    assert tab.locator("aside").evaluate("aside => aside.scrollWidth <= aside.clientWidth")
+
+
 def test_json_without_a_name_shows_its_beginning(visit, node, client):
     client.store({"kind": "tide", "level": 1.5})
     client.store("x" * 500)
@@ -391,9 +406,9 @@ def test_text_that_is_no_json_becomes_a_file_after_a_word(visit, client):
 
 
 def test_the_command_and_the_snippet_of_an_empty_page_run_as_they_are_copied(
-    visit, node, client, tmp_path
+    view, node, client, tmp_path
 ):
-    tab = visit.open_empty()
+    tab = view.open_empty()
     binaries = str(Path(sys.executable).parent)
     environment = {"PATH": f"{binaries}:{os.environ['PATH']}", "HOME": str(tmp_path)}
     programs = {"Copy the command": ["sh", "-ec"], "Copy the Python code": [sys.executable, "-c"]}
@@ -401,7 +416,7 @@ def test_the_command_and_the_snippet_of_an_empty_page_run_as_they_are_copied(
         tab.get_by_role("button", name=name).click()
         expect(tab.locator("#notices")).to_contain_text("with the token, copied")
         assert node.token not in tab.content()
-        text = visit.clipboard()
+        text = view.clipboard()
         assert node.token in text
         subprocess.run([*program, text], cwd=tmp_path, env=environment, check=True, timeout=60)  # noqa: S603
         (pin,) = node.repository.pins()
