@@ -179,7 +179,7 @@ def test_key_values_are_searched(node, client):
         rows = ask(node, "/data/pinList", {"search": search}).json()["rows"]
         return [row["metadata"]["name"] for row in rows]
 
-    texts = ("kind=ä", "RANK", "done=true", "one")
+    texts = ("kind=ä", "kind: ä", "RANK", "rank: 7", "done=true", "one")
     assert [names(text) for text in texts] == [["one"]] * len(texts)
     assert (names("[]"), names("{"), names('"')) == (["two"], [], [])
 

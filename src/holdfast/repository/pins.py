@@ -155,11 +155,11 @@ NAME_MATCHES: Final[Mapping[str, str]] = {
     "partial": "instr(name, ?) > 0",
     "ipartial": "instr(fold(name), fold(?)) > 0",
 }
-# What `contains` searches: the name, the CID and a line for each key-value.
+# What `contains` searches: the name, the CID and two lines for each key-value: k=v and k: v.
 SEARCHED: Final = (
-    "name || char(10) || cid || coalesce((SELECT group_concat(char(10) || json_each.key || '=' || "
-    "iif(json_each.type IN ('true', 'false'), json_each.type, json_each.value), '') "
-    "FROM json_each(keyvalues)), '')"
+    "name || char(10) || cid || coalesce((SELECT group_concat(char(10) || k || '=' || v || "
+    "char(10) || k || ': ' || v, '') FROM (SELECT key AS k, "
+    "iif(type IN ('true', 'false'), type, value) AS v FROM json_each(keyvalues))), '')"
 )
 PAGE: Final = 1000  # pins in one of `pin_pages`
 STEPS: Final = 50  # of SQLite's virtual machine between two calls of `Stopped`: a few rows
