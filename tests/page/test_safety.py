@@ -171,7 +171,7 @@ def test_pinned_content_runs_no_script(visit, client, name):
         assert other.title() != "owned"
         for frame in other.frames[1:]:  # the page lets nobody frame it
             assert "Holdfast" not in frame.content()
-    assert tab.title() == "Holdfast"
+    assert tab.title().endswith(" - Holdfast")
     requests = [request.url for request in visit.requests if request.frame.page is other]
     assert not [url for url in requests if "/data/" in url]
 
@@ -192,7 +192,7 @@ def test_names_are_only_text(visit, client, tmp_path):
     tab.get_by_role("button", name="f", exact=True).click()
     tab.locator("#content .entry").click()
     expect(tab.locator("#content")).to_contain_text("<b>bold</b>")
-    assert tab.title() == "Holdfast"
+    assert tab.title().endswith(" - Holdfast")
 
 
 def test_the_policy_of_the_page(visit, client):

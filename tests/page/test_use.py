@@ -28,6 +28,7 @@ def test_many_pins_are_paged_sorted_and_searched(visit, client):
     assert visit.names() == names[:-51:-1]
     tab.get_by_role("button", name="Next").click()
     expect(where).to_have_text("51 to 100 of 120")
+    tab.wait_for_function("document.querySelector('#list').getBoundingClientRect().top >= -1")
     tab.get_by_role("button", name="Last").click()
     expect(where).to_have_text("101 to 120 of 120")
     expect(tab.get_by_role("button", name="Next")).to_be_disabled()
@@ -205,6 +206,17 @@ def test_content_that_is_not_here_any_more(visit, client, node):
     node.repository.collect_garbage()
     tab.get_by_role("button", name="gone.txt", exact=True).click()
     expect(tab.locator("#content")).to_contain_text("is missing")
+
+
+def test_a_view_without_a_reply_is_tried_again(visit, client):
+    client.upload(b"content", name="note.txt")
+    tab = visit.open()
+    tab.route("**/page/item?*", lambda route: route.abort())
+    tab.get_by_role("button", name="note.txt", exact=True).click()
+    expect(tab.locator("#content [role=alert]")).to_contain_text("The node does not reply")
+    tab.unroute_all()
+    tab.locator("#content").get_by_role("button", name="Try again").click()
+    expect(tab.locator("#content pre")).to_have_text("content")
 
 
 def test_cid_and_link_are_copied(visit, client, node):

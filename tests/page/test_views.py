@@ -131,7 +131,7 @@ def test_markdown_is_rendered_safely(visit, tmp_path):
     expect(article.locator("hr")).to_have_count(1)
     expect(article).to_contain_text("<img src=x onerror=")
     expect(article.locator("img")).to_have_count(1)
-    assert tab.title() == "Holdfast"
+    assert tab.title() == "readme.md - Holdfast"
     assert {request.url.split("/")[2] for request in visit.requests} == {visit.node.api_url[7:]}
     content.get_by_role("button", name="Show source").click()
     assert content.locator("pre").evaluate("part => part.textContent") == MARKDOWN
@@ -271,6 +271,31 @@ def test_previous_and_next(visit, client):
     expect(title).to_have_text("bee.txt")
     tab.keyboard.press("Escape")
     expect(visit.row("cat.txt").get_by_role("button", name="cat.txt", exact=True)).to_be_focused()
+
+
+def test_previous_and_next_go_through_all_pages(visit, client):
+    for number in range(101):
+        client.upload(str(number).encode(), name=f"{number}.txt")
+    tab = visit.open()
+    tab.get_by_role("button", name="51.txt", exact=True).click()
+    title, position = tab.locator("#preview-title"), tab.locator("#position")
+    expect(position).to_have_text("50 of 101")
+    for key, name, number in (
+        ("ArrowRight", "50.txt", 51),
+        ("ArrowLeft", "51.txt", 50),
+        ("ArrowRight", "50.txt", 51),
+        ("ArrowRight", "49.txt", 52),
+    ):
+        tab.keyboard.press(key)
+        expect(title).to_have_text(name)
+        expect(position).to_have_text(f"{number} of 101")
+    tab.keyboard.press("Escape")
+    expect(tab.locator("#where")).to_have_text("51 to 100 of 101")
+    expect(tab.get_by_role("button", name="49.txt", exact=True)).to_be_visible()
+    tab.get_by_role("button", name="Last").click()
+    tab.get_by_role("button", name="0.txt", exact=True).click()
+    expect(position).to_have_text("101 of 101")
+    expect(tab.locator("#after")).to_be_disabled()
 
 
 def test_a_folder_is_browsed_in_place_with_thumbnails(visit, tmp_path):

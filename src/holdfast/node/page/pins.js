@@ -39,10 +39,10 @@ export function prepare(actions) {
   for (const head of document.querySelectorAll("th[data-sort]")) {
     head.querySelector("button").addEventListener("click", () => sortBy(head.dataset.sort));
   }
-  byId("first").addEventListener("click", () => show({ page: 0 }));
-  byId("previous").addEventListener("click", () => turn(-1));
-  byId("next").addEventListener("click", () => turn(1));
-  byId("last").addEventListener("click", () => show({ page: lastPage() }));
+  byId("first").addEventListener("click", () => leaf(0));
+  byId("previous").addEventListener("click", () => leaf(view.page - 1));
+  byId("next").addEventListener("click", () => leaf(view.page + 1));
+  byId("last").addEventListener("click", () => leaf(lastPage()));
 }
 
 /**
@@ -144,10 +144,20 @@ export async function search() {
   }
 }
 
-export function turn(by) {
+/** Show the next page, or the one before; return whether there is one, and the node replied. */
+export async function turn(by) {
   const page = view.page + by;
-  if (page >= 0 && page <= lastPage()) {
-    show({ page });
+  return page >= 0 && page <= lastPage() && show({ page });
+}
+
+/** Return how many pins are on the pages before this one, and on all. */
+export const counts = () => ({ before: view.page * PAGE_SIZE, all: count });
+
+/** Show a page from its beginning: the buttons to turn pages are at the end of the list. */
+async function leaf(page) {
+  const list = byId("list");
+  if ((await show({ page })) && list.getBoundingClientRect().top < 0) {
+    list.scrollIntoView();
   }
 }
 

@@ -6,7 +6,7 @@ import { sorted } from "./folder_view.js";
 import { readableDate, readableName, readableNumber, readableSize } from "./format.js";
 import { copy } from "./notices.js";
 import { go, onPlace, place } from "./place.js";
-import { loaded } from "./pins.js";
+import { counts, loaded, turn } from "./pins.js";
 import { copiesOf, pinOf, shownPins } from "./rows.js";
 import { typeWords } from "./types.js";
 import { viewOf } from "./views.js";
@@ -14,6 +14,7 @@ import { viewOf } from "./views.js";
 let shown = { path: "", stop: new AbortController() };
 let beside = []; // the paths of the items beside this one, in order
 let position = 0;
+let isTurning = false; // to another page of the list
 let folder = { path: "", item: null }; // the last one, whose entries are the neighbours of each other
 let actions;
 let whenClosed;
@@ -53,6 +54,7 @@ export function show({ again = false } = {}) {
     open(path, shown.stop.signal);
   } else {
     dialog.close();
+    document.title = "Holdfast";
     byId("content").replaceChildren(); // stops a video
     whenClosed();
   }
@@ -69,10 +71,19 @@ function onKey(event) {
   }
 }
 
-function step(by) {
-  const path = beside[position + by];
-  if (path) {
-    go(path, { replace: true });
+/** Show the item before or after; of pins, also the one on the page of the list before or after. */
+async function step(by) {
+  const { path } = shown;
+  const isPin = path.split("/").length === 3;
+  if (!beside[position + by] && position >= 0 && isPin && !isTurning) {
+    isTurning = true;
+    const isTurned = await turn(by);
+    isTurning = false;
+    if (isTurned && shown.path === path) {
+      go(shownPins().at(by > 0 ? 0 : -1).path, { replace: true });
+    }
+  } else if (beside[position + by]) {
+    go(beside[position + by], { replace: true });
   }
 }
 
@@ -80,7 +91,7 @@ function step(by) {
 async function open(path, signal) {
   const [cid, ...names] = path.split("/").slice(2);
   showTitle(pinHere(cid) ?? unpinned(cid), names);
-  showNeighbours([], 0);
+  showNeighbours([], -1);
   byId("preview-title").focus(); // the focused element may be removed
   byId("facts").replaceChildren();
   byId("preview-actions").replaceChildren();
@@ -94,7 +105,7 @@ async function open(path, signal) {
     const parent = names.length ? await itemAt(path.slice(0, path.lastIndexOf("/")), signal) : null;
     signal.throwIfAborted();
     const paths = parent ? parent.entries.map((entry) => entryPath(path, entry)) : shownPins().map((each) => each.path);
-    showNeighbours(paths, paths.indexOf(path));
+    showNeighbours(paths, paths.indexOf(path), parent ? undefined : counts());
     byId("facts").replaceChildren(...facts(item, names.length ? null : pin));
     byId("preview-actions").replaceChildren(...links(item, path, pin, names));
     const enter = (entry) => go(`${path}/${entry.quoted}`);
@@ -128,7 +139,8 @@ async function itemAt(path, signal) {
 /** Show the name of what is at a path, with the way to it; return the name. */
 function showTitle(pin, names) {
   const steps = [pin.shown, ...names.map(nameOf)];
-  byId("preview-title").textContent = steps.at(-1);
+  byId("preview-title").textContent = byId("preview-title").title = steps.at(-1);
+  document.title = `${steps.at(-1)} - Holdfast`;
   byId("crumbs").replaceChildren(...(names.length ? crumbs(pin, names, steps) : []));
   return steps.at(-1);
 }
@@ -149,12 +161,12 @@ function crumbs(pin, names, steps) {
   });
 }
 
-function showNeighbours(paths, at) {
+function showNeighbours(paths, at, { before, all } = { before: 0, all: paths.length }) {
   [beside, position] = [paths, at];
-  const isOne = at >= 0 && paths.length > 1;
-  byId("position").textContent = isOne ? `${readableNumber(at + 1)} of ${readableNumber(paths.length)}` : "";
-  byId("before").disabled = at <= 0;
-  byId("after").disabled = at < 0 || at >= paths.length - 1;
+  const isOne = at >= 0 && all > 1;
+  byId("position").textContent = isOne ? `${readableNumber(before + at + 1)} of ${readableNumber(all)}` : "";
+  byId("before").disabled = at < 0 || before + at === 0;
+  byId("after").disabled = at < 0 || before + at >= all - 1;
 }
 
 /** Show the result of `read` or its error, unless something else is shown by then. */
@@ -163,7 +175,8 @@ async function fill(read, signal) {
   try {
     content = await read();
   } catch (error) {
-    content = [element("p", { role: "alert", textContent: error.message })];
+    const again = error.status === 0 ? [button("Try again", () => show({ again: true }))] : []; // no reply
+    content = [element("p", { role: "alert", textContent: error.message }), ...again];
   }
   if (!signal.aborted) {
     byId("content").replaceChildren(...content);
