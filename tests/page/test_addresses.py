@@ -73,6 +73,31 @@ def test_each_way_to_close_leads_to_the_address_of_the_list(visit, client):
     expect(tab.locator("#content")).to_be_empty()
 
 
+def test_what_was_closed_needs_no_step_back(visit, client, album):
+    note = f"/ipfs/{client.upload(b'content', name='note.txt').cid}"
+    tab = visit.open()
+    expect(tab).to_have_title("Holdfast")
+    lengths = []
+    for _ in range(3):
+        tab.get_by_role("button", name="note.txt", exact=True).click()
+        at(tab, note)
+        expect(tab).to_have_title("note.txt - Holdfast")
+        tab.keyboard.press("Escape")
+        at(tab)
+        expect(tab).to_have_title("Holdfast")
+        lengths.append(tab.evaluate("history.length"))
+    assert len(set(lengths)) == 1  # one step for all that was opened and closed
+    tab.get_by_role("button", name="album", exact=True).click()
+    tab.locator(".entry", has_text="in%2Fner").click()
+    expect(tab.locator(".entry")).to_have_count(1)
+    tab.keyboard.press("Escape")
+    at(tab)
+    tab.get_by_role("button", name="note.txt", exact=True).click()
+    at(tab, note)
+    tab.go_back()
+    at(tab)  # and not the folder, which was closed
+
+
 def test_folders_have_addresses(visit, album):
     root = f"/ipfs/{album}"
     inner = f"{root}/in%252Fner%20%C3%BC"
@@ -106,13 +131,15 @@ def test_folders_have_addresses(visit, album):
     assert visit.complaints == []
 
 
-def test_a_link_can_be_shared(visit, node, client, album):
+def test_a_link_can_be_shared(view, node, client, album):
     link = f"{node.api_url}/#/ipfs/{album}/b.txt"
-    visit.open()
-    tab = visit.tab = visit.new_tab()
-    visit.open(link)
+    view.open()
+    tab = view.tab = view.new_tab()
+    view.open(link)
     expect(tab.get_by_role("heading", name="Enter a token")).to_be_visible()
     expect(tab.locator("#preview")).to_be_hidden()
+    menu = tab.get_by_role("button", name="Menu").bounding_box()
+    assert view.width - 50 < menu["x"] + menu["width"] <= view.width  # at the right, as always
     tab.get_by_label("Token").fill(node.token)
     tab.get_by_role("button", name="Continue").click()
     expect(tab.locator("#content pre")).to_have_text("b")
