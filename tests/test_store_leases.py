@@ -104,7 +104,7 @@ def test_an_upload_whose_lease_is_gone_is_refused_although_others_have_leases(tm
         change(tmp_path, "DELETE FROM adds")  # as if no lock could be seen from elsewhere
         repository.collect_garbage()
         second, _ = begin(repository)
-        with pytest.raises(ProviderError, match="given up"):
+        with pytest.raises(ProviderError, match="was dropped"):
             first.pin(importer.finish().cid)
         first.close()
         second.close()

@@ -87,7 +87,7 @@ def test_a_service_that_takes_no_archives_cannot_be_sent_a_value(source, node):
     fill(source)
     with Client.init(node.config) as service:
         for root in (DAG.cbor, DAG.plain["json"]):
-            with pytest.raises(UnsupportedError, match="another CID"):
+            with pytest.raises(UnsupportedError, match="a different CID"):
                 source.copy(str(root), to=service)
         assert [pin for pin in service.iter_pins() if CID.parse(pin.cid) in DAG] == []
 
