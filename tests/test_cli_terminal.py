@@ -129,8 +129,10 @@ def test_archives_show_bars_which_end_before_an_error(commands):
 
 
 def test_what_is_typed_is_not_run_over_by_a_bar(commands):
-    code, shown = commands.on_terminal("upload", "-", typed="hello\n\x04\x04")
-    assert (code, shown.splitlines()[-1]) == (0, commands.text("cid", "-", stdin=b"hello\n"))
+    cid = commands.text("cid", "-", stdin=b"hello\n")
+    for command in ("cid", "upload"):  # one Ctrl-D ends what is typed
+        code, shown = commands.on_terminal(command, "-", typed="hello\n\x04")
+        assert (code, shown.splitlines()[-1]) == (0, cid)
     assert "\x1b" not in shown
     assert "waiting for input: type it, then press Ctrl-D on a line of its own\n" in shown
 

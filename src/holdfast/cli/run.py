@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import io
 import logging
 import re
 import sys
@@ -37,6 +38,18 @@ Command = Callable[..., None]
 IN_PYTHON: Final = re.compile(r"\b([a-z_]+)=(True|\d+|'[^']*')")
 NO_BRACES: Final = str.maketrans("", "", "{}")
 CONTEXT = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+
+
+class _Terminal(io.FileIO):
+    """A terminal as standard input. Nothing is read after its end: that would need Ctrl-D again."""
+
+    _is_ended = False
+
+    def readinto(self, buffer: Any) -> int | None:
+        """Read into `buffer`; return how many bytes."""
+        count = 0 if self._is_ended else super().readinto(buffer)
+        self._is_ended = count == 0
+        return count
 
 
 class Run:
@@ -198,6 +211,7 @@ class Run:
         self._input_taken = True
         if sys.stdin.isatty():
             self.note("waiting for input: type it, then press Ctrl-D on a line of its own")
+            return io.BufferedReader(_Terminal(sys.stdin.fileno(), closefd=False))
         return sys.stdin.buffer
 
     def standard_output(self, what: str = "") -> BinaryIO:
