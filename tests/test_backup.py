@@ -24,11 +24,11 @@ from holdfast.errors import MalformedError, UnsupportedError
 from holdfast.records import Pin, PinFilter
 from holdfast.repository import Repository
 from holdfast.sources.importing import import_content
-from tests.commands import HOLDFAST, Commands
+from tests.commands import HOLDFAST, Commands, node_variables
 from tests.dags import Dag
 from tests.gateways import ODD_LAYOUT
 from tests.stores import pins_in
-from tests.support import wait_until
+from tests.support import closed_port_url, wait_until
 from tests.value_dags import ValueDag
 
 
@@ -220,6 +220,15 @@ def test_an_incomplete_backup_names_what_it_lacks_and_replaces_no_other(
     assert result.returncode == 13
     del expected[lost]
     assert pins(tmp_path / "target") == expected
+
+
+def test_a_first_backup_that_is_incomplete_does_not_get_the_name(commands, tmp_path, empty_node):
+    file = tmp_path / "new.car"
+    variables = node_variables(empty_node) | {"HOLDFAST_GATEWAY_URL": closed_port_url()}
+    commands.text("store", "1", **variables)
+    result = commands.run("backup", file, **variables)
+    assert (result.returncode, result.stdout.decode()) == (6, f"{file}.incomplete\n")
+    assert not file.exists()
 
 
 def test_a_store_that_is_missing_does_not_replace_a_backup(commands, file, tmp_path):

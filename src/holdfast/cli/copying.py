@@ -266,8 +266,8 @@ def backup(
 
     The file has their content, names and key-values. It is an archive (CAR), and appears complete,
     or not at all. Pins whose content cannot be read are listed, and the exit code is that of the
-    first. In that case, an existing backup stays even with --force, and the new one is named
-    FILE.incomplete.
+    first. In that case, the new file is named FILE.incomplete, and an existing FILE stays even with
+    --force.
     """
     from holdfast.cli.backup_file import BackupWriter
 
@@ -303,7 +303,7 @@ def _opened(run: Run, file: str) -> Iterator[tuple[Any, Callable[..., Any]]]:
     with PendingFile(file) as pending:
 
         def commit(*, is_complete: bool) -> str:
-            if not is_complete and pending.target.exists():
+            if not is_complete:
                 pending.target = Path(f"{file}.incomplete")
             pending.commit()
             return str(pending.target)
