@@ -834,6 +834,21 @@ def test_a_connection_of_copies_names_its_members(commands):
     cid = commands.text("store", "1", "--use", "safe")
     assert commands.json("connections", "safe")["address"] == "here, there"
     assert commands.text("retrieve", cid, "--use", "here") == "1"
+    code, lines = commands.failure(
+        *(*add[:2], "other", *add[3:]), "--option", 'connections=["here", "thre"]'
+    )
+    words = "error: unknown connection 'thre': did you mean 'there'? there are "
+    assert (code, lines[0].startswith(words)) == (3, True)
+    for name in ("there", "here"):
+        result = commands.run("connections", "remove", name)
+        words = f"the connection 'safe' keeps copies at '{name}' and cannot be used now: add"
+        assert (result.returncode, result.stderr.decode().startswith(words)) == (0, True)
+        commands.text(
+            *("connections", "add", name, "--provider", "local", "--path", name, "--site", name)
+        )
+    commands.text("connections", "remove", "safe")
+    commands.text(*add, "--option", 'connections=["here", "there"]')
+    assert commands.text("store", "1", "--use", "safe") == cid
 
 
 @pytest.mark.parametrize(

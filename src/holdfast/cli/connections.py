@@ -22,7 +22,14 @@ from holdfast.cli.options import CONNECTED, TEST_TIMEOUT, argument, connection_n
 from holdfast.cli.run import Run, command, config_of, group
 from holdfast.cli.unknown_words import CommandGroup
 from holdfast.config.checks import is_loopback
-from holdfast.config.connections import CONNECTIONS, USE, Setting, connection_name
+from holdfast.config.connections import (
+    CONNECTIONS,
+    SITE,
+    USE,
+    Setting,
+    connection_name,
+    unknown_connection,
+)
 from holdfast.config.locations import store_folder
 from holdfast.config.secret import Secret
 from holdfast.config.settings_files import connections as named_connections
@@ -114,14 +121,19 @@ def address_of(settings: Mapping[str, Setting]) -> str:
     if row.on_this_machine:
         return str(store_folder(value_of(settings, "path")))
     if row.over_others:
-        chosen = value_of(settings, "provider_options")
-        names = chosen.reveal().get("connections") if chosen else None
-        return ", ".join(map(str, names)) if isinstance(names, list) else "-"
+        return ", ".join(map(str, _member_names(settings))) or "-"
     usual = row.usual_api_url if provider in registry.BUILT_IN else "-"
     address = value_of(settings, "pin_api_url") or usual
     if row.reads_only:
         address = value_of(settings, "path" if row.reads_path else "gateway_url") or row.gateways
     return address if isinstance(address, str) else ", ".join(address)
+
+
+def _member_names(settings: Mapping[str, Setting]) -> list[Any]:
+    """Return the connections that keep the copies."""
+    chosen = value_of(settings, "provider_options")
+    names = chosen.reveal().get(CONNECTIONS) if chosen else None
+    return names if isinstance(names, list) else []
 
 
 def value_of(settings: Mapping[str, Setting], name: str) -> Any:
@@ -313,6 +325,10 @@ def add(
     ] = None,
     token_file: Annotated[str | None, option("FILE", "The file with its token.")] = None,
     token_env: Annotated[str | None, option("VARIABLE", "The variable with its token.")] = None,
+    site: Annotated[
+        str | None,
+        option("NAME", "Where it is. With provider copies, one site counts as one copy."),
+    ] = None,
     provider_option: options.OPTION = None,
 ) -> None:
     """Add a connection to your holdfast.toml. The rest of the file stays as it is."""
@@ -323,16 +339,21 @@ def add(
     chosen = options.parse_options(provider_option or ())
     values |= {"pin_api_url": pin_api_url, "provider_options": chosen}
     registry.check_provider(provider)
-    if registry.row_of(provider).over_others and not isinstance(chosen.get(CONNECTIONS), list):
+    members = chosen.get(CONNECTIONS) if registry.row_of(provider).over_others else []
+    if not isinstance(members, list):
         words = f"provider {provider!r} needs the connections that keep the copies"
         remedy = f'name them: --option \'{CONNECTIONS}=["NAME", "OTHER"]\''
         raise advise(exit_codes.UsageError(words), remedy)
     config = config_of({field: Setting(value, field) for field, value in values.items() if value})
     with changing() as file:
-        if connection_name("NAME", Secret(name)) in named_connections():
+        known = {*(defined := named_connections()), *registry.providers_without_token()}
+        if connection_name("NAME", Secret(name)) in defined:
             wrong = ConfigError(f"{file.path} has a connection {name!r} already")
             raise advise(wrong, f"`holdfast connections remove {name}` removes it")
-        values |= {"token_file": file_of_token, "token_env": token_env}
+        for member in members:
+            if connection_name(CONNECTIONS, Secret(member)) not in known:
+                raise ConfigError(unknown_connection(member, defined, file.path))
+        values |= {"token_file": file_of_token, "token_env": token_env, SITE: site}
         for field in filter(values.get, values):
             file.change((CONNECTIONS, name, field), values[field])
     words = f"added {name!r} to {file.path}; `holdfast connections {name}` tests it"
@@ -356,6 +377,10 @@ def remove(run: Run, name: SAVED_NAME) -> None:
         # Without the last one, the table of all would be left.
         file.change((CONNECTIONS, name) if len(defined) > 1 else (CONNECTIONS,), None)
     run.emit({"name": name, "settings": str(file.path)}, f"removed {name!r} from {file.path}")
+    for other in named_connections():
+        if name in _member_names(gather({USE: (other, METAVAR)}, ["provider_options"])):
+            words = f"the connection {other!r} keeps copies at {name!r} and cannot be used now"
+            run.note(f"{words}: add {name!r} again, or remove {other!r} too")
 
 
 @command(connection_commands, name="list")
