@@ -16,6 +16,7 @@ from holdfast import registry
 from holdfast.config.secret import Secret
 from holdfast.errors import ConfigError
 from holdfast.events import EventHook
+from holdfast.hints import advise
 
 if TYPE_CHECKING:
     import ssl
@@ -37,6 +38,8 @@ _BARE_ADDRESS: Final = re.compile(r"(?P<host>\[[^]/]+\]|[^][:/]+)(?P<port>:[0-9]
 _CID: Final = re.compile(
     r"Qm[1-9A-HJ-NP-Za-km-z]{44}|baf[ky][a-z2-7]{4,}|b[a-z2-7]{50,}|k[a-z0-9]{48,}"
 )
+# Post-quantum or classic. Whether the last characters fit is checked when the key is used.
+_RECIPIENT: Final = re.compile(r"age1(pq1[02-9ac-hj-np-z]{1952}|[02-9ac-hj-np-z]{58})")
 _BEARER: Final = re.compile(r"\Abearer(\s+|\Z)", re.IGNORECASE)  # copied with the token
 _LABEL: Final = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?")
 MAX_SECONDS: Final = 10**9
@@ -205,7 +208,14 @@ def recipients(name: str, value: Any) -> tuple[str, ...] | None:
     sources = _key_sources(name, value)
     if any("SECRET-KEY" in source.reveal().upper() for source in sources):
         raise ConfigError(f"{name} holds an identity, which is secret: put it into identities")
-    return tuple(source.reveal() for source in sources) or None
+    texts = tuple(source.reveal() for source in sources)
+    if any(
+        text.startswith("age1") and "/" not in text and not _RECIPIENT.fullmatch(text)
+        for text in texts
+    ):
+        wrong = ConfigError(f"{name} holds a part of a recipient, age1pq1… or age1…")
+        raise advise(wrong, "copy all of it", "copy all of it; `holdfast keys` lists your own")
+    return texts or None
 
 
 def identities(name: str, value: Any) -> Secret | None:
