@@ -1,6 +1,7 @@
 """What notebooks show of values: tables of HTML, in which nothing of a peer is markup."""
 
 import base64
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -57,13 +58,18 @@ def test_nothing_of_a_value_is_markup(value):
 def test_a_record_and_a_pin_are_a_table():
     record = ClientRecord(cid="bafkqaaa", timestamp=1_700_000_000_000, size=1234, data=[1])
     assert record._repr_html_() == (
-        "<table><tr><td>CID</td><td>bafkqaaa</td></tr><tr><td>Size</td><td>1,234</td></tr>"
+        "<table><tr><td>CID</td><td>bafkqaaa</td></tr><tr><td>Size</td><td>1.21 KiB</td></tr>"
         "<tr><td>Time</td><td>2023-11-14 22:13 UTC</td></tr><tr><td>Data</td><td>[1]</td></tr>"
         "</table>"
     )
     pin = Pin(id="1", cid="bafkqaaa", name="a", size=2048)
     cells = ("a", "2.00 KiB", "-", "bafkqaaa", "pinned")
     assert "".join(f"<td>{cell}</td>" for cell in cells) in pin._repr_html_()
+    assert "Key-values" not in pin._repr_html_()
+    html = Pins([pin, replace(pin, keyvalues={"a": 1.0, "b": True})])._repr_html_()
+    assert "<th>State</th><th>Key-values</th>" in html
+    assert "<td>pinned</td><td></td>" in html
+    assert "<td>pinned</td><td>a=1 b=true</td>" in html
 
 
 def test_a_list_of_pins_from_a_client_is_a_table_of_some_of_them(tmp_path):

@@ -80,7 +80,7 @@ class ClientRecord(Generic[T]):
     def _repr_html_(self) -> str:
         """Return what a notebook shows."""
         made = time_text(_datetime(self.timestamp))
-        facts = {"CID": self.cid, "Size": f"{self.size:,}", "Time": made}
+        facts = {"CID": self.cid, "Size": size_text(self.size), "Time": made}
         if self.data is not None:
             facts["Data"] = reprlib.repr(self.data)
         return table(facts.items())
@@ -262,11 +262,15 @@ class Pins(list[Pin]):
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows."""
+        more = ["Key-values"] if any(pin.keyvalues for pin in self) else []
         rows = (
-            (pin.name, size_text(pin.size), time_text(pin.created), pin.cid, pin.state)
+            (
+                *(pin.name, size_text(pin.size), time_text(pin.created), pin.cid, pin.state),
+                *(keyvalues_text(pin) for _ in more),
+            )
             for pin in self
         )
-        return table(rows, ("Name", "Size", "Created", "CID", "State"), len(self))
+        return table(rows, ("Name", "Size", "Created", "CID", "State", *more), len(self))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -405,6 +409,11 @@ def value_text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def keyvalues_text(pin: Pin) -> str:
+    """Return the key-values of a pin for people."""
+    return " ".join(f"{key}={value_text(value)}" for key, value in pin.keyvalues.items())
 
 
 def merged_keyvalues(before: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import holdfast
 from holdfast import registry
 from holdfast.cli import options, output
 from holdfast.cli.output import Column, write_table
-from holdfast.cli.pins import keyvalues_text, list_pins
+from holdfast.cli.pins import list_pins
 from holdfast.cli.references import NAME, WHOLE, References, find
 from holdfast.cli.reports import note_excluded, source_reader
 from holdfast.cli.run import Run, command, group
@@ -20,6 +20,7 @@ from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
 from holdfast.errors import InvalidCIDError, NotFoundError, UnsupportedError, VerificationError
 from holdfast.hints import advise
+from holdfast.records import keyvalues_text
 
 if TYPE_CHECKING:
     from holdfast import Client, Entry, Pin

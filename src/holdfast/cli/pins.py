@@ -20,7 +20,7 @@ from holdfast.cli.run import Run, command, group
 from holdfast.errors import ClientError, NotFoundError
 from holdfast.hints import advise
 from holdfast.protocol.json_text import to_text
-from holdfast.records import now_ms, value_text
+from holdfast.records import keyvalues_text, now_ms
 from holdfast.single_line import short
 
 commands: Final = group()
@@ -177,11 +177,6 @@ def _title(client: "holdfast.Client", pin: "holdfast.Pin") -> str:
 def _cells(client: "holdfast.Client", pin: "holdfast.Pin") -> tuple[str, ...]:
     size, created = output.size_text(pin.size), output.time_text(pin.created_ms)
     return _title(client, pin) or "-", size, created, pin.cid, _state(pin), keyvalues_text(pin)
-
-
-def keyvalues_text(pin: "holdfast.Pin") -> str:
-    """Return the key-values of a pin for people."""
-    return " ".join(f"{key}={value_text(value)}" for key, value in pin.keyvalues.items())
 
 
 def _line(client: "holdfast.Client", pin: "holdfast.Pin") -> str:
