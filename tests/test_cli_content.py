@@ -190,6 +190,24 @@ def test_what_is_piped_in_is_uploaded(commands):
     assert commands.on_terminal("upload")[0] == 2
 
 
+def test_the_type_follows_the_file_if_the_name_of_the_pin_says_nothing(commands):
+    types = {"NAMED": "text/plain; charset=utf-8", "NAMED.html": "text/html; charset=utf-8"}
+    for name, media_type in types.items():
+        (commands.folder / "a.txt").write_text(name)
+        cid = commands.text("upload", "a.txt", "--name", name)
+        assert commands.rows("list", "--cid", cid)[0]["type"] == media_type
+
+
+def test_only_the_last_cid_is_written_once(commands):
+    for name in "ab":
+        (commands.folder / name).write_text(name)
+    cids = {name: commands.text("cid", name) for name in "ab"}
+    assert commands.text("upload", "-Q", "a", "b", "a") == cids["a"]
+    assert commands.text("upload", "-Q", "a", "a") == cids["a"]
+    lines = [f"{cids[name]} {name}" for name in "aba"]
+    assert commands.text("upload", "a", "b", "a").splitlines() == lines
+
+
 def test_send_and_receive(commands):
     cid = commands.text("send", "alice", "Low tide at six.")
     lines = commands.text("receive", cid).splitlines()
