@@ -118,7 +118,8 @@ def unpack(
         except holdfast.errors.NotFoundError as error:  # the path may be meant as the target
             if path and not output_file:
                 to = f"`holdfast car unpack {quote(archive)} -o {quote(path)}` unpacks"
-                raise advise(type(error)(str(error)), f"{to} the whole archive there") from None
+                vars(error).update(hint=None, __notes__=[])  # this hint replaces its own
+                advise(error, f"{to} the whole archive there")
             raise
 
 
