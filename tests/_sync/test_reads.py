@@ -156,8 +156,8 @@ def test_when_all_gateways_fail_the_gravest_failure_is_raised(server, other_serv
         with pytest.raises(NotFoundError) as missing:
             client.download(HELLO_CID)
     notes = "\n".join(wrong.value.__notes__)
-    assert "NotFoundError: HTTP error 404" in notes
-    assert "NetworkError" in notes
+    assert "/ipfs: HTTP error 404" in notes
+    assert "/ipfs: cannot connect to " in notes
     assert "HTTP error 500" in "\n".join(missing.value.__notes__)
 
 

@@ -28,6 +28,7 @@ EXTRAS: Final = {
 IN_PYTHON: Final = {
     "all of it with download_folder": "all of it with `holdfast download`",
     "max_bytes allows": "--max-size allows",
+    "connect: unknown connection": "unknown connection",
 } | {
     f"{row.class_name} ": f"provider {name!r} "
     for name, row in registry.BUILT_IN.items()

@@ -591,7 +591,7 @@ class AsyncGatewayPeer(AsyncPeer):
                 return self.plain_refusal
         unproven = UnprovenError(error.message, cid=error.cid)
         if reason is not None:
-            unproven.add_note(f"{self.gateway.base_url}: {reason.name}: {reason.message}")
+            unproven.add_note(f"{self.gateway.base_url}: {reason.message}")
         return unproven
 
 

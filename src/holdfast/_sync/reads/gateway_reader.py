@@ -232,7 +232,7 @@ def _gravest(failures: dict[Gateway, ClientError]) -> ClientError:
     chosen = [gateway for gateway, error in failures.items() if rank(error) == least][-1]
     for gateway, other in failures.items():
         if gateway != chosen:
-            failures[chosen].add_note(f"{gateway.base_url}: {other.name}: {other.message}")
+            failures[chosen].add_note(f"{gateway.base_url}: {other.message}")
     return failures[chosen]
 
 

@@ -593,7 +593,7 @@ class GatewayPeer(Peer):
                 return self.plain_refusal
         unproven = UnprovenError(error.message, cid=error.cid)
         if reason is not None:
-            unproven.add_note(f"{self.gateway.base_url}: {reason.name}: {reason.message}")
+            unproven.add_note(f"{self.gateway.base_url}: {reason.message}")
         return unproven
 
 
