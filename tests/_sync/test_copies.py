@@ -423,8 +423,8 @@ def test_health_takes_in_what_a_crash_has_left_and_on_request_foreign_pins(fleet
     ("options", "message"),
     [
         ({"want": 4}, "want is 4, but the members are at 3 different sites"),
-        ({"want": 2, "sites": ["a", "a", "a"]}, "want is 2, but the members are at 1 different"),
-        ({"sites": None}, r"at 1 different sites \(this machine\)"),
+        ({"want": 2, "sites": ["a", "a", "a"]}, r"but the members are at one site \(a\)"),
+        ({"sites": None}, r"at one site \(this machine\)"),
         ({"want": 1, "need": 2}, "need cannot be more"),
         ({"want": True}, "want must be a whole number"),
         ({"need": 0}, "need must be a whole number"),

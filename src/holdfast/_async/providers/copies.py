@@ -34,6 +34,7 @@ from holdfast.disk.closing import on_error
 from holdfast.disk.locks import unlock
 from holdfast.errors import ClientError, ConfigError, NotFoundError, ProviderError, UnsupportedError
 from holdfast.events import logger
+from holdfast.hints import advise
 from holdfast.protocol.host_privacy import site_of
 from holdfast.protocol.peer_set import PeerSet
 from holdfast.records import Added, Health, Pin, PinFilter, PinInfo, Verdict, now_ms
@@ -202,10 +203,9 @@ class AsyncCopiesProvider(AsyncBaseProvider):
         if self.need > self.want:
             raise ConfigError(f"need is {self.need}, and want is {self.want}: need cannot be more")
         if self.want > len(sites):
-            raise ConfigError(
-                f"want is {self.want}, but the members are at {len(sites)} different sites "
-                f"({', '.join(sites)}): add a member elsewhere, or set the `site` of each"
-            )
+            number = f"{len(sites)} different sites" if len(sites) > 1 else "one site"
+            wrong = f"want is {self.want}, but the members are at {number} ({', '.join(sites)})"
+            raise advise(ConfigError(wrong), "add a member elsewhere, or set the `site` of each")
 
     def _check_places(self, folder: Path) -> None:
         """Raise ConfigError if the ledger in `folder` is about other places than the members are.
