@@ -11,6 +11,7 @@ from typing import Any, Final
 from holdfast.calls import CALLS_AT_ONCE
 from holdfast.content.reference import Reference
 from holdfast.content.sampling import Sample
+from holdfast.hints import advise
 from holdfast.records import EPOCH, LATEST, Moment, PinFilter, PinInfo, now_ms
 from holdfast.single_line import short
 
@@ -139,9 +140,9 @@ def milliseconds(what: str, moment: Moment | None, *, is_end: bool = False) -> i
         try:
             moment = datetime.fromisoformat(text)
         except ValueError:
-            raise ValueError(
-                f"{what} must be a time such as 2026-01-31 or 2026-01-31T12:00, not {short(text)!r}"
-            ) from None
+            words = f"{what} must be a time such as 2026-01-31 or 2026-01-31T12:00"
+            wrong = ValueError(f"{words}, not {short(text)!r}")
+            raise advise(wrong, "give a datetime, an ISO 8601 text or milliseconds") from None
         if is_end and len(text) <= DAY:
             moment += timedelta(days=1, milliseconds=-1)
     if isinstance(moment, datetime):

@@ -131,6 +131,7 @@ async def test_a_cid_is_found_in_both_versions(store_client):
         ({"since": b"2026-01-01"}, TypeError, "not bytes"),
         ({"since": -1}, ValueError, "between the years 1970 and 9999"),
         ({"until": 10**15}, ValueError, "between the years 1970 and 9999"),
+        ({"since": "7d"}, ValueError, "give a datetime, an ISO 8601 text or milliseconds"),
         ({"limit": 0}, ValueError, "limit must be at least 1"),
         ({"limit": -1}, ValueError, "limit must be at least 1"),
         ({"limit": "1"}, TypeError, "limit must be a whole number"),
