@@ -569,7 +569,7 @@ def test_a_user_without_a_home_directory_can_use_a_service(monkeypatch):
         ('token_file = ""', "token_file: name a file that holds the token"),
         ('token_file = "."', "token_file: the file cannot be read: "),
         ('token_file = "pipe"', "token_file: the file cannot be read: it is not a regular file"),
-        ('token_file = "empty"', "token_file: provider_token is blank"),
+        ('token_file = "empty"', "token_file: the file cannot be read: it is empty"),
         ('token_file = "large"', "token_file: the file cannot be read: it has more than 65536"),
         ('token_file = "binary"', "token_file: the file cannot be read: it is not text"),
         ('token_file = "two"', "token_file: provider_token holds a space"),

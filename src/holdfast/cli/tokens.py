@@ -15,7 +15,7 @@ from holdfast.errors import ConfigError
 from holdfast.hints import advise
 
 OTHER_WAYS: Final = "run `holdfast login`, set HOLDFAST_PROVIDER_TOKEN, or give --token-file"
-REMEDY: Final = "name a file that holds the token and nothing else"
+REMEDY: Final = "give a file or a pipe that holds the token and nothing else"
 SEEN: Final = (
     "a token on the command line can be seen by others and stays in the shell's history; "
     "use HOLDFAST_PROVIDER_TOKEN or --token-file"
@@ -36,7 +36,7 @@ def read(source: BinaryIO | Path, what: str) -> Secret:
     except (OSError, ConfigError) as error:
         reason = reason_of(error)
     wrong = ConfigError(f"{what} cannot be read: {reason}")
-    raise advise(wrong, REMEDY) if what.startswith("--") else wrong
+    raise advise(wrong, REMEDY)
 
 
 def ask(provider: str, address: str, other_ways: str = OTHER_WAYS) -> Secret:

@@ -286,6 +286,8 @@ def read_token(file: BinaryIO) -> Secret:
         raise ConfigError("it is not text") from None
     if len(token.reveal()) > MAX_TOKEN:
         raise ConfigError(f"it has more than {MAX_TOKEN} bytes")
+    if not token.reveal().strip():
+        raise ConfigError("it is empty")
     return token
 
 
