@@ -375,7 +375,7 @@ def test_what_is_no_directory(commands, site):
 
 def test_a_pin_is_changed(everywhere):
     cid = everywhere.text("upload", "-", "--name", "first", stdin=b"1")
-    assert everywhere.text("update", cid, "--name", "second") == f"updated {cid}"
+    assert everywhere.text("update", cid, "--name", "second") == f"updated {cid}  second"
     pin = everywhere.json("update", cid, "--keyvalue", "a=1", "--keyvalue", "b==x=")
     assert (pin["cid"], pin["name"], pin["keyvalues"]) == (cid, "second", {"a": "1", "b": "=x="})
     pin = everywhere.json("update", cid, "--remove", "a", "--keyvalue", "c=")

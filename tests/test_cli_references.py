@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 import threading
+from itertools import product
 
 import pytest
 
@@ -53,7 +54,7 @@ def test_every_command_for_pinned_content_takes_one(commands, tmp_path):
     assert root in commands.text("info", part)
     assert commands.run("url", named).stdout.decode() == f"ipfs://{root}\n"
     assert commands.json("open", "--show", part)["cid"] == root
-    assert commands.text("update", part, "--name", "new") == f"updated {root}"
+    assert commands.text("update", part, "--name", "new") == f"updated {root}  new"
     assert commands.json("car", "export", "name:new", "x.car")["cid"] == root
     assert commands.rows("list", "--cid", part)[0]["name"] == "new"
     commands.write_user_file(f'[connections.disk]\nprovider = "local"\npath = "{tmp_path}/disk"\n')
@@ -131,10 +132,11 @@ def test_what_would_be_a_name_is_asked_for(photos, server):
 
 def test_a_file_in_the_place_of_a_cid(commands):
     (commands.folder / "my notes.txt").write_text("low tide")
-    for command in ("open", "get", "rm"):
+    stores = "`holdfast upload 'my notes.txt'` stores this file: use its CID"
+    unpins = "`holdfast rm` deletes no files: it unpins a CID, or a name such as name:NAME"
+    for command, hint in {"open": stores, "get": stores, "rm": unpins, "revoke": unpins}.items():
         code, lines = commands.failure(command, "my notes.txt")
-        hint = "hint: `holdfast upload 'my notes.txt'` stores this file: use its CID"
-        assert (code, lines[-1]) == (4, hint)
+        assert (code, lines[-1]) == (4, f"hint: {hint}")
 
 
 def test_a_name_is_refused_where_nothing_lists_pins(commands):
@@ -191,7 +193,7 @@ def test_what_is_ambiguous_or_unknown_has_candidates(commands):
     candidates = [line.split()[1] for line in lines[1:6]]
     assert set(candidates) < {compute_cid(content) for content in contents}
     assert lines[6] == "note: … and 2 more"
-    assert lines[7] == ("hint: use the first 12 characters of one of them, or revoke the rest")
+    assert lines[7] == "hint: give the CID of one of them, or its first 12 characters"
     assert len(commands.rows("list")) == 7
 
     code, lines = commands.failure("cat", "name:sam")
@@ -201,8 +203,10 @@ def test_what_is_ambiguous_or_unknown_has_candidates(commands):
     assert (code, lines[0].startswith("error: Invalid CID")) == (4, True)
     assert lines[1] == "note: no CID of a pin begins with it, or is shortened to it"
     assert "name:NAME or the first 12 characters of the CID" in lines[2]
-    code, lines = commands.failure("cat", compute_cid(b"0")[:11])
-    assert (code, len(lines)) == (4, 2)
+    for command, part in product(("cat", "rm", "info"), (compute_cid(b"0")[:11], "bafkrei", "zz")):
+        code, lines = commands.failure(command, part)
+        assert (code, len(lines)) == (4, 2)
+        assert lines[0].endswith("is not a CID: give at least 12 characters of the CID)")
 
 
 def test_one_that_is_unknown_does_not_stop_the_others(stored):

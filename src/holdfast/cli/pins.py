@@ -39,6 +39,7 @@ ORDERS: Final[Mapping[str, Callable[[holdfast.Pin], Any]]] = {
     "size": lambda pin: -(pin.size or 0),
 }
 MAX_SHOWN: Final = 1 << 16  # bytes of JSON that is shown in place of its name
+ON_FILE: Final = "`holdfast rm` deletes no files: it unpins a CID, or a name such as name:NAME"
 AGO: Final = re.compile(r"(\d{1,5})([hdw])")
 HOURS: Final = {"h": 1, "d": 24, "w": 7 * 24}
 
@@ -84,7 +85,7 @@ def update(
         raise UsageError("there is nothing to change: give --name, --keyvalue or --remove")
     with run.client() as client:
         changed = client.update(find(client, cid), name=name, keyvalues=changes)
-    run.emit(changed.to_dict(), f"updated {changed.cid}")
+    run.emit(changed.to_dict(), f"updated {changed.cid}  {changed.name}".rstrip())
 
 
 @command(commands, *options.PINS, name="list")
@@ -225,7 +226,7 @@ def revoke(
     sites are proven to have the content now.
     """
     with run.client() if only_at is None else run.copies() as client:
-        report = _Revocations(run, References(client, cids), len(cids), only_at)
+        report = _Revocations(run, References(client, cids, ON_FILE), len(cids), only_at)
         unknown = NotFoundError if force else ()
 
         def unpin(text: str) -> bool | None:

@@ -25,7 +25,9 @@ CANDIDATES: Final = 5  # in the notes of an error
 BEGINNINGS: Final = ("b", "Q")  # of the CIDs in a list of pins
 NAME: Final = "name:"
 WHOLE: Final = "give the whole CID: `holdfast list --full` shows it"
-ONE_OF_THEM: Final = "use the first 12 characters of one of them, or revoke the rest"
+ONE_OF_THEM: Final = "give the CID of one of them, or its first 12 characters"
+
+STORE_IT: Final = "`holdfast upload {}` stores this file: use its CID"  # for the name of a file
 
 
 @dataclass(slots=True)
@@ -83,11 +85,12 @@ class References:
 
     What parses as a CID or a link is one, and nothing is asked. Otherwise the pins of the provider
     are searched for a CID that begins with the text, or has the beginning and the end that `list`
-    prints, or for the name after ``name:``, which a path may follow.
+    prints, or for the name after ``name:``, which a path may follow. `on_file` is the hint for the
+    name of a local file.
     """
 
-    def __init__(self, client: "Client", texts: Iterable[str]) -> None:
-        self._client = client
+    def __init__(self, client: "Client", texts: Iterable[str], on_file: str = STORE_IT) -> None:
+        self._client, self._on_file = client, on_file
         self._parsed = {text: _parse(text) for text in texts}
         parts = [part for part in self._parsed.values() if isinstance(part, _Part)]
         for name in dict.fromkeys(part.name for part in parts):
@@ -108,7 +111,7 @@ class References:
                     find(self._client, NAME + text)
                     advise(error, f"did you mean {quote(NAME + text)}?")
                 if os.path.lexists(text):
-                    advise(error, f"`holdfast upload {quote(text)}` stores this file: use its CID")
+                    advise(error, self._on_file.format(quote(text)))
             raise
 
     def cids(self) -> list[str]:
@@ -141,8 +144,9 @@ def _parse(text: str) -> Reference | _Part | InvalidCIDError:
         invalid = error
     part, slash, path = text.partition("/")
     begin, _, end = part.strip().replace("...", "…").partition("…")
-    is_part = begin.startswith(BEGINNINGS) and f"{begin}{end}".isalnum()
-    if not is_part or len(begin) + len(end) < SHORTEST:
+    if (is_word := f"{begin}{end}".isalnum()) and len(begin) + len(end) < SHORTEST:
+        return InvalidCIDError(reason="give at least 12 characters of the CID", value=text)
+    if not is_word or not begin.startswith(BEGINNINGS):
         return invalid
     fits = lambda pin: pin.cid.startswith(begin) and pin.cid.endswith(end)  # noqa: E731
     return _Part(text, invalid, fits, path=slash + path)
