@@ -78,7 +78,7 @@ def run_here(home, capsys, monkeypatch):
         (f"cat {HELLO_CID}", "hello"),
         (f"--json get {HELLO_CID} -o copy.txt", None),
         (f"rm {HELLO_CID}", f"revoked {HELLO_CID}"),
-        (f"unpin {HELLO_CID}", f"revoked {HELLO_CID}"),
+        *((f"{word} {HELLO_CID}", f"revoked {HELLO_CID}") for word in ("unpin", "remove", "del")),
         ("version", f"holdfast {holdfast.__version__}"),
         ("-V", f"holdfast {holdfast.__version__}"),
         (f"car export {HELLO_CID} -o hello.car", "hello.car"),
@@ -111,9 +111,14 @@ def test_natural_commands_work(filled, typed, written):
 def test_a_second_cid_does_not_become_the_name_of_a_file(filled):
     other = filled.text("store", "5")
     for command, second in product(("get", "cat"), (other, "name:other")):
-        result = filled.run(command, HELLO_CID, second)
-        assert (result.returncode, result.stdout) == (2, b"")
-        assert result.stderr.startswith(b"error: download takes one CID at a time\n")
+        code, lines = filled.failure(command, HELLO_CID, second)
+        assert (code, lines) == {
+            "get": (
+                2,
+                ["error: download takes one CID at a time", "hint: `-o FILE` names the file"],
+            ),
+            "cat": (2, ["error: give one CID or name at a time", f"hint: leave {second!r} out"]),
+        }[command]
     assert not (filled.folder / other).exists()
     assert not (filled.folder / "name:other").exists()
     filled.text("get", other)
@@ -184,6 +189,16 @@ def test_a_dry_run_copies_nothing(filled):
     assert (result.returncode, HELLO_CID in result.stdout.decode()) == (0, True)
     assert filled.text("ls") == filled.text("list")
     assert filled.text("list", "--use", "other") == ""
+
+
+def test_sizes_for_people_are_listed_and_are_not_the_help(filled):
+    folder = filled.text("upload", "folder")
+    for arguments in ((), (folder,)):
+        listed = filled.text("ls", "-l", *arguments)
+        assert "hello.txt" in listed
+        assert (
+            filled.text("ls", "-lh", *arguments) == filled.text("ls", "-hl", *arguments) == listed
+        )
 
 
 # JSON before and after the command; verbose.

@@ -394,7 +394,7 @@ def download(
     valid on every system, and otherwise after the CID. To "-", a folder is written as a tar
     archive. To resume an interrupted download, run the command again.
     """
-    _check_is_no_cid(to)
+    _check_is_no_cid(to, output_file)
     to = options.one_target(to, output_file)
     with run.view(encrypted=decrypt, reads=True) as client:
         how: dict[str, Any] = {"symlinks": symlinks, "portable": portable, "max_bytes": max_size}
@@ -457,8 +457,10 @@ def _note_encrypted(run: Run, file: BinaryIO) -> bool:
     return is_encrypted
 
 
-def _check_is_no_cid(to: str | None) -> None:
+def _check_is_no_cid(to: str | None, output_file: str | None) -> None:
     """Raise UsageError for a second CID, which would otherwise be the name of the file."""
+    if to and output_file == "-":  # as with `cat`
+        raise advise(UsageError("give one CID or name at a time"), f"leave {to!r} out")
     with suppress(InvalidCIDError):
         if not (to or "").startswith(NAME):
             CID.parse(to or "")

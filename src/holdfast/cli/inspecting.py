@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 commands: Final = group()
 DETAILS: Final = Column("KIND"), Column("SIZE", "number")
 LONG = Annotated[
-    bool, options.flag("Also write the kind, the size and the CID of each.", "-l", "--long")
+    bool, options.flag("Write the kind, size and CID of each, too.", "-l", "-lh", "-hl", "--long")
 ]
 LS_REMEDY = (
     "`ls` lists directories, and `holdfast info` shows what a CID or a path names; "

@@ -21,7 +21,7 @@ ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
     **dict.fromkeys(("add", "put"), ("upload",)),
     "get": ("download",),
     "cat": ("download", "--output", "-"),
-    **dict.fromkeys(("rm", "unpin", "delete"), ("revoke",)),
+    **dict.fromkeys(("rm", "unpin", "delete", "remove", "del"), ("revoke",)),
     "exit-codes": ("help", "exit-codes"),
 }
 
@@ -34,23 +34,24 @@ def _by_word(text: str) -> dict[str, str]:
 
 # What to type in place of a command of another tool, by its first word or its first two.
 POINTERS: Final = _by_word("""
-push, save, upload-file, up, touch, mkdir, files add: `holdfast upload FILE` stores a file or folder
+push, save, upload-file, up, commit, files add: `holdfast upload FILE` stores a file or folder
 pull, fetch, read, show, view, clone, curl, wget, dag get, block get:
   `holdfast retrieve CID` writes a JSON value, `holdfast download CID` gets a file
 write, json: `holdfast store JSON` stores a JSON value
-pins, search, find, log, history, pin ls, pin list, files, lsl, lsd, lsf, lsjson:
+pins, search, find, log, history, pin ls, pin list, files, lsl, lsd, lsf, lsjson, ps, images:
   `holdfast list` shows what is pinned; with --name, what has a text in its name
 dir, tree, browse, cd, mount, files ls, files read:
   `holdfast ls CID` lists a folder, `holdfast cat CID` writes a file
 head, tail, grep, wc, less, more, jq, tar, unzip:
   `holdfast cat CID` writes a file, or a folder as tar: pipe it into that program
 edit, patch: content never changes: `holdfast upload FILE` stores a new version under a new CID
-remove, del, purge, pin rm, pin remove, files rm: `holdfast rm CID` unpins it
+purge, pin rm, pin remove, files rm: `holdfast rm CID` unpins it
 pin add, pin-add, pin-by-cid: `holdfast pin CID` pins by a CID
 undo, undelete: `holdfast pin CID` pins again what was unpinned, before `holdfast gc`
-pin update, rename, mv, tag, label: `holdfast update CID --name NAME` gives a pin another name
+pin update, rename, mv, tag, label, group, groups:
+  `holdfast update CID --name NAME` renames it, `holdfast update CID --keyvalue KEY=VALUE` labels it
 sign, presign, publish: `holdfast url CID` writes a link to share, `holdfast link CID` a private one
-init, install, setup:
+init, install, setup, touch, mkdir, mb:
   there is nothing to set up: `holdfast upload FILE`; for a service, `holdfast login`
 daemon, start, serve, server, run, gateway, node start, node run:
   `holdfast node` runs a node until Ctrl-C; without one, commands use the store
@@ -62,26 +63,26 @@ configure, settings, env, config show:
   `holdfast config` shows all settings, `holdfast config set KEY VALUE` changes one
 stat, size, inspect, refs, resolve, files stat, dag stat, block stat, object stat:
   `holdfast info CID` shows its kind, size, blocks, and where it is pinned
-df, du, about, stats, repo stat:
-  `holdfast status` shows the store and the disk, `holdfast info CID` the size of one
-hash, hashsum, only-hash: `holdfast cid FILE` computes a CID, offline
+df, du, about, stats, repo stat, space, space ls:
+  `holdfast status` shows the store and the disk, `holdfast list` the pins and their sizes
+hash, hashsum, only-hash, checksum, sha256, sha256sum, md5sum: `holdfast cid FILE` computes a CID
 migrate, mirror: `holdfast copy --from CONNECTION --to CONNECTION` copies pins to another provider
-cp, copyto, s3, sync:
+cp, copyto, s3, sync, rsync:
   `holdfast upload FILE`, `holdfast download CID`; `holdfast copy` is between providers
 use, switch, remote, listremotes, profile, providers:
   `holdfast connections` lists your connections; --use NAME chooses one
 encrypt, decrypt: `holdfast upload --encrypt FILE` and `holdfast download --decrypt CID` do that
 diff, compare: `holdfast verify FILE CID` compares a file or folder with its CID
-key gen, key list, keys list: `holdfast keygen` makes a key, `holdfast keys` lists them
+key gen, key generate, key create, key list, keys list:
+  `holdfast keygen` makes a key, `holdfast keys` lists them
 invite, grant, passwd, rekey, rotate:
   `holdfast keygen NAME` makes another key, `holdfast share CID RECIPIENT` adds a reader
-name, ipns, swarm, dht, routing, bootstrap, pubsub:
+name, ipns, swarm, bitswap, dht, routing, bootstrap, pubsub:
   use the command ipfs: Holdfast publishes no names, and has no peers
 cid base32, cid format, cid v1, cid v0, cid codecs, multibase:
   use the command ipfs: Holdfast reads every form of a CID, and converts none
 export, dag export: `holdfast car export CID FILE` writes an archive
-import, dag import, car add:
-  `holdfast car import FILE` reads an archive, `holdfast restore FILE` a backup
+import, dag import, car add: `holdfast car import FILE`; for a backup, `holdfast restore FILE`
 snapshot, backup create: `holdfast backup FILE` writes all pins to a file
 clean, prune, repo gc: `holdfast gc` removes what no pin needs
 fsck, repo verify: `holdfast check` checks the store
@@ -104,6 +105,7 @@ upload --only-hash, upload --dry-run: `holdfast cid FILE` only computes the CID
 upload -w: `holdfast upload FOLDER` keeps the names of the files in it
 ls -r, ls -R, ls --recursive:
   leave it out: it lists one folder; `holdfast download CID FOLDER` gets all of it
+list -r, list -R: --sort name, --sort size (largest first) or --sort created (newest first)
 -r, -R, --recursive: leave it out: folders are always included whole
 -f, --force, -y, --yes: leave it out: no command asks
 -q, --quiet, -s, --silent, --progress: leave it out: only the result is written
@@ -127,6 +129,8 @@ list --jq: write `holdfast list --json | jq FILTER`
 store -d, store --data: leave it out: `holdfast store JSON`
 share --to: write `holdfast share CID RECIPIENT`
 --identity: set HOLDFAST_IDENTITIES=./FILE: the path of a key has a slash in it
+node -p: `holdfast node --port NUMBER` chooses the port
+node -d, node --daemon, node --detach: your system's service manager can run it in the background
 config --get, config --global: write `config get KEY`, `config set KEY VALUE`
 -o, --output, --out: write `> FILE` after the command; --json writes JSON
 """)
