@@ -356,11 +356,41 @@ def hint(commands, *arguments, **options):
     return shown.removeprefix("hint: ")
 
 
-@pytest.mark.parametrize("command", ["upload", "cid"])
-def test_text_in_the_place_of_a_file(commands, command):
-    words = "check the path: each argument is a file or folder; for text, write it to standard "
-    words += "input, and give - as the file; for a JSON value, use `holdfast store`"
-    assert hint(commands, command, '{"a": 1}') == words
+TEXT = "check the path: each argument is a file or folder; for text, write it to standard input, "
+TEXT += "and give - as the file; for a JSON value, use `holdfast store`"
+CURL = "URLs are not fetched: use `curl -L URL | holdfast upload - --name NAME`"
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        ("upload '{\"a\": 1}'", TEXT),
+        ("cid '{\"a\": 1}'", TEXT),
+        ("upload https://host/x", CURL),
+        ("upload s3://bucket/x", CURL),
+        (f"upload ipfs://{HELLO_CID}", TEXT),
+        ("upload --profile foo x", "`holdfast upload --help` shows the usage"),
+        ("list --use nope", "`holdfast list --help` shows the usage"),
+        ("config set verify maybe", "`holdfast config set --help` shows the usage"),
+        ("login pinata", "give a file or a pipe that holds the token and nothing else"),
+        ("login kubo", "give a file or a pipe that holds the token and nothing else"),
+    ],
+)
+def test_the_hint_is_about_what_was_typed(commands, typed, words):
+    assert hint(commands, *shlex.split(typed)) == words
+
+
+def test_no_error_names_what_only_python_programs_call(commands):
+    connections = "\n[connections.two.provider_options]\nconnections = ['disk', 'local']\n"
+    commands.write_user_file(f"[connections.two]\nprovider = 'copies'{connections}")
+    code, lines = commands.failure("list", "--use", "two")
+    assert (code, lines[0].startswith("error: unknown connection 'disk': ")) == (3, True)
+    gateways = [f"{closed_port_url()}/ipfs", "http://127.0.0.1:1/ipfs"]
+    flags = [word for url in gateways for word in ("--gateway-url", url)]
+    code, lines = commands.failure("cat", HELLO_CID, "--use", "gateway", *flags)
+    assert (code, len(lines)) == (6, 3)
+    assert lines[1].startswith("note: http://")
+    assert "Error" not in lines[1]
 
 
 def test_a_folder_with_links_and_one_that_only_seems_to_be_empty(commands):

@@ -424,7 +424,8 @@ def command(
             try:
                 function(run, **{option.name: values[option.name] for option in own})
             except Exception as error:
-                if family_of(error).code == USAGE:  # also a ValueError of the library
+                is_typed = context.info_name == "set" or str(error).startswith("--")
+                if family_of(error).code == USAGE or (is_typed and isinstance(error, ConfigError)):
                     advise(error, f"`{context.command_path} --help` shows the usage")
                 raise
 

@@ -31,6 +31,7 @@ TEXT_HINT: Final = (
     "check the path: each argument is a file or folder; for text, write it to standard input, "
     "and give - as the file; for a JSON value, use `holdfast store`"
 )
+CURL: Final = "URLs are not fetched: use `curl -L URL | holdfast upload - --name NAME`"
 Progress: TypeAlias = Callable[[int, int | None], None]
 """Called with the bytes that are done, and with the total or None if that is unknown."""
 Uploadable: TypeAlias = "str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO | Blob | Source | Iterable[bytes]"  # noqa: E501
@@ -388,7 +389,7 @@ def existing_path(path: str | os.PathLike[str]) -> Path:
         os.stat(path)  # noqa: PTH116 - `Path` would take an empty text for the current folder
     except (OSError, ValueError) as error:
         if isinstance(path, str) and not isinstance(error, PermissionError):
-            advise(error, TEXT_NOTE, TEXT_HINT)
+            advise(error, TEXT_NOTE, CURL if "://" in path.removeprefix("ipfs://") else TEXT_HINT)
         raise
     return Path(path)
 
