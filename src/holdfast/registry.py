@@ -51,7 +51,7 @@ class BuiltIn:
     reads_only: bool = False
     reads_path: bool = False
     over_others: bool = False
-    has_options: bool = False
+    has_options: bool = True
     stands_for: str | None = None
 
     @property
@@ -83,33 +83,32 @@ _PINATA: Final[dict[str, Any]] = {
     "gateways": _PINATA_GATEWAYS,
     "needs_token": True,
 }
-_PINNING: Final = {"class_name": "PinProvider", **_PINATA}
+_PINNING: Final = {"class_name": "PinProvider", "has_options": False, **_PINATA}
 BUILT_IN: Final[Mapping[str, BuiltIn]] = {
-    "local": BuiltIn(class_name="LocalProvider", on_this_machine=True),
+    "local": BuiltIn(class_name="LocalProvider", on_this_machine=True, has_options=False),
     "gateway": BuiltIn(
         class_name="GatewayProvider",
         gateways=("https://trustless-gateway.link/ipfs", "https://ipfs.io/ipfs"),
         reads_only=True,
+        has_options=False,
     ),
-    "car": BuiltIn(class_name="CarProvider", reads_only=True, reads_path=True),
+    "car": BuiltIn(class_name="CarProvider", reads_only=True, reads_path=True, has_options=False),
     "pinning": BuiltIn(**_PINNING),
-    "pinata": BuiltIn(class_name="PinataProvider", **_PINATA, has_options=True),
-    "kubo": BuiltIn(class_name="KuboProvider", api_url="http://127.0.0.1:5001", has_options=True),
+    "pinata": BuiltIn(class_name="PinataProvider", **_PINATA),
+    "kubo": BuiltIn(class_name="KuboProvider", api_url="http://127.0.0.1:5001"),
     "cluster": BuiltIn(
         class_name="ClusterProvider",
         api_url="http://127.0.0.1:9094",
         gateways=("http://127.0.0.1:8080/ipfs",),
         has_peers=True,
-        has_options=True,
     ),
     "psa": BuiltIn(
         class_name="PSAProvider",
         gateways=("https://ipfs.io/ipfs", "https://dweb.link/ipfs"),
         needs_address=True,
         needs_token=True,
-        has_options=True,
     ),
-    "copies": BuiltIn(class_name="CopiesProvider", over_others=True, has_options=True),
+    "copies": BuiltIn(class_name="CopiesProvider", over_others=True),
     "provider_b": BuiltIn(**_PINNING, stands_for="pinning"),
     "provider_c": BuiltIn(**_PINNING, stands_for="pinning"),
 }

@@ -21,15 +21,9 @@ from holdfast.cli import exit_codes, options, output
 from holdfast.cli.options import CONNECTED, TEST_TIMEOUT, argument, connection_names, option
 from holdfast.cli.run import Run, command, config_of, group
 from holdfast.cli.unknown_words import CommandGroup
+from holdfast.config import connections as rules
 from holdfast.config.checks import is_loopback
-from holdfast.config.connections import (
-    CONNECTIONS,
-    SITE,
-    USE,
-    Setting,
-    connection_name,
-    unknown_connection,
-)
+from holdfast.config.connections import CONNECTIONS, USE, Setting, connection_name
 from holdfast.config.locations import store_folder
 from holdfast.config.secret import Secret
 from holdfast.config.settings_files import connections as named_connections
@@ -352,8 +346,8 @@ def add(
             raise advise(wrong, f"`holdfast connections remove {name}` removes it")
         for member in members:
             if connection_name(CONNECTIONS, Secret(member)) not in known:
-                raise ConfigError(unknown_connection(member, defined, file.path))
-        values |= {"token_file": file_of_token, "token_env": token_env, SITE: site}
+                raise ConfigError(rules.unknown_connection(member, defined, file.path))
+        values |= {"token_file": file_of_token, "token_env": token_env, rules.SITE: site}
         for field in filter(values.get, values):
             file.change((CONNECTIONS, name, field), values[field])
     words = f"added {name!r} to {file.path}; `holdfast connections {name}` tests it"

@@ -193,7 +193,7 @@ class CommandGroup(TyperGroup):
     """
 
     other_names: Iterable[str] = ()
-    topics = ""
+    topics: str = ""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command that `args` begin with, its name and the other arguments."""

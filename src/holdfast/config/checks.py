@@ -38,8 +38,8 @@ _BARE_ADDRESS: Final = re.compile(r"(?P<host>\[[^]/]+\]|[^][:/]+)(?P<port>:[0-9]
 _CID: Final = re.compile(
     r"Qm[1-9A-HJ-NP-Za-km-z]{44}|baf[ky][a-z2-7]{4,}|b[a-z2-7]{50,}|k[a-z0-9]{48,}"
 )
-# Post-quantum or classic. Whether the last characters fit is checked when the key is used.
-_RECIPIENT: Final = re.compile(r"age1(pq1[02-9ac-hj-np-z]{1952}|[02-9ac-hj-np-z]{58})")
+# Neither a whole recipient, post-quantum or classic, nor a path.
+_PART: Final = re.compile(r"age1(?!(pq1[02-9ac-hj-np-z]{1952}|[02-9ac-hj-np-z]{58})\Z)[^/]*")
 _BEARER: Final = re.compile(r"\Abearer(\s+|\Z)", re.IGNORECASE)  # copied with the token
 _LABEL: Final = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?")
 MAX_SECONDS: Final = 10**9
@@ -209,10 +209,7 @@ def recipients(name: str, value: Any) -> tuple[str, ...] | None:
     if any("SECRET-KEY" in source.reveal().upper() for source in sources):
         raise ConfigError(f"{name} holds an identity, which is secret: put it into identities")
     texts = tuple(source.reveal() for source in sources)
-    if any(
-        text.startswith("age1") and "/" not in text and not _RECIPIENT.fullmatch(text)
-        for text in texts
-    ):
+    if any(map(_PART.fullmatch, texts)):
         wrong = ConfigError(f"{name} holds a part of a recipient, age1pq1… or age1…")
         raise advise(wrong, "copy all of it", "copy all of it; `holdfast keys` lists your own")
     return texts or None
