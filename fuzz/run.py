@@ -252,7 +252,7 @@ def corpora() -> dict[str, tuple[Callable[[bytes], Any], list[bytes]]]:
     blocks = sample_blocks()
     leaf = Part(CID.of_raw(b"hello"), 5, 5)
     texts = [str(leaf.cid), str(leaf.cid).upper()]
-    texts += ["k" + multibase.base36_encode(bytes(leaf.cid))]
+    texts += ["k2cwue9rqdypmt3thjky14z1tk9fi9f0o5w7b3ofitdewlcf87lismqs"]
     texts += ["z" + multibase.base58_encode(bytes(leaf.cid))]
     texts += ["QmbFMke1KXqnYyBBWxB74N4c5SBnJMVAiMNRcGu6x1AwQH", "bafkqaaa"]
     references = [f"https://x.example/ipfs/{text}/a%20b?c#d" for text in texts]

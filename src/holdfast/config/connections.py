@@ -197,7 +197,8 @@ def resolve(sources: Sources, direct: Layer, fields: Collection[str] | None = No
         settings = {
             name: setting
             for name, setting in settings.items()
-            if not _is_endpoint(name) or (setting.error and setting.source == project)
+            if not (name in FIELDS and FIELDS[name].endpoint)
+            or (setting.error and setting.source == project)
         }
     settings.pop(USE, None)
     settings = merge(settings, named, {name: direct[name] for name in direct if name != USE})
@@ -330,10 +331,6 @@ def _token_layer(field: str, table: Mapping[str, Any], source: str) -> Layer:
     if not keys or keys[0] == field:
         return {}
     return {field: Setting(TokenPlace(keys[0], table[keys[0]]), f"{source} {keys[0]}")}
-
-
-def _is_endpoint(name: str) -> bool:
-    return name in FIELDS and FIELDS[name].endpoint
 
 
 def _refuse_destinations(settings: Layer, own: Layer, project: str, user_file: Path | None) -> None:

@@ -42,11 +42,6 @@ def base36_decode(text: str) -> bytes:
     return _with_leading_zeros(int(text, 36), len(text) - len(text.lstrip("0")))
 
 
-def base36_encode(data: bytes) -> str:
-    """Encode as lower-case base36."""
-    return _encode(data, BASE36)
-
-
 def base58_decode(text: str) -> bytes:
     """Decode base58btc. Takes quadratic time: callers limit the length."""
     number = 0
@@ -60,19 +55,14 @@ def base58_decode(text: str) -> bytes:
 
 def base58_encode(data: bytes) -> str:
     """Encode as base58btc."""
-    return _encode(data, BASE58)
+    number = int.from_bytes(data, "big")
+    digits = []
+    while number:
+        number, digit = divmod(number, 58)
+        digits.append(BASE58[digit])
+    leading = len(data) - len(data.lstrip(b"\0"))
+    return BASE58[0] * leading + "".join(reversed(digits))
 
 
 def _with_leading_zeros(number: int, zeros: int) -> bytes:
     return bytes(zeros) + number.to_bytes((number.bit_length() + 7) // 8, "big")
-
-
-def _encode(data: bytes, alphabet: str) -> str:
-    base = len(alphabet)
-    number = int.from_bytes(data, "big")
-    digits = []
-    while number:
-        number, digit = divmod(number, base)
-        digits.append(alphabet[digit])
-    leading = len(data) - len(data.lstrip(b"\0"))
-    return alphabet[0] * leading + "".join(reversed(digits))
