@@ -841,7 +841,7 @@ def test_a_connection_of_copies_names_its_members(commands):
     assert (code, lines[0].startswith(words)) == (3, True)
     for name in ("there", "here"):
         result = commands.run("connections", "remove", name)
-        words = f"the connection 'safe' keeps copies at '{name}' and cannot be used now: add"
+        words = f"'safe' keeps copies at '{name}': add that again"
         assert (result.returncode, result.stderr.decode().startswith(words)) == (0, True)
         commands.text(
             *("connections", "add", name, "--provider", "local", "--path", name, "--site", name)

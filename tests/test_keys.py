@@ -224,13 +224,9 @@ def test_keygen_and_keys(commands):
 
 def test_a_part_of_a_recipient_is_not_saved_as_a_setting(commands):
     for part in ("age1x", HYBRID.recipient.text[:-1], f"default,{CLASSIC.recipient.text}q"):
-        assert commands.failure("config", "set", "recipients", part) == (
-            3,
-            [
-                "error: recipients holds a part of a recipient, age1pq1… or age1…",
-                "hint: copy all of it; `holdfast keys` lists your own",
-            ],
-        )
+        code, lines = commands.failure("config", "set", "recipients", part)
+        words = "recipients holds a part of a recipient: copy all of age1pq1… or age1…"
+        assert (code, lines[0]) == (3, f"error: {words}")
     for sources in (HYBRID.recipient.text, f"{CLASSIC.recipient.text},./age1x,~/a.txt,work"):
         commands.text("config", "set", "recipients", sources)
 

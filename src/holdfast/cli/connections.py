@@ -319,10 +319,7 @@ def add(
     ] = None,
     token_file: Annotated[str | None, option("FILE", "The file with its token.")] = None,
     token_env: Annotated[str | None, option("VARIABLE", "The variable with its token.")] = None,
-    site: Annotated[
-        str | None,
-        option("NAME", "Where it is. With provider copies, one site counts as one copy."),
-    ] = None,
+    site: Annotated[str | None, option("NAME", "Where it is: one site is one copy.")] = None,
     provider_option: options.OPTION = None,
 ) -> None:
     """Add a connection to your holdfast.toml. The rest of the file stays as it is."""
@@ -340,12 +337,12 @@ def add(
         raise advise(exit_codes.UsageError(words), remedy)
     config = config_of({field: Setting(value, field) for field, value in values.items() if value})
     with changing() as file:
-        known = {*(defined := named_connections()), *registry.providers_without_token()}
+        names = {*(defined := named_connections()), *registry.providers_without_token()}
         if connection_name("NAME", Secret(name)) in defined:
             wrong = ConfigError(f"{file.path} has a connection {name!r} already")
             raise advise(wrong, f"`holdfast connections remove {name}` removes it")
         for member in members:
-            if connection_name(CONNECTIONS, Secret(member)) not in known:
+            if connection_name(CONNECTIONS, Secret(member)) not in names:
                 raise ConfigError(rules.unknown_connection(member, defined, file.path))
         values |= {"token_file": file_of_token, "token_env": token_env, rules.SITE: site}
         for field in filter(values.get, values):
@@ -373,8 +370,7 @@ def remove(run: Run, name: SAVED_NAME) -> None:
     run.emit({"name": name, "settings": str(file.path)}, f"removed {name!r} from {file.path}")
     for other in named_connections():
         if name in _member_names(gather({USE: (other, METAVAR)}, ["provider_options"])):
-            words = f"the connection {other!r} keeps copies at {name!r} and cannot be used now"
-            run.note(f"{words}: add {name!r} again, or remove {other!r} too")
+            run.note(f"{other!r} keeps copies at {name!r}: add that again, or remove {other!r} too")
 
 
 @command(connection_commands, name="list")

@@ -16,7 +16,6 @@ from holdfast import registry
 from holdfast.config.secret import Secret
 from holdfast.errors import ConfigError
 from holdfast.events import EventHook
-from holdfast.hints import advise
 
 if TYPE_CHECKING:
     import ssl
@@ -38,8 +37,8 @@ _BARE_ADDRESS: Final = re.compile(r"(?P<host>\[[^]/]+\]|[^][:/]+)(?P<port>:[0-9]
 _CID: Final = re.compile(
     r"Qm[1-9A-HJ-NP-Za-km-z]{44}|baf[ky][a-z2-7]{4,}|b[a-z2-7]{50,}|k[a-z0-9]{48,}"
 )
-# Neither a whole recipient, post-quantum or classic, nor a path.
-_PART: Final = re.compile(r"age1(?!(pq1[02-9ac-hj-np-z]{1952}|[02-9ac-hj-np-z]{58})\Z)[^/]*")
+# Neither a path nor of the length of a recipient, which is post-quantum or classic.
+_PART_OF_RECIPIENT: Final = re.compile(r"age1(?!(pq1[a-z0-9]{1952}|[a-z0-9]{58})\Z)[^/]*")
 _BEARER: Final = re.compile(r"\Abearer(\s+|\Z)", re.IGNORECASE)  # copied with the token
 _LABEL: Final = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?")
 MAX_SECONDS: Final = 10**9
@@ -208,11 +207,9 @@ def recipients(name: str, value: Any) -> tuple[str, ...] | None:
     sources = _key_sources(name, value)
     if any("SECRET-KEY" in source.reveal().upper() for source in sources):
         raise ConfigError(f"{name} holds an identity, which is secret: put it into identities")
-    texts = tuple(source.reveal() for source in sources)
-    if any(map(_PART.fullmatch, texts)):
-        wrong = ConfigError(f"{name} holds a part of a recipient, age1pq1… or age1…")
-        raise advise(wrong, "copy all of it", "copy all of it; `holdfast keys` lists your own")
-    return texts or None
+    if any(_PART_OF_RECIPIENT.fullmatch(source.reveal()) for source in sources):
+        raise ConfigError(f"{name} holds a part of a recipient: copy all of age1pq1… or age1…")
+    return tuple(source.reveal() for source in sources) or None
 
 
 def identities(name: str, value: Any) -> Secret | None:

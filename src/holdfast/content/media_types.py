@@ -58,6 +58,7 @@ def named_type(name: str) -> str | None:
     return f"{media_type}; charset=utf-8" if is_text else media_type
 
 
-def told_type(type: str, name: str) -> str:
-    """Return the media type given with an upload, or that of its name if it says nothing."""
-    return type if type.lower() not in {"", OCTETS} else named_type(name) or type
+def told_type(type: str, *names: str) -> str:
+    """Return the type given with an upload, or if it says nothing, the first that a name tells."""
+    types = map(named_type, names if type.lower() in {"", OCTETS} else ())
+    return next(filter(None, types), type)

@@ -92,8 +92,7 @@ class LocalProvider(BaseProvider):
         if isinstance(content, FolderSource):
             fields = {**_pin_fields(info, "directory"), "files": content.files}
         else:
-            chosen = told_type(content.type, info.name)  # a name that the user gave comes first
-            fields = _pin_fields(info, told_type(chosen, content.name or ""))
+            fields = _pin_fields(info, told_type(content.type, info.name, content.name or ""))
         adding = self.repository.adding()
         with at_end(adding.close):
             part = self.import_content(content, adding.put, progress)
