@@ -169,10 +169,8 @@ class StoreOptions:
             raise TypeError(f"options must be StoreOptions or a mapping, not {kind}; {hint}")
         names = [field.name for field in fields(cls)]
         if unknown := [str(key) for key in options if key not in names]:
-            options_text = " and ".join(names)
-            raise TypeError(
-                f"unknown option {unknown[0]!r}; the options are {options_text}; {hint}"
-            )
+            wrong = f"unknown option {unknown[0]!r}; the options are {' and '.join(names)}"
+            raise TypeError(f"{wrong}; {hint}")
         return cls(**options)
 
 

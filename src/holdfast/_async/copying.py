@@ -168,8 +168,7 @@ class AsyncCopier:
         is_awaited = copied.how == "pin" and copied.state != "pinned"
         if self._prover is None or self._sample is None or is_awaited:
             return copied
-        root = CID.parse(copied.cid)
-        proof = await self._prover.prove_dag(self._source, root, self._sample)
+        proof = await self._prover.prove_dag(self._source, CID.parse(copied.cid), self._sample)
         return replace(copied, proof=proof.state, proof_note=proof.note)
 
     async def _repair(self, pin: Pin, copied: Copied, progress: Progress) -> Copied:

@@ -101,8 +101,7 @@ def label(source: Secret) -> str:
 
 def key_path(name: str) -> Path:
     """Return the file of a key: with a slash, it is a path, and else a name in the keys folder."""
-    is_path = "/" in name
-    return Path(name).expanduser() if is_path else keys_folder() / f"{name}{SUFFIX}"
+    return Path(name).expanduser() if "/" in name else keys_folder() / f"{name}{SUFFIX}"
 
 
 def _parse(text: Secret) -> Identity | Recipient:

@@ -465,8 +465,7 @@ class PinRequests:
             if job is not None:
                 current.append(_with_status(row, job))
             elif pin is not None:
-                size = {"dag_size": str(pin.size)}
-                current.append(replace(row, status="pinned", info=size))
+                current.append(replace(row, status="pinned", info={"dag_size": str(pin.size)}))
             elif self._pretend and row.waits:
                 current.append(replace(row, status="pinned"))
         if not self._repository.read_only:

@@ -169,8 +169,7 @@ class Tables:
         with self._changing() as connection:
             connection.execute("DELETE FROM files WHERE uuid = ?", (id,))
             if details != Details():
-                row = (id, cid, *details)
-                connection.execute("INSERT INTO files VALUES (?, ?, ?, ?)", row)
+                connection.execute("INSERT INTO files VALUES (?, ?, ?, ?)", (id, cid, *details))
 
     def ids_in_group(self, group: str | None) -> list[str]:
         """Return the ids of the files in a group; with None, of those in any group."""

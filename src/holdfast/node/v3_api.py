@@ -238,8 +238,7 @@ class V3Calls:
             return await self._tus.options(request)
         if request.method != "POST":
             raise Refusal(405, "A signed address accepts POST")
-        token = request.path_params["token"]
-        grant = await run_in_threadpool(open_grant, self._signer, token)
+        grant = await run_in_threadpool(open_grant, self._signer, request.path_params["token"])
         return await self.upload(request, grant)
 
     async def upload(self, request: Request, grant: Mapping[str, Any] | None = None) -> Response:

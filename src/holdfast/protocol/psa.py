@@ -237,8 +237,7 @@ class PSAAPI(ServiceAPI):
     def _best(self, cid: str) -> Exchange[Pin | None]:
         """Return the newest request for `cid`, one that is pinned if there is any."""
         pins = yield from self.find(cid, limit=None)
-        pinned = (pin for pin in pins if pin.state == "pinned")
-        return next(pinned, pins[0] if pins else None)
+        return next((pin for pin in pins if pin.state == "pinned"), pins[0] if pins else None)
 
     def _checked(self, row: "PSARow", reply: Reply) -> Pin:
         """Return the pin of a row; raise ProviderError if it has failed."""

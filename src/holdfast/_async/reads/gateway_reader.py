@@ -452,8 +452,7 @@ class AsyncGatewayReader(AsyncReader):
     async def _read_small_block(
         self, gateway: Gateway, reference: Reference, sink: Sink, call: Call, deadline: Deadline
     ) -> AsyncSent | str:
-        request = gateway.content(reference)
-        response = await self._session.send(request, call, deadline=deadline)
+        response = await self._session.send(gateway.content(reference), call, deadline=deadline)
         headers = response.headers
         is_plain = response.status == OK and "content-encoding" not in headers
         length = body_length(headers) if is_plain else None

@@ -292,8 +292,7 @@ class AsyncArchive:
         state = peer.state
         reference, start, stop = state.reference, state.position, state.stop
         proof = ArchiveProof(reference.cid, reference.path, start, stop)
-        request = peer.gateway.archive(reference, start, stop)
-        response = await peer.open_or_refuse(request)
+        response = await peer.open_or_refuse(peer.gateway.archive(reference, start, stop))
         async with closing_on_error(response):
             stream = AsyncArchiveStream(peer, proof, response)
             peer.check_type(stream.reply, CAR_TYPE)

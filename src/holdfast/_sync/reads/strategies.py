@@ -294,8 +294,7 @@ class Archive:
         state = peer.state
         reference, start, stop = state.reference, state.position, state.stop
         proof = ArchiveProof(reference.cid, reference.path, start, stop)
-        request = peer.gateway.archive(reference, start, stop)
-        response = peer.open_or_refuse(request)
+        response = peer.open_or_refuse(peer.gateway.archive(reference, start, stop))
         with closing_on_error(response):
             stream = ArchiveStream(peer, proof, response)
             peer.check_type(stream.reply, CAR_TYPE)

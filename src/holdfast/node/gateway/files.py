@@ -194,5 +194,4 @@ def redirect_to(request: Request, address: Address, target: str) -> Response:
     query = request.scope["query_string"].decode("latin-1")
     location = f"{target}?{query}" if query else target
     headers = {"Location": location, "X-Ipfs-Path": address.path, "Cache-Control": IMMUTABLE}
-    text = f"Moved Permanently: the content is at {target}.\n"
-    return PlainTextResponse(text, 301, headers)
+    return PlainTextResponse(f"Moved Permanently: the content is at {target}.\n", 301, headers)
