@@ -215,7 +215,8 @@ class PSACalls:
         query, statuses = read_query(request.query_params)
         find = partial(self._requests.find, query, statuses)
         requests, count = await self._calls.queries.run(request, find)
-        results = [pin_status(made, delegates_of(request, self._store)) for made in requests]
+        delegates = delegates_of(request, self._store)
+        results = [pin_status(made, delegates) for made in requests]
         return JSONResponse({"count": count, "results": results})
 
     async def add(self, request: Request) -> Response:
