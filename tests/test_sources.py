@@ -69,6 +69,23 @@ def test_a_generator_is_spooled_as_it_is_sent():
         assert unwrapped(first) == DATA
 
 
+def test_an_iterable_may_use_its_buffer_again():
+    def pieces():
+        buffer = bytearray(4)
+        with io.BytesIO(b"kelpcrabeel") as file:
+            while size := file.readinto(buffer):
+                yield memoryview(buffer)[:size]
+
+    assert read(open_source(pieces())) == b"kelpcrabeel"
+
+
+@pytest.mark.parametrize("pieces", [[None], [b"kelp", None, b"crab"]])
+def test_none_does_not_end_an_iterable(pieces):
+    for iterable in (pieces, iter(pieces)):
+        with pytest.raises(TypeError, match="cannot read NoneType: the iterable must give bytes"):
+            read(open_source(iterable))
+
+
 def test_a_new_reading_ends_the_one_before_without_a_last_piece():
     ends = []
 

@@ -67,21 +67,20 @@ class EncryptedSource(WrappingSource):
         yield from iter(partial(file.read, PIECE), b"")
 
     def _encrypted(self, start: int) -> Iterator[bytes | memoryview]:
-        """Yield the age file from `start` on. A piece is valid until the one after the next."""
+        """Yield the age file from `start` on. A piece is valid until the next one."""
         head = self._seal.head
         yield head[start:]
         # A chunk whose tag is not noted yet must not be skipped.
         index = min(max(0, start - len(head)) // ENCRYPTED_CHUNK_SIZE, self._noted)
         plain = PiecesFile(self.inner.chunks(index * CHUNK_SIZE))
         ahead = plain.read(PIECE)
-        buffers = [bytearray(payload_size(len(ahead))) for _ in range(2)]
+        buffer = bytearray(payload_size(len(ahead)))
         is_last = False
         while not is_last:
             batch, ahead = ahead, plain.read(PIECE)
             is_last = not ahead
             position = len(head) + index * ENCRYPTED_CHUNK_SIZE
-            buffers.reverse()
-            sealed = self._seal.cipher.encrypt(index, batch, last=is_last, buffer=buffers[0])
+            sealed = self._seal.cipher.encrypt(index, batch, last=is_last, buffer=buffer)
             self._compare_tags(sealed, index)
             yield sealed[max(0, start - position) :]
             index += BATCH

@@ -75,16 +75,17 @@ class PiecesFile:
 
     def read(self, size: int) -> bytes:
         """Return the next `size` bytes, fewer at the end; all of them if it is negative."""
-        parts: list[bytes | memoryview] = []
+        parts: list[bytes] = []
         size = sys.maxsize if size < 0 else size
         while size:
             if not self._rest:
-                piece = next(self._iterator, None)
-                if piece is None:
+                try:
+                    piece = next(self._iterator)
+                except StopIteration:
                     break
                 is_whole = isinstance(piece, bytes) and len(piece) <= size  # so it is not copied
                 self._rest = piece if is_whole else memoryview(checked_piece(piece)).cast("B")
-            parts.append(self._rest[:size])
+            parts.append(bytes(self._rest[:size]))  # the iterable may use its buffer again
             self._rest = self._rest[size:]
             size -= len(parts[-1])
         return b"".join(parts)
