@@ -170,7 +170,7 @@ def test_another_member_replaces_one_that_does_not_work(fleet, fault):
     fleet.members[0].fault = fault
     client.store([1, 2, 3])
     peers = peers_of(client, CID_OF_LIST)
-    assert peers.pop("a") == ("missing" if fault == "claims" else "sent")
+    assert peers.pop("a") == ("missing" if fault == "claims" else "unknown")
     assert peers == {"b": "proven", "c": "proven"}
     assert fleet.members[0].state["ended"]  # nothing runs after the call has returned
     assert small_store(client) == []
@@ -185,7 +185,7 @@ def test_a_write_returns_when_need_are_proven_and_the_rest_is_noted(fleet):
     fleet.members[1].fault = fleet.members[2].fault = "hangs"
     client.store([1, 2, 3])
     peers = peers_of(client, CID_OF_LIST)
-    assert peers == {**dict.fromkeys(peers, "sent"), "a": "proven"}
+    assert peers == {**dict.fromkeys(peers, "unknown"), "a": "proven"}
     assert small_store(client) == [CID_OF_LIST]  # the second copy, until another member has it
     assert all(member.state["ended"] for member in fleet.members)
 
@@ -235,7 +235,7 @@ def test_a_write_counts_no_earlier_proof_of_a_member_that_is_down(fleet):
     with pytest.raises(ProviderError, match="proven at 0 of the 1 sites"):
         client.store([1, 2, 3])
     assert small_store(client) == [CID_OF_LIST]
-    assert peers_of(client, CID_OF_LIST) == {"a": "proven", "b": "proven", "c": "sent"}
+    assert peers_of(client, CID_OF_LIST) == {"a": "proven", "b": "proven", "c": "unknown"}
 
 
 def test_members_of_one_site_count_once(fleet):

@@ -96,8 +96,9 @@ class LedgerRow(NamedTuple):
 
     @property
     def places(self) -> dict[str, str]:
-        """The state at each member that may have it."""
-        return {name: copy.state for name, copy in self.states.items() if copy.state != "removed"}
+        """What users see: the state at each member that may have it. For ``sent`` it is unknown."""
+        states = {name: copy.state.replace("sent", "unknown") for name, copy in self.states.items()}
+        return {name: state for name, state in states.items() if state != "removed"}
 
     @property
     def pin_with_places(self) -> Pin:

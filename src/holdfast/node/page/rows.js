@@ -96,7 +96,7 @@ export function pinOf(listed) {
 export const pairsOf = (keyvalues) =>
   Object.entries(keyvalues).map(([key, value]) => `${readableName(key)}: ${readableName(String(value), "")}`);
 
-const STATES = ["proven", "claimed", "missing", "sent"];
+const STATES = ["proven", "claimed", "missing", "unknown"];
 
 /** Return where the copies of a pin are, as pairs such as ["proven", "disk, pinata"]. */
 export const copiesOf = ({ copies }) =>
