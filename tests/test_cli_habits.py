@@ -444,7 +444,10 @@ WITH_HINTS = {
         "gateway_url is a setting: name what to do with it",
         "`holdfast config set gateway_url VALUE`",
     ),
-    "config provider_token=x": ("", "`holdfast config set provider_token VALUE`"),
+    "config provider_token=x": ("", "`holdfast login` asks for the token"),
+    "config provider-token x": ("", "`holdfast login` asks for the token"),
+    "config timeouts 5": ("", "`holdfast config set timeouts.NAME NUMBER`"),
+    "config timeouts.read 5": ("", "`holdfast config set timeouts.read VALUE`"),
     "config retries.cap": ("", "`holdfast config get retries.cap`"),
     "config zzzzzz": ("unknown command 'zzzzzz'", "`holdfast config --help` lists the commands"),
     **{

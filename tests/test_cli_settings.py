@@ -866,10 +866,24 @@ def test_the_line_for_a_setting_that_is_not_typed_can_be_written(commands, key, 
     code, lines = commands.failure("config", "set", key, "secret")
     hint = f"hint: write {line} in {commands.user_file}, above its tables"
     assert (code, lines[1]) == (3, hint)
+    for words in ((key, "secret"), (f"{key}=secret",)):  # without `set`
+        code, lines = commands.failure("config", *words)
+        assert (code, lines[1]) == (2, hint)
+        assert "secret" not in lines[0]
     text = line.replace("TEXT", "http://proxy.example")
     commands.write_user_file(f"{text}\n{commands.user_file.read_text()}")
     source = commands.json("config")[line.split(" ")[0].removesuffix(".NAME")]["source"]
     assert source == str(commands.user_file)
+
+
+def test_what_is_no_setting_of_a_file_is_not_offered_as_one(commands):
+    errors = {
+        "on_event": "on_event is for Python programs",
+        "provider_tokn=secret": "unknown field 'provider_tokn': did you mean 'provider_token'?",
+    }
+    for typed, error in errors.items():
+        code, lines = commands.failure("config", typed)
+        assert (code, lines[0]) == (3, f"error: {error}")
 
 
 def test_without_connections_there_is_nothing_to_test(commands):

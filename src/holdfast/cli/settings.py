@@ -19,7 +19,7 @@ from holdfast.config.connections import USE, Setting
 from holdfast.config.fields import FIELDS, read_number, unknown_field, wrap_secret
 from holdfast.config.secret import MASK, Secret
 from holdfast.config.settings_files import connections as named_connections
-from holdfast.config.settings_files import gather, user_layer
+from holdfast.config.settings_files import gather, user_file, user_layer
 from holdfast.errors import AuthenticationError, ClientError, ConfigError
 from holdfast.hints import advise
 
@@ -222,10 +222,12 @@ class ConfigCommands(CommandGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command that `args` begin with, its name and the other arguments."""
         name, equals, _ = args[0].replace("-", "_").partition("=")  # the value may be a secret
-        if not ctx.resilient_parsing and name.partition(".")[0] in {*FIELDS, USE}:
-            verb = f"set {name} VALUE" if equals or args[1:] else f"get {name}"
+        if not ctx.resilient_parsing and (equals or name.partition(".")[0] in {*FIELDS, USE}):
+            keys = _keys(name)
+            value = " VALUE" if keys[1:] or keys[0] not in TABLES else ".NAME NUMBER"
+            to_set = _written_by_hand(keys) or f"`holdfast config set {name}{value}`"
             wrong = UsageError(f"{name} is a setting: name what to do with it")
-            raise advise(wrong, f"`holdfast config {verb}`")
+            raise advise(wrong, to_set if equals or args[1:] else f"`holdfast config get {name}`")
         return super().resolve_command(ctx, args)
 
 
@@ -318,6 +320,15 @@ def _keys(key: str) -> "Keys":
     return (first, *rest)
 
 
+def _written_by_hand(keys: "Keys") -> str:
+    """Return how to set what may be secret, and is not typed on a command line; "" for others."""
+    if keys == (USE,) or not FIELDS[keys[0]].secret:
+        return ""
+    name = f"{keys[0]}{'.NAME' if keys[0] == 'provider_options' else ''}"
+    way = f'write {name} = "TEXT" in {user_file()}, above its tables'
+    return "`holdfast login` asks for the token" if name == "provider_token" else way
+
+
 def _checked(file: "SettingsFile", key: str, text: str) -> "tuple[Keys, Any]":
     """Return the keys, and the value that `text` stands for, as it is written to the file."""
     keys = _keys(key)
@@ -326,12 +337,8 @@ def _checked(file: "SettingsFile", key: str, text: str) -> "tuple[Keys, Any]":
         return keys, _connection(file, text)
     field = FIELDS[keys[0]]
     if field.secret or field.read is None:
-        asked = keys[0] == "provider_token"
         wrong = ConfigError(f"{keys[0]} may be secret, and other users can see the command line")
-        name = f"{keys[0]}{'.NAME' if keys[0] == 'provider_options' else ''}"
-        way = f'write {name} = "TEXT" in {file.path}, above its tables'
-        remedy = "`holdfast login` asks for the token" if asked else way
-        raise advise(wrong, remedy)
+        raise advise(wrong, _written_by_hand(keys))
     if keys[0] in TABLES:
         if len(keys) == 1:
             raise ConfigError(f"{key} is a table: write holdfast config set {key}.NAME NUMBER")
