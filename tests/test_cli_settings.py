@@ -817,12 +817,13 @@ def test_connections_are_added_and_removed(commands):
 
 def test_a_connection_of_copies_names_its_members(commands):
     add = ("connections", "add", "safe", "--provider", "copies")
-    for wrong in ((), ("--option", "connections=a,b"), ("--option", "want=2")):
+    options = ("connections=a,b", "want=2", "connections=[]", 'connections=["local", "local"]')
+    for wrong in ((), *(("--option", option) for option in options)):
         code, lines = commands.failure(*add, *wrong)
         assert (code, lines) == (
             2,
             [
-                "error: provider 'copies' needs the connections that keep the copies",
+                "error: provider 'copies' needs different connections, which keep the copies",
                 'hint: name them: --option \'connections=["NAME", "OTHER"]\'',
             ],
         )
@@ -834,11 +835,17 @@ def test_a_connection_of_copies_names_its_members(commands):
     cid = commands.text("store", "1", "--use", "safe")
     assert commands.json("connections", "safe")["address"] == "here, there"
     assert commands.text("retrieve", cid, "--use", "here") == "1"
-    code, lines = commands.failure(
-        *(*add[:2], "other", *add[3:]), "--option", 'connections=["here", "thre"]'
-    )
-    words = "error: unknown connection 'thre': did you mean 'there'? there are "
-    assert (code, lines[0].startswith(words)) == (3, True)
+    wrong_members = {
+        '"thre"': "--option: unknown connection 'thre': did you mean 'there'? there are ",
+        '"safe"': "--option: 'safe' has provider copies: name others",
+        "1": "--option: use must be the name of a connection",
+    }
+    for member, words in wrong_members.items():
+        code, lines = commands.failure(
+            *(*add[:2], "other", *add[3:]), "--option", f'connections=["here", {member}]'
+        )
+        assert (code, lines[0].startswith(f"error: {words}")) == (3, True)
+        assert lines[1] == "hint: `holdfast connections add --help` shows the usage"
     for name in ("there", "here"):
         result = commands.run("connections", "remove", name)
         words = f"'safe' keeps copies at '{name}': add that again"
@@ -849,6 +856,15 @@ def test_a_connection_of_copies_names_its_members(commands):
     commands.text("connections", "remove", "safe")
     commands.text(*add, "--option", 'connections=["here", "there"]')
     assert commands.text("store", "1", "--use", "safe") == cid
+
+
+def test_a_connection_gets_no_options_that_its_provider_lacks(commands):
+    code, lines = commands.failure(
+        *("connections", "add", "disk", "--provider", "local", "--option", "depth=1")
+    )
+    error = "error: provider_options: remove 'depth', because provider 'local' has no options"
+    assert (code, lines[0]) == (3, error)
+    assert not commands.user_file.exists()
 
 
 @pytest.mark.parametrize(

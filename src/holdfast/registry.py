@@ -7,7 +7,7 @@ only when a client asks for it.
 
 import importlib
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -112,9 +112,7 @@ BUILT_IN: Final[Mapping[str, BuiltIn]] = {
     "provider_b": BuiltIn(**_PINNING, stands_for="pinning"),
     "provider_c": BuiltIn(**_PINNING, stands_for="pinning"),
 }
-_INSTALLED: Final = BuiltIn(
-    class_name="", gateways=_PINATA_GATEWAYS, has_peers=True, has_options=True
-)
+_INSTALLED: Final = BuiltIn(class_name="", gateways=_PINATA_GATEWAYS, has_peers=True)
 DEFAULT: Final = "local"
 ARCHIVE: Final = "car"  # for an archive that is named without a provider
 SERVICE: Final = "pinning"  # for people who give a token and name no provider
@@ -170,6 +168,13 @@ def check_provider(name: str, group: str = SYNC_GROUP) -> None:
         raise _unknown(name, group)
 
 
+def check_options(name: str, options: Iterable[str]) -> None:
+    """Raise ConfigError if there are `options`, and the provider of this name has none."""
+    if not row_of(name).has_options and (wrong := next(iter(options), None)) is not None:
+        words = f"remove {wrong!r}, because provider {name!r} has no options"
+        raise ConfigError(f"provider_options: {words}")
+
+
 def _unknown(name: str, group: str) -> ConfigError:
     names = known_providers(group)
     error = ConfigError(f"unknown provider {name!r}: use one of {', '.join(names)}")
@@ -186,11 +191,7 @@ def _installed(group: str) -> "dict[str, EntryPoint]":
 
 def _find(config: Any, group: str) -> Any:
     name = config.provider
-    if config.provider_options and not row_of(name).has_options:
-        unknown = next(iter(config.provider_options))
-        raise ConfigError(
-            f"provider_options: remove {unknown!r}, because provider {name!r} has no options"
-        )
+    check_options(name, config.provider_options)
     if name in BUILT_IN:
         return _load_built_in(name, group)
     if (point := _installed(group).get(name)) is None:

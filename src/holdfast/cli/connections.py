@@ -330,20 +330,21 @@ def add(
     chosen = options.parse_options(provider_option or ())
     values |= {"pin_api_url": pin_api_url, "provider_options": chosen}
     registry.check_provider(provider)
-    members = chosen.get(CONNECTIONS) if registry.row_of(provider).over_others else []
-    if not isinstance(members, list):
-        words = f"provider {provider!r} needs the connections that keep the copies"
+    registry.check_options(provider, chosen)
+    members = (chosen.get(CONNECTIONS) or None) if registry.row_of(provider).over_others else []
+    if not isinstance(members, list) or len({*map(str, members)}) < len(members):
+        words = f"provider {provider!r} needs different connections, which keep the copies"
         remedy = f'name them: --option \'{CONNECTIONS}=["NAME", "OTHER"]\''
         raise advise(exit_codes.UsageError(words), remedy)
     config = config_of({field: Setting(value, field) for field, value in values.items() if value})
     with changing() as file:
-        names = {*(defined := named_connections()), *registry.providers_without_token()}
-        if connection_name("NAME", Secret(name)) in defined:
+        if connection_name("NAME", Secret(name)) in named_connections():
             wrong = ConfigError(f"{file.path} has a connection {name!r} already")
             raise advise(wrong, f"`holdfast connections remove {name}` removes it")
         for member in members:
-            if connection_name(CONNECTIONS, Secret(member)) not in names:
-                raise ConfigError(rules.unknown_connection(member, defined, file.path))
+            fields = rules.fields_of(gather({USE: (member, "--option")}, ["provider"]))
+            if registry.row_of(fields.get("provider", "")).over_others:
+                raise ConfigError(f"--option: {member!r} has provider copies: name others")
         values |= {"token_file": file_of_token, "token_env": token_env, rules.SITE: site}
         for field in filter(values.get, values):
             file.change((CONNECTIONS, name, field), values[field])
