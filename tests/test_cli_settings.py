@@ -219,12 +219,14 @@ def test_a_path_is_that_of_a_store_whichever_provider_is_set(empty_node, tmp_pat
     assert (code, lines[0]) == (3, "error: there is no store in nowhere")
     error = "error: --path is the folder of a store, and provider 'pinning' has none"
     code, lines = commands.failure("store", "2", "--path", "here", "--provider", "pinning")
-    assert (code, lines) == (2, [error, "hint: leave out --path, or give --provider local"])
+    assert (code, lines) == (2, [error, "hint: leave out --path or --provider"])
     commands.write_user_file(
-        '[connections.disk]\nprovider = "local"\n'
+        '[connections.disk]\nprovider = "local"\n[connections.reads]\nprovider = "gateway"\n'
         '[connections.safe]\nprovider = "copies"\n'
         'provider_options = { connections = ["disk"], want = 1, need = 1 }\n'
     )
+    code, lines = commands.failure("list", "--path", "here", "--use", "reads", HOLDFAST_PROVIDER="")
+    assert (code, lines[1]) == (2, "hint: leave out --path or --use")
     safe = {"HOLDFAST_PROVIDER": "", "HOLDFAST_USE": "safe"}
     assert commands.text("list", "-q", "--path", "here", **safe) == cid
 

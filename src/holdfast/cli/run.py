@@ -102,13 +102,12 @@ class Run:
         """Return `settings`; with --path, those of its store, unless a flag chose the provider."""
         if "path" not in flags or "provider" not in settings:
             return settings
-        row, chosen = registry.row_of(settings["provider"].value), {USE, "provider"} & {*flags}
-        if row.uses_path and (chosen or not row.over_others):
+        name, chosen = settings["provider"].value, {USE, "provider"} & {*flags}
+        if (row := registry.row_of(name)).uses_path and (chosen or not row.over_others):
             return settings
         if chosen:
-            name = settings["provider"].value
             wrong = UsageError(f"--path is the folder of a store, and provider {name!r} has none")
-            raise advise(wrong, "leave out --path, or give --provider local")
+            raise advise(wrong, f"leave out --path or {' and '.join(f'--{one}' for one in chosen)}")
         return gather({**flags, "provider": (registry.DEFAULT, "--path")}, self._fields)
 
     def config(self) -> "holdfast.ClientConfig":
