@@ -132,7 +132,7 @@ def test_what_would_be_a_name_is_asked_for(photos, server):
 
 def test_a_file_in_the_place_of_a_cid(commands):
     (commands.folder / "my notes.txt").write_text("low tide")
-    stores = "`holdfast upload 'my notes.txt'` stores this file: use its CID"
+    stores = "`holdfast upload 'my notes.txt'` stores it, and writes its CID"
     unpins = "`holdfast rm` deletes no files: it unpins a CID, or a name such as name:NAME"
     for command, hint in {"open": stores, "get": stores, "rm": unpins, "revoke": unpins}.items():
         code, lines = commands.failure(command, "my notes.txt")

@@ -26,8 +26,7 @@ BEGINNINGS: Final = ("b", "Q")  # of the CIDs in a list of pins
 NAME: Final = "name:"
 WHOLE: Final = "give the whole CID: `holdfast list --full` shows it"
 ONE_OF_THEM: Final = "give the CID of one of them, or its first 12 characters"
-
-STORE_IT: Final = "`holdfast upload {}` stores this file: use its CID"  # for the name of a file
+STORE_IT: Final = "`holdfast upload {}` stores it, and writes its CID"  # for the name of a file
 
 
 @dataclass(slots=True)
