@@ -79,8 +79,9 @@ async function step(by) {
     isTurning = true;
     const isTurned = await turn(by);
     isTurning = false;
-    if (isTurned && shown.path === path) {
-      go(shownPins().at(by > 0 ? 0 : -1).path, { replace: true });
+    const next = shownPins().at(by > 0 ? 0 : -1); // none if all were unpinned meanwhile
+    if (isTurned && next && shown.path === path) {
+      go(next.path, { replace: true });
     }
   } else if (beside[position + by]) {
     go(beside[position + by], { replace: true });
