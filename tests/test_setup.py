@@ -1,6 +1,7 @@
 """What `make setup` does where Python has no pip of its own: `scripts/pip_install.sh`."""
 
 import os
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -19,14 +20,14 @@ def installed(tmp_path):
         path.write_text(f'#!/bin/sh\ncase $2 in {modules}) echo "$0" "$@";; *) exit 1;; esac\n')
         path.chmod(0o755)
 
-    def run(python=(), environment=(), *, has_uv=False, before=""):
-        program(tmp_path / "python", *python)
+    def run(python=(), environment=(), *, has_uv=False, before="", folder=""):
+        program(tmp_path / "".join(shlex.split(folder)) / "python", *python)
         program(tmp_path / "venv" / "bin" / "python", *environment)
         if has_uv:
             program(tmp_path / "uv", "install")
         path = os.pathsep.join((str(tmp_path), *os.defpath.split(os.pathsep)))
         result = subprocess.run(  # noqa: S603 - our own script
-            [SCRIPT, f"{before}{tmp_path / 'python'}", tmp_path / "venv", "--editable", "a b"],
+            [SCRIPT, f"{before}{tmp_path}/{folder}python", tmp_path / "venv", "--editable", "a b"],
             env={"PATH": path},
             capture_output=True,
             text=True,
@@ -48,6 +49,14 @@ def test_python_may_be_several_words(installed):
     code, called, _ = installed(("pip",), before="env ")
     assert code == 0
     assert called.startswith("python -m pip --python venv/bin/python install")
+
+
+@pytest.mark.parametrize("quote", [r"a\ b/", "'a b'/"])
+def test_a_path_may_have_a_space_as_in_a_shell(installed, tmp_path, quote):
+    (tmp_path / "a b").mkdir()
+    code, called, _ = installed(("pip",), folder=quote)
+    assert code == 0
+    assert called.startswith("a b/python -m pip --python venv/bin/python install")
 
 
 def test_without_pip_uv_installs(installed):
