@@ -262,10 +262,8 @@ class Pins(list[Pin]):
         """Return what a notebook shows."""
         more = ["Key-values"] if any(pin.keyvalues for pin in self) else []
         rows = (
-            (
-                *(pin.name, size_text(pin.size), time_text(pin.created), pin.cid, pin.state),
-                *(keyvalues_text(pin) for _ in more),
-            )
+            [pin.name, size_text(pin.size), time_text(pin.created), pin.cid, pin.state]
+            + ([keyvalues_text(pin)] if more else [])
             for pin in self
         )
         return table(rows, ("Name", "Size", "Created", "CID", "State", *more), len(self))

@@ -201,8 +201,9 @@ def upload(
     is_piped = sys.stdin is not None and not sys.stdin.isatty()
     if not files and not (is_piped and sys.stdin.buffer.peek(1)):  # type: ignore[union-attr]
         raise UsageError("name the files and folders to store, or pipe the content in")
-    # With -Q, the last CID is written once, also if its file is named twice.
-    files = [*dict.fromkeys(reversed(files))][::-1] if files and quieter else files or ["-"]
+    files = files or ["-"]
+    if quieter:  # the last CID is written once, also if its file is named twice
+        files = [*dict.fromkeys(reversed(files))][::-1]
     last = files[-1]
 
     def emit(record: "ClientRecord[None]", file: str, line: str) -> None:

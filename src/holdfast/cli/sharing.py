@@ -52,8 +52,7 @@ def open_link(
 
     reference, link, provider = _link(run, cid)
     if not show and not link.startswith("http"):
-        wrong = ConfigError(f"provider {provider!r} has no URL for browsers")
-        raise advise(wrong, REMEDY)
+        raise advise(ConfigError(f"provider {provider!r} has no URL for browsers"), REMEDY)
     opened = not show and webbrowser.open(link)
     if not show and not opened:
         warnings.warn("no browser was found; open the link yourself", UserWarning, stacklevel=1)

@@ -35,8 +35,7 @@ def read(source: BinaryIO | Path, what: str) -> Secret:
             return read_token(file)
     except (OSError, ConfigError) as error:
         reason = reason_of(error)
-    wrong = ConfigError(f"{what} cannot be read: {reason}")
-    raise advise(wrong, REMEDY)
+    raise advise(ConfigError(f"{what} cannot be read: {reason}"), REMEDY)
 
 
 def ask(provider: str, address: str, other_ways: str = OTHER_WAYS) -> Secret:

@@ -200,7 +200,7 @@ class CommandGroup(TyperGroup):
         if self.get_command(ctx, args[0]) is None and not ctx.resilient_parsing:
             question = did_you_mean(args[0], [*self.list_commands(ctx), *self.other_names])
             topics = self.topics if args[-1] == "--help" else ""
-            wrong = _unknown(f"command{' or topic' * bool(topics)}", repr(args[0]), question)
+            wrong = _unknown("command or topic" if topics else "command", repr(args[0]), question)
             raise advise(wrong, f"`{ctx.command_path} --help` lists the commands{topics}")
         return super().resolve_command(ctx, args)
 

@@ -239,12 +239,12 @@ def fields_of(settings: Mapping[str, Setting]) -> dict[str, Any]:
         raise error
     fields = {name: setting.value for name, setting in settings.items() if name != USE}
     row = row_of(fields.get("provider", ""))
-    # The user chose not to use the provider that they are for.
+    # Leave out what is for another provider than the one that the user chose.
     for name, fits in (("provider_token", row.takes_token), ("provider_options", row.has_options)):
-        source = settings[name].source if name in settings else "-"
-        is_given = source.startswith("-") or source == name  # by a flag or an argument
-        if not (fits or is_given or USE in settings):
-            del fields[name]
+        if name in fields and not fits and USE not in settings:
+            source = settings[name].source
+            if not source.startswith("-") and source != name:  # not by a flag or an argument
+                del fields[name]
     return fields
 
 
