@@ -163,8 +163,7 @@ def call(arguments: list[str]) -> int:
         output.say(*FIRST_SCREEN.splitlines())
         return 0
     if arguments == ["-v"]:  # with many tools, it shows the version
-        wrong = exit_codes.UsageError("-v needs a command")
-        raise advise(wrong, "`holdfast -V` shows the version")
+        raise advise(exit_codes.UsageError("-v needs a command"), "`holdfast -V` shows the version")
     parser = typer.main.get_command(app)
     try:
         with parser.make_context("holdfast", list(arguments)) as context:

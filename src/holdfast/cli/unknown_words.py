@@ -34,7 +34,8 @@ def _by_word(text: str) -> dict[str, str]:
 
 # What to type in place of a command of another tool, by its first word or its first two.
 POINTERS: Final = _by_word("""
-push, save, upload-file, up, commit, files add: `holdfast upload FILE` stores a file or folder
+push, save, upload-file, up, commit, files add, touch, mkdir, mb:
+  `holdfast upload FILE` stores a file or folder
 pull, fetch, read, show, view, clone, curl, wget, dag get, block get:
   `holdfast retrieve CID` writes a JSON value, `holdfast download CID` gets a file
 write, json: `holdfast store JSON` stores a JSON value
@@ -49,9 +50,9 @@ purge, pin rm, pin remove, files rm: `holdfast rm CID` unpins it
 pin add, pin-add, pin-by-cid: `holdfast pin CID` pins by a CID
 undo, undelete: `holdfast pin CID` pins again what was unpinned, before `holdfast gc`
 pin update, rename, mv, tag, label, group, groups:
-  `holdfast update CID --name NAME` renames it, `holdfast update CID --keyvalue KEY=VALUE` labels it
+  `holdfast update CID --name NAME` renames a pin, --keyvalue KEY=VALUE labels it
 sign, presign, publish: `holdfast url CID` writes a link to share, `holdfast link CID` a private one
-init, install, setup, touch, mkdir, mb:
+init, install, setup:
   there is nothing to set up: `holdfast upload FILE`; for a service, `holdfast login`
 daemon, start, serve, server, run, gateway, node start, node run:
   `holdfast node` runs a node until Ctrl-C; without one, commands use the store
