@@ -172,7 +172,7 @@ IN_PLAIN_WORDS = {
     "pin FIVE --wait -1": "Invalid value for '--wait': it must be at least 0",
     "list --limit x": "Invalid value for '--limit': it must be a whole number",
     "config set retries.x 3": "retries takes numbers by name: attempts, base, cap, budget, "
-    "max_retry_after; such as {'attempts': 3}",
+    "max_retry_after; such as attempts = 3",
     "car import value.json": "value.json is not an archive (CAR)",
     "car ls value.json": "value.json is not an archive (CAR)",
     "keygen": "KEY exists, and keys are never overwritten",
@@ -214,6 +214,45 @@ def test_messages_are_in_the_words_of_the_command_line(commands):
         assert (lines[0], len(lines)) == (f"error: {message}", 2)
         assert lines[1] == f"hint: {HINTS[typed]}" if typed in HINTS else lines[1][:6] == "hint: "
         assert not re.search("QQQQ|qqqq|hidden|COMMAND", "".join(lines))
+
+
+IN_A_FILE = {  # what a user wrote, and the whole message
+    "verify = 0": "verify must be true or false",
+    "retries = 3": "retries takes numbers by name: attempts, base, cap, budget, max_retry_after; "
+    "such as attempts = 3",
+    "hedge_after = []": "hedge_after must be a number",
+    "path = 5": "path must be a path",
+    "gateway_url = 5": "gateway_url must be a URL as a string",
+    "provider_options = 5": "provider_options must be a table",
+    "trust_env = 'x'": "trust_env must be true or false",
+    "[timeouts]\nread = true": "timeouts.read must be a number",
+}
+
+
+@pytest.mark.parametrize("text", IN_A_FILE)
+def test_a_wrong_value_in_a_file_is_told_in_the_words_of_the_file(commands, text):
+    file = commands.user_file
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    _, lines = commands.failure("list")
+    assert lines[0].removeprefix(f"error: {file}: ").removeprefix("error: ") == IN_A_FILE[text]
+
+
+def test_an_unknown_setting_is_told_with_those_that_a_file_may_have(commands):
+    _, lines = commands.failure("config", "get", "nope")
+    assert "retries" in lines[0]
+    assert not re.search("on_event|ssl_context", lines[0])
+
+
+@pytest.mark.parametrize("words", ["upload FILE --name --encrypt", "list -n -q", "ls x --use -v"])
+def test_an_option_is_not_the_value_of_another_one(commands, words):
+    _, forgotten, option = words.rsplit(" ", 2)
+    (commands.folder / "FILE").write_text("secret")
+    code, lines = commands.failure(*words.split())
+    assert code == 2
+    assert re.fullmatch(f"error: -.* has no value: {option} is an option, too", lines[0])
+    assert forgotten in lines[0] or forgotten == "-n"
+    assert "secret" not in commands.text("list")
 
 
 def test_a_full_disk_is_told_with_what_frees_it(commands, small_disk):

@@ -267,10 +267,11 @@ SHARED_BY = {  # the options that only some commands have a use for
     "--gateway-url": "retrieve receive download pin backup test-connection url open share health "
     "drill ls info status config copy login",
     "--verify": "store retrieve send receive upload download restore share status config",
-    "--profile": "store send upload restore share status config cid",
+    "--profile": "store send upload restore share config cid",
     "--private": "store retrieve send receive upload download pin update list revoke backup "
-    "verify restore test-connection url open share link upload-link health drill ls info status "
-    "config",
+    "verify restore test-connection url open share link upload-link ls info status config",
+    "--path": "store retrieve send receive upload download pin update list revoke verify gc check "
+    "repair node backup restore test-connection url open share ls info status config",
 }
 
 

@@ -108,7 +108,7 @@ class Commands(CommandGroup):
     """The commands in `COMMANDS`, imported only when they are needed; and their aliases."""
 
     other_names: Iterable[str] = ALIASES
-    topics = f"; the topics are {', '.join(TOPICS)}"
+    topics: str = f"; the topics are {', '.join(TOPICS)}"
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - as Typer calls it
         """Return the names of all commands, without aliases."""

@@ -18,7 +18,7 @@ import typer
 import holdfast
 from holdfast import registry
 from holdfast.cli import exit_codes, options, output
-from holdfast.cli.options import CONNECTED, TEST_TIMEOUT, argument, connection_names, option
+from holdfast.cli.options import READS, TEST_TIMEOUT, argument, connection_names, option
 from holdfast.cli.run import Run, command, config_of, group
 from holdfast.cli.unknown_words import CommandGroup
 from holdfast.config import connections as rules
@@ -135,7 +135,7 @@ def value_of(settings: Mapping[str, Setting], name: str) -> Any:
     return settings[name].value if name in settings else ""
 
 
-@command(commands, *CONNECTED)
+@command(commands, *READS)
 def status(run: Run, timeout: TEST_TIMEOUT = 5.0) -> None:
     """Show the provider, the store, the node and the disk.
 

@@ -21,7 +21,7 @@ SAMPLE = Annotated[
 ]
 
 
-@command(commands, *options.LOOKS)
+@command(commands, options.connection_options, options.gateway_options)
 def health(
     run: Run,
     *,
@@ -46,7 +46,7 @@ def health(
             report.is_over = True
 
 
-@command(commands, *options.LOOKS)
+@command(commands, options.connection_options, options.gateway_options)
 def drill(
     run: Run,
     *,

@@ -1,6 +1,7 @@
 """The exit code and the remedy of each family of errors."""
 
 import math
+import re
 from typing import Any, Final, NamedTuple
 
 from holdfast import errors, registry
@@ -33,6 +34,14 @@ IN_PYTHON: Final = {
     f"{row.class_name} ": f"provider {name!r} "
     for name, row in registry.BUILT_IN.items()
     if row.stands_for is None
+}
+# The same for errors about settings: patterns of what a file of settings writes in another way.
+IN_SETTINGS: Final = {
+    r", not (int|float|str|bool|list|tuple|dict|datetime|date|time)$": "",
+    r"True or False": "true or false",
+    r"a mapping": "a table",
+    r"\{'(\w+)': (\d)\}": r"\1 = \2",
+    r" (on_event|ssl_context),": "",
 }
 
 
@@ -160,6 +169,8 @@ def describe(error: BaseException) -> dict[str, Any]:
     remedy = family.remedy if hint is None else hint.on_command_line
     for in_python, word in IN_PYTHON.items():
         message = message.replace(in_python, word)
+    for pattern, words in IN_SETTINGS.items() if family.kind is errors.ConfigError else ():
+        message = re.sub(pattern, words, message)
     if family is UNEXPECTED:
         message = f"{type(error).__name__}: {error}"
     elif isinstance(error, KeyboardInterrupt):

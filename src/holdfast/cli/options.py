@@ -352,7 +352,8 @@ layout_options: Options = _group("layout")
 cache_options: Options = _group("cache")
 
 # The options of commands that use a provider.
-connection_options: Options = (_provider, _token_file, _token, *_others, _option, _private)
+connection_options: Options = (_provider, _token_file, _token, *_others, _option)
+private_options: Options = (_private,)
 
 # The options of commands that read content or link to it, and that may verify it or not.
 gateway_options: Options = _group("gateway")
@@ -360,7 +361,7 @@ verify_options: Options = _group("verify")
 
 # What commands take that neither store nor read content, read it and always verify it, read it, or
 # store it.
-PINS: Final = (connection_options, store_options)
+PINS: Final = (connection_options, private_options, store_options)
 LOOKS: Final = (*PINS, gateway_options)
 READS: Final = (*LOOKS, verify_options)
 WRITES: Final = (*PINS, verify_options, layout_options)

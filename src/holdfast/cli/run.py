@@ -390,6 +390,17 @@ class PlainCommand(TyperCommand):
         write_options(self, ctx, formatter)
 
 
+def _check_values(context: typer.Context) -> None:
+    """Refuse the name of an option as the value of another one, whose value was forgotten."""
+    parameters = context.command.params
+    names = {name for one in parameters for name in (*one.opts, *one.secondary_opts)}
+    for one in parameters:
+        given = context.params.get(one.name or "")
+        for value in given if isinstance(given, list | tuple) else [given]:
+            if one.opts[0].startswith("-") and isinstance(value, str) and value in names:
+                raise UsageError(f"{one.opts[-1]} has no value: {value} is an option, too")
+
+
 def command(
     app: typer.Typer, *shared: Options, name: str | None = None, is_group: bool = False
 ) -> Callable[[Command], Command]:
@@ -415,6 +426,7 @@ def command(
             if is_group and context.invoked_subcommand is not None:
                 _refuse_flags(context, flags)
                 return
+            _check_values(context)
             how = {option.name: _is_given(context, option.name) for option in output_options}
             if how["verbose"]:
                 logger.addHandler(_LogHandler(as_json=how["as_json"]))

@@ -104,7 +104,7 @@ def share(
     run.emit(record.to_dict(), record.cid)
 
 
-@command(commands, *options.PINS)
+@command(commands, options.connection_options, options.private_options)
 def link(run: Run, cid: options.PATH_ARGUMENT, expires: EXPIRES = 3600) -> None:
     """Write a link to private content.
 
@@ -119,7 +119,7 @@ def link(run: Run, cid: options.PATH_ARGUMENT, expires: EXPIRES = 3600) -> None:
     run.emit({"cid": str(reference), "url": signed, "expires": expires}, signed)
 
 
-@command(commands, *options.PINS, name="upload-link")
+@command(commands, options.connection_options, options.private_options, name="upload-link")
 def upload_link(
     run: Run,
     expires: EXPIRES = 3600,

@@ -237,7 +237,7 @@ class AsyncReader(ABC):
             if output.written:
                 output.report(walk.size)
         output.report(walk.size)
-        return await peer_blocks.media_type(cid) or _type_by_name(reference)
+        return _type_by_name(reference) or await peer_blocks.media_type(cid)
 
     async def open(self, reference: Reference, call: Call) -> AsyncRanges:
         """Return a file whose parts are read on demand, each within a time limit of its own."""
@@ -248,7 +248,7 @@ class AsyncReader(ABC):
         await blocks.advance(walk, cache, ignore_items)
         check_time(call.deadline, reference)
         read_part = partial(self._read_range, blocks, cid, cache)
-        media_type = await blocks.media_type(cid) or _type_by_name(reference)
+        media_type = _type_by_name(reference) or await blocks.media_type(cid)
         return AsyncRanges(walk.size or 0, read_part, type=media_type)
 
     def pages(self, reference: Reference, *, details: bool = False) -> AsyncEntryPages:

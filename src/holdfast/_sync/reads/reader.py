@@ -239,7 +239,7 @@ class Reader(ABC):
             if output.written:
                 output.report(walk.size)
         output.report(walk.size)
-        return peer_blocks.media_type(cid) or _type_by_name(reference)
+        return _type_by_name(reference) or peer_blocks.media_type(cid)
 
     def open(self, reference: Reference, call: Call) -> Ranges:
         """Return a file whose parts are read on demand, each within a time limit of its own."""
@@ -250,7 +250,7 @@ class Reader(ABC):
         blocks.advance(walk, cache, ignore_items)
         check_time(call.deadline, reference)
         read_part = partial(self._read_range, blocks, cid, cache)
-        media_type = blocks.media_type(cid) or _type_by_name(reference)
+        media_type = _type_by_name(reference) or blocks.media_type(cid)
         return Ranges(walk.size or 0, read_part, type=media_type)
 
     def pages(self, reference: Reference, *, details: bool = False) -> EntryPages:
