@@ -186,7 +186,7 @@ def test_what_is_piped_in_is_uploaded(commands):
     assert commands.text("upload", stdin=b"hello") == HELLO_CID
     code, lines = commands.failure("upload", stdin=b"")
     words = "name the files and folders to store, or pipe the content in"
-    assert (code, lines[0]) == (2, f"error: {words}")
+    assert (code, lines[0]) == (2, f"error: standard input is empty: {words}")
     assert commands.on_terminal("upload")[0] == 2
 
 

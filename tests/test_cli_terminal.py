@@ -70,8 +70,8 @@ def test_the_token_is_asked_for_while_content_comes_through_a_pipe(commands, emp
 @pytest.mark.parametrize(
     ("typed", "code", "words"),
     [
-        ("\n", 3, "no token was given"),
-        ("\x04", 3, "no token was given"),
+        ("\n", 3, "no token was typed"),
+        ("\x04", 3, "no token was typed"),
         ("\x03", 130, "interrupted"),
     ],
 )

@@ -61,10 +61,11 @@ async def test_the_type_of_a_file_in_a_folder_is_that_of_its_name(local, tmp_pat
     for name in ("a.json", "b.html", "c"):
         (folder / name).write_bytes(b"[1]")
     record = await local.upload(folder.parent)
+    await local.upload(b"[1]", name="same.txt")  # the same content under a name of its own
     for name, media_type in {
         "a.json": "application/json",
         "b.html": "text/html; charset=utf-8",
-        "c": "",
+        "c": "text/plain; charset=utf-8",  # that of the content, because the name says nothing
     }.items():
         assert (await local.download(f"{record.cid}/inner/{name}")).type == media_type
         async with local.open(f"{record.cid}/inner/{name}") as file:

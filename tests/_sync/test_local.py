@@ -63,10 +63,11 @@ def test_the_type_of_a_file_in_a_folder_is_that_of_its_name(local, tmp_path):
     for name in ("a.json", "b.html", "c"):
         (folder / name).write_bytes(b"[1]")
     record = local.upload(folder.parent)
+    local.upload(b"[1]", name="same.txt")  # the same content under a name of its own
     for name, media_type in {
         "a.json": "application/json",
         "b.html": "text/html; charset=utf-8",
-        "c": "",
+        "c": "text/plain; charset=utf-8",  # that of the content, because the name says nothing
     }.items():
         assert (local.download(f"{record.cid}/inner/{name}")).type == media_type
         with local.open(f"{record.cid}/inner/{name}") as file:

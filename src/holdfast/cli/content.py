@@ -200,7 +200,8 @@ def upload(
     opened = run.view(encrypted=encrypt, readers=to)
     is_piped = sys.stdin is not None and not sys.stdin.isatty()
     if not files and not (is_piped and sys.stdin.buffer.peek(1)):  # type: ignore[union-attr]
-        raise UsageError("name the files and folders to store, or pipe the content in")
+        empty = "standard input is empty: " if is_piped else ""
+        raise UsageError(f"{empty}name the files and folders to store, or pipe the content in")
     files = files or ["-"]
     if quieter:  # the last CID is written once, also if its file is named twice
         files = [*dict.fromkeys(reversed(files))][::-1]

@@ -88,7 +88,9 @@ MEANINGS: Final = {
 _WHERE_FROM: Final = "`holdfast config` shows where this one came from"
 # The first family that matches an error is used, so specific errors come before general ones.
 FAMILIES: Final = (
-    Family(errors.UnsupportedError, CONFIGURATION, "another provider may be able to: `--provider`"),
+    Family(
+        errors.UnsupportedError, CONFIGURATION, "another provider may be able to: --provider NAME"
+    ),
     Family(
         errors.ConfigError,
         CONFIGURATION,
@@ -134,7 +136,11 @@ FAMILIES: Final = (
         "do not use the bytes: get the content from another gateway, provider or backup",
     ),
     Family(errors.TooLargeError, 15, "give a larger --max-size, if you expect this much"),
-    Family(errors.NotEncryptedError, 16, "read it without decryption, if it need not be secret"),
+    Family(
+        errors.NotEncryptedError,
+        16,
+        "leave --decrypt out; to encrypt content, upload it with --encrypt",
+    ),
     Family(errors.NoKeyError, 17, "`holdfast keys` lists your identities"),
     Family(OSError, FAILED, "check the path and try again"),
     Family(UsageError, USAGE, "`holdfast --help` lists the commands"),

@@ -300,7 +300,8 @@ def _as_flag(match: re.Match[str]) -> str:
 
 
 def _no_store(path: Path, remedy: str) -> ConfigError:
-    return advise(ConfigError(f"there is no store in {path}"), remedy)
+    what = f"{path} is a file" if path.is_file() else f"there is no store in {path}"
+    return advise(ConfigError(what), remedy)
 
 
 def _client(settings: Mapping[str, Setting], remedy: str | None) -> "holdfast.Client":

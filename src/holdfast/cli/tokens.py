@@ -9,6 +9,7 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from holdfast import registry
 from holdfast.config.secret import Secret
 from holdfast.config.settings_files import read_token, reason_of
 from holdfast.errors import ConfigError
@@ -42,14 +43,15 @@ def ask(provider: str, address: str, other_ways: str = OTHER_WAYS) -> Secret:
     """Ask for the token on the terminal, never on standard input, which may hold content."""
     from holdfast.config.client_config import token_source
 
-    source = token_source(address)
+    needs_one = registry.row_of(provider).needs_token
+    source = token_source(address) if needs_one else f"if it needs none, use --provider {provider}"
     try:
         token = _ask(f"Token for {address}: ")
     except (OSError, Warning):
         wrong = ConfigError(f"provider {provider!r} needs a token: {other_ways}")
         raise advise(wrong, source) from None
     if not token.reveal().strip():
-        raise advise(ConfigError(f"no token was given: {other_ways}"), source)
+        raise advise(ConfigError("no token was typed"), source)
     return token
 
 

@@ -88,9 +88,8 @@ def read_keys(source: Secret, ask: Ask | None = None) -> list[Identity | Recipie
         return [_parse(line) for line in _lines(path, ask)]
     except ConfigError as error:
         wrong = ConfigError(f"the key file {path}: {error}")
-        raise advise(
-            wrong, "`holdfast keys` lists your keys; others send you a text age1…"
-        ) from None
+        remedy = "`holdfast keys` lists your keys; others send you a text age1…; a file is ./FILE"
+        raise advise(wrong, remedy) from None
 
 
 def label(source: Secret) -> str:
