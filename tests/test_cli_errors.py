@@ -7,6 +7,8 @@ import shlex
 import signal
 import sys
 from collections import defaultdict
+from threading import Event
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -17,6 +19,7 @@ from tests.commands import Commands, install_provider, server_variables
 from tests.content import DATA
 from tests.psa import results, row
 from tests.support import EMPTY_DIRECTORY_V0, HELLO_CID, TOKEN, closed_port_url
+from tests.test_pin_pages import row as pin_row
 
 ONCE = "[retries]\nattempts = 1\n"
 
@@ -214,6 +217,25 @@ def test_messages_are_in_the_words_of_the_command_line(commands):
         assert (lines[0], len(lines)) == (f"error: {message}", 2)
         assert lines[1] == f"hint: {HINTS[typed]}" if typed in HINTS else lines[1][:6] == "hint: "
         assert not re.search("QQQQ|qqqq|hidden|COMMAND", "".join(lines))
+
+
+def test_a_list_as_json_is_written_page_by_page(tmp_path):
+    first_is_read = Event()
+
+    def page(request):
+        offset = int(parse_qs(urlsplit(request.target).query)["pageOffset"][0])
+        assert not offset or first_is_read.wait(50)
+        return Scripted(body={"rows": [pin_row(offset + one) for one in range(1000)]})
+
+    with ScriptedServer(page) as server:
+        listing = Commands(tmp_path, **server_variables(server)).start(
+            "list", "--limit", 1500, "--json"
+        )
+        with listing:
+            names = [json.loads(listing.stdout.readline())["name"]]
+            first_is_read.set()
+            names += [json.loads(line)["name"] for line in listing.stdout]
+    assert names == [f"name {number}" for number in range(1500)]
 
 
 IN_A_FILE = {  # what a user wrote, and the whole message
