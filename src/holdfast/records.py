@@ -210,8 +210,11 @@ class Pin:
         created_ms: When it was pinned, in milliseconds since 1970; None if that is not known.
         removed_ms: When it was unpinned, in milliseconds since 1970; None while it is pinned.
         state: ``queued`` or ``pinning`` while the provider fetches the content, then ``pinned``.
-        peers: The status at each node that is to keep it, by the node's name, such as ``pinned``;
-            None for a provider that is not a cluster.
+        peers: For a cluster, the status at each peer that should keep it, such as ``pinned``, by
+            the peer's name. For `copies`, the state at each member, by its name: ``proven``;
+            ``claimed`` if the member said that it has it; ``missing``; ``sent`` if Holdfast began
+            to send it and has not checked the copy yet; in a list of foreign pins, ``foreign``.
+            None for other providers.
 
     Example:
         >>> pin = Pin(id="1", cid="bafkqaaa", name="empty.txt", created_ms=1700000000000)
