@@ -212,8 +212,8 @@ class Pin:
         state: ``queued`` or ``pinning`` while the provider fetches the content, then ``pinned``.
         peers: For a cluster, the status at each peer that should keep it, such as ``pinned``, by
             the peer's name. For `copies`, the state at each member, by its name: ``proven``;
-            ``claimed`` if the member said that it has it; ``missing``; ``sent`` if Holdfast began
-            to send it and has not checked the copy yet; in a list of foreign pins, ``foreign``.
+            ``claimed`` if the member said that it has it; ``missing``; ``unknown`` if Holdfast
+            tried to send it and has not checked the copy; in a list of foreign pins, ``foreign``.
             None for other providers.
 
     Example:
