@@ -396,10 +396,10 @@ def _check_values(context: typer.Context) -> None:
     parameters = context.command.params
     names = {name for one in parameters for name in (*one.opts, *one.secondary_opts)}
     for one in parameters:
-        given = context.params.get(one.name or "")
-        for value in given if isinstance(given, list | tuple) else [given]:
-            if one.opts[0].startswith("-") and isinstance(value, str) and value in names:
-                raise UsageError(f"{one.opts[-1]} has no value: {value} is an option, too")
+        value = context.params.get(one.name or "")
+        for text in value if isinstance(value, list | tuple) else [value]:
+            if one.opts[0].startswith("-") and isinstance(text, str) and text in names:
+                raise UsageError(f"{one.opts[-1]} has no value: {text} is an option, too")
 
 
 def command(
