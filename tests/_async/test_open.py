@@ -8,7 +8,7 @@ import pytest
 
 from holdfast import AsyncClient
 from holdfast.content.profiles import UNIXFS_V0_2015, UNIXFS_V1_2025
-from holdfast.errors import ConfigError, NotAFileError, NotFoundError
+from holdfast.errors import ClientClosedError, ConfigError, NotAFileError, NotFoundError
 from tests._async.reading import client_of, opened
 from tests._async.spec_only import AsyncSpecOnly
 from tests.gateways import ODD_LAYOUT, gateway, kinds, pin, pin_tree
@@ -131,6 +131,14 @@ async def test_lines_are_those_of_any_file(tmp_path):
                 assert file.tell() == same.tell()
         with pytest.raises(ValueError, match="closed"):
             await file.readline()
+
+
+async def test_a_file_whose_client_is_closed_says_so(tmp_path):
+    async with await AsyncClient.init(path=tmp_path) as client:
+        record = await client.upload(LINES)
+        file = await client.open(record.cid)
+    with pytest.raises(ClientClosedError, match=r"^This client is closed; make a new one"):
+        await file.read()
 
 
 async def test_the_type_is_what_was_stored_or_what_the_name_says(tmp_path):

@@ -10,7 +10,7 @@ import pytest
 
 from holdfast import Client
 from holdfast.content.profiles import UNIXFS_V0_2015, UNIXFS_V1_2025
-from holdfast.errors import ConfigError, NotAFileError, NotFoundError
+from holdfast.errors import ClientClosedError, ConfigError, NotAFileError, NotFoundError
 from tests._sync.reading import client_of, opened
 from tests._sync.spec_only import SpecOnly
 from tests.gateways import ODD_LAYOUT, gateway, kinds, pin, pin_tree
@@ -133,6 +133,14 @@ def test_lines_are_those_of_any_file(tmp_path):
                 assert file.tell() == same.tell()
         with pytest.raises(ValueError, match="closed"):
             file.readline()
+
+
+def test_a_file_whose_client_is_closed_says_so(tmp_path):
+    with Client.init(path=tmp_path) as client:
+        record = client.upload(LINES)
+        file = client.open(record.cid)
+    with pytest.raises(ClientClosedError, match=r"^This client is closed; make a new one"):
+        file.read()
 
 
 def test_the_type_is_what_was_stored_or_what_the_name_says(tmp_path):

@@ -24,8 +24,8 @@ from holdfast.content.cid import CID
 from holdfast.content.codecs import links_of
 from holdfast.disk.atomic import start_writing
 from holdfast.disk.folders import Folder, create
+from holdfast.errors import ClientClosedError
 from holdfast.forks import ForkAware
-from holdfast.repository.database.errors import closed_error
 from holdfast.repository.database.identity import FOLDER
 from holdfast.repository.owners import Owner
 from holdfast.repository.rows import BadRowError, cid_of, insert_rows, is_key, rows_of_keys
@@ -73,7 +73,7 @@ class BlockThreads(ForkAware):
     def _started(self) -> ThreadPoolExecutor:
         with self._lock:
             if self._is_closed:
-                raise closed_error()
+                raise ClientClosedError
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="holdfast-blocks")
             return self._pool

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 from holdfast.disk.closing import closed_at_end, on_error
 from holdfast.disk.disk_space import free_bytes
 from holdfast.disk.folders import Folder
-from holdfast.errors import ClientError, ConfigError, VerificationError
+from holdfast.errors import ClientClosedError, ClientError, ConfigError, VerificationError
 from holdfast.forks import ForkAware
 from holdfast.repository.database import errors, identity, opening, schema
 from holdfast.repository.database.group_commit import Change, GroupCommit
@@ -205,7 +205,7 @@ class Database(ForkAware):
     def _take_idle(self) -> sqlite3.Connection:
         with self._idle_lock:
             if self._closed:
-                raise errors.closed_error()
+                raise ClientClosedError
             # A read-only database is opened as one that never changes, so its content counts too.
             file = opening.file_state(self._path, content=self._read_only)
             file = (*file, opening.has_log(self._path)) if file and self._read_only else file
@@ -323,7 +323,7 @@ class Database(ForkAware):
         """
         with self._lock:
             if self._closed:
-                raise errors.closed_error()
+                raise ClientClosedError
             if self._read_only:
                 raise errors.read_only_error(self._folder)
             connection = self._begin("FULL" if sync else "NORMAL")

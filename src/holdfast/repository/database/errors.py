@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from holdfast.disk.disk_space import FULL
-from holdfast.errors import ClientClosedError, ProviderError
+from holdfast.errors import ProviderError
 from holdfast.repository.database.identity import UnsoundError, damaged
 
 PROBE_SIZE: Final = 64 << 10
@@ -86,11 +86,6 @@ def read_only_error(folder: Path) -> OSError:
         "the store is read-only here: make it writable, or use another with HOLDFAST_PATH",
         str(folder),
     )
-
-
-def closed_error() -> ClientClosedError:
-    """Return the error for a repository that is used after `close`."""
-    return ClientClosedError("The repository is closed; open it again.")
 
 
 def _finds_no_space(folder: Path) -> bool:
