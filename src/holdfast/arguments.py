@@ -80,8 +80,7 @@ def checked_keyvalues(
     """
     if keyvalues is None:
         return {}
-    if not isinstance(keyvalues, Mapping):
-        raise TypeError(f"keyvalues must be a mapping, not {type(keyvalues).__name__}")
+    _check_type("keyvalues", keyvalues, Mapping, "a mapping")
     for key, value in keyvalues.items():
         check_text("a key of keyvalues", key)
         if not (isinstance(value, str | int | float | bool) or (may_remove and value is None)):
@@ -150,11 +149,7 @@ def milliseconds(what: str, moment: Moment | None, *, is_end: bool = False) -> i
         moment = (moment - EPOCH) // timedelta(milliseconds=1)
     if moment is None:
         return None
-    if isinstance(moment, bool) or not isinstance(moment, int):
-        raise TypeError(
-            f"{what} must be a datetime, a text or a whole number of milliseconds, "
-            f"not {type(moment).__name__}"
-        )
+    _check_type(what, moment, int, "a datetime, a text or a whole number of milliseconds")
     if not 0 <= moment <= LATEST:
         raise ValueError(f"{what} must lie between the years 1970 and 9999")
     return moment
@@ -162,39 +157,36 @@ def milliseconds(what: str, moment: Moment | None, *, is_end: bool = False) -> i
 
 def check_wait(wait: Any) -> None:
     """Raise an error unless `wait` is a number of seconds."""
-    if isinstance(wait, bool) or not isinstance(wait, int | float):
-        raise TypeError(f"wait must be a number of seconds, not {type(wait).__name__}")
+    _check_type("wait", wait, int | float, "a number of seconds")
     if not (wait >= 0 and math.isfinite(wait)):
         raise ValueError("wait must be a number of seconds, and not negative")
 
 
 def check_sample(sample: Any) -> Sample:
     """Return the sample of blocks that a text describes; raise an error if it describes none."""
-    if not isinstance(sample, str):
-        raise TypeError(f"sample must be a text such as '2%', not {type(sample).__name__}")
+    _check_type("sample", sample, str, "a text such as '2%'")
     return Sample.parse(sample)
 
 
 def link_seconds(expires: Any) -> int:
     """Return for how many whole seconds a link works; raise an error unless that is 1 or more."""
     seconds = expires.total_seconds() if isinstance(expires, timedelta) else expires
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
-        kind = type(expires).__name__
-        raise TypeError(f"expires must be a number of seconds or a timedelta, not {kind}")
+    _check_type("expires", seconds, int | float, "a number of seconds or a timedelta")
     if not 1 <= seconds <= MAX_SECONDS:
         raise ValueError(f"expires must be from 1 to {MAX_SECONDS:,} seconds from now")
     return int(seconds)
 
 
-def _check_whole_number(what: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{what} must be a whole number, not {type(value).__name__}")
+def _check_type(what: str, value: Any, kind: Any, words: str) -> None:
+    """Raise TypeError unless `value` is a `kind`, as `words` call it. A bool is not a number."""
+    if isinstance(value, bool) or not isinstance(value, kind):
+        raise TypeError(f"{what} must be {words}, not {type(value).__name__}")
 
 
 def check_most(value: Any, what: str, without: str) -> None:
     """Raise an error unless `value` is None or a whole number of at least 1."""
     if value is not None:
-        _check_whole_number(what, value)
+        _check_type(what, value, int, "a whole number")
         if value < 1:
             raise ValueError(f"{what} must be at least 1; leave it out for {without}")
 
@@ -224,10 +216,16 @@ def check_progress(progress: Any) -> None:
         raise TypeError(f"progress must be a function, not {type(progress).__name__}")
 
 
+def check_download(to: Any, progress: Any, max_bytes: Any) -> None:
+    """Raise an error for a wrong argument of a download."""
+    _check_type("to", to, str | os.PathLike | None, "a path as a str or a Path")
+    check_progress(progress)
+    check_most(max_bytes, "max_bytes", "no limit")
+
+
 def check_text(what: str, value: Any) -> None:
     """Raise TypeError unless `value` is a string."""
-    if not isinstance(value, str):
-        raise TypeError(f"{what} must be a string, not {type(value).__name__}")
+    _check_type(what, value, str, "a string")
 
 
 def check_message(recipient_id: Any, message: Any) -> None:
@@ -248,7 +246,7 @@ def checked_name(name: str | None) -> str | None:
 
 def check_concurrency(concurrency: Any) -> None:
     """Raise an error unless `concurrency` is a whole number from 1 to `CALLS_AT_ONCE`."""
-    _check_whole_number("concurrency", concurrency)
+    _check_type("concurrency", concurrency, int, "a whole number")
     if not 1 <= concurrency <= CALLS_AT_ONCE:
         raise ValueError(
             f"concurrency must be from 1 to {CALLS_AT_ONCE}, which is how many calls a client "
@@ -260,7 +258,7 @@ def check_several(items: Any, single: str) -> None:
     """Raise TypeError for an iterable that is meant as one item: a text, bytes or a mapping."""
     if isinstance(items, str | bytes | bytearray | memoryview | Mapping | os.PathLike):
         raise TypeError(
-            f"cannot take the items of {type(items).__name__}: give a list or another iterable; "
+            f"cannot iterate over {type(items).__name__} here: give a list or another iterable; "
             f"for one item, use `{single}`"
         )
 

@@ -213,8 +213,8 @@ async def test_no_warning_comes_when_an_error_left_the_block_before_the_loop(loc
         ([], True, TypeError, "concurrency must be a whole number, not bool"),
         ([], 2.0, TypeError, "concurrency must be a whole number, not float"),
         ("photos", 8, TypeError, "for one item, use `upload`"),
-        (b"bytes", 8, TypeError, "cannot take the items of bytes"),
-        ({"a": b"1"}, 8, TypeError, "cannot take the items of dict"),
+        (b"bytes", 8, TypeError, "cannot iterate over bytes here"),
+        ({"a": b"1"}, 8, TypeError, "cannot iterate over dict here"),
         (5, 8, TypeError, "not iterable"),
     ],
 )
