@@ -278,7 +278,7 @@ def test_the_environment_is_read_on_request_only(monkeypatch):
         ("CID_VERSION", "one", "HOLDFAST_CID_VERSION must be a whole number"),
         ("TIMEOUTS", "5", "HOLDFAST_TIMEOUTS must be numbers by name, such as name=5"),
         ("TIMEOUTS", "read=soon", "HOLDFAST_TIMEOUTS must be numbers by name"),
-        ("TIMEOUTS", "reed=5", "timeouts takes numbers by name: connect, read, write, total"),
+        ("TIMEOUTS", "reed=5", "timeouts must be a mapping with connect, read, write, total"),
         ("TIMEOUTS", "read=0", "timeouts.read must be a number above 0"),
         ("RETRIES", "attempts=1.5", "retries.attempts must be a whole number"),
         ("HEDGE_AFTER", "soon", "HOLDFAST_HEDGE_AFTER must be a number"),

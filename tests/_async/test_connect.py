@@ -79,7 +79,7 @@ async def test_the_name_of_a_provider_is_a_connection(home, monkeypatch):
     ("name", "changes", "words"),
     [
         ("Archiv", {}, "connect: unknown connection 'Archiv': did you mean 'archive'? there are"),
-        ("pinning", {}, "connect: unknown connection 'pinning': there are archive, "),
+        ("pinning", {}, "connect: unknown connection 'pinning': run `holdfast login "),
         ("", {}, "name must be the name of a connection"),
         (None, {}, "name must be the name of a connection"),
         ({"provider": "local"}, {}, "name must be the name of a connection"),

@@ -289,6 +289,8 @@ def unknown_connection(name: str, defined: Iterable[str], user_file: Path | None
     """Return the error for a name that is neither a connection nor a provider."""
     names = sorted({*defined, *providers_without_token()})
     question = did_you_mean(name, names)
+    if row_of(name).needs_token:
+        question = f"run `holdfast login {name}` first;"
     question += " " if question else ""
     more = f"and you can add [{CONNECTIONS}.{name}] to {user_file}"
     if user_file is None:

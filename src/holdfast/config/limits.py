@@ -95,5 +95,5 @@ def _made(kind: type[Limits], name: str, value: Any) -> Limits:
     names = [limit.name for limit in fields(kind)]
     if not isinstance(value, Mapping) or not set(value) <= set(names):
         example = {names[0]: 3}
-        raise ConfigError(f"{name} takes numbers by name: {', '.join(names)}; such as {example}")
+        raise ConfigError(f"{name} must be a mapping with {', '.join(names)}; such as {example}")
     return kind(**value)
