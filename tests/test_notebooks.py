@@ -62,6 +62,10 @@ def test_a_record_and_a_pin_are_a_table():
         "<tr><td>Time</td><td>2023-11-14 22:13 UTC</td></tr><tr><td>Data</td><td>[1]</td></tr>"
         "</table>"
     )
+    assert (
+        "{&#x27;z&#x27;: 1, &#x27;a&#x27;: 2}"
+        in replace(record, data={"z": 1, "a": 2})._repr_html_()
+    )  # the order is a part of the CID
     pin = Pin(id="1", cid="bafkqaaa", name="a", size=2048)
     cells = ("a", "2.00 KiB", "-", "bafkqaaa", "pinned")
     assert "".join(f"<td>{cell}</td>" for cell in cells) in pin._repr_html_()

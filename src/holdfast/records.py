@@ -3,7 +3,6 @@
 All are frozen. ``to_dict`` and ``from_dict`` use the spec's camelCase names.
 """
 
-import reprlib
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
@@ -82,7 +81,7 @@ class ClientRecord(Generic[T]):
         made = time_text(_datetime(self.timestamp))
         facts = {"CID": self.cid, "Size": size_text(self.size), "Time": made}
         if self.data is not None:
-            facts["Data"] = reprlib.repr(self.data)
+            facts["Data"] = repr(self.data)
         return table(facts.items())
 
     def to_dict(self) -> dict[str, Any]:
@@ -163,7 +162,7 @@ class StoreOptions:
             return cls()
         if isinstance(options, StoreOptions):
             return options
-        hint = "a name is a keyword: store(value, name=…)"
+        hint = "a name is a keyword: name=…"
         if not isinstance(options, Mapping):
             kind = type(options).__name__
             raise TypeError(f"options must be StoreOptions or a mapping, not {kind}; {hint}")
