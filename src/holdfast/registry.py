@@ -118,7 +118,7 @@ ARCHIVE: Final = "car"  # for an archive that is named without a provider
 SERVICE: Final = "pinning"  # for people who give a token and name no provider
 _MEANT: Final[Mapping[str, tuple[str, ...]]] = {
     **dict.fromkeys(("ipfs", "goipfs", "node", "rpc"), ("kubo",)),
-    **dict.fromkeys(("disk", "embedded", "file", "folder", "store"), ("local",)),
+    **dict.fromkeys(("disk", "embedded", "file", "store"), ("local",)),
     "ipfscluster": ("cluster",),
     "pinningservice": ("pinning", "psa"),
 }

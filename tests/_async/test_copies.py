@@ -16,6 +16,7 @@ from holdfast.errors import (
     PermissionDeniedError,
     ProviderError,
 )
+from holdfast.hints import hint_of
 from holdfast.provider import AsyncWrappingProvider
 from holdfast.providers import AsyncCopiesProvider
 from holdfast.records import Added, Verdict, now_ms
@@ -327,8 +328,10 @@ async def test_only_one_member_lets_go_if_enough_others_are_proven_now(fleet):
     assert await client.revoke(CID_OF_LIST, only_at="c")
     assert await peers_of(client, CID_OF_LIST) == {"a": "proven", "b": "proven"}
     fleet.members[0].lose_all()
-    with pytest.raises(ConfigError, match="0 other sites are proven to have it now, and 1 are"):
+    words = "0 other sites are proven to have it now, and 1 are"
+    with pytest.raises(ConfigError, match=words) as caught:
         await client.revoke(CID_OF_LIST, only_at="b")
+    assert hint_of(caught.value).on_command_line == "run `holdfast health --fix`"
     assert fleet.members[1].cids == {CID_OF_LIST}
     with pytest.raises(ConfigError, match="'d' is not a member: the members are a, b, c"):
         await client.revoke(CID_OF_LIST, only_at="d")

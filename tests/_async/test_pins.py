@@ -402,6 +402,8 @@ async def test_what_the_store_does_not_have_is_told_with_the_way_to_get_it(tmp_p
     async with await AsyncClient.init(path=tmp_path) as client:
         with pytest.raises(NotFoundError) as caught:
             await client.pin(HELLO_CID)
+        note = "give a gateway_url, or run `holdfast car import FILE`"
+        assert (caught.value.__notes__, caught.value.__cause__) == ([note], None)
         assert str(caught.value) == (
             f"the embedded store does not have all of {HELLO_CID}, and fetches nothing without a "
             "gateway_url"

@@ -102,7 +102,7 @@ def test_a_copy_shares_what_the_provider_holds_and_is_closed_with_it():
     assert (copy.upload(b"hello")).cid.startswith("Qm")
     assert (client.upload(b"hello")).cid == HELLO_CID
     assert len(provider.pinned) == 2
-    with pytest.raises(ConfigError, match="provider_options belongs to the provider, which is"):
+    with pytest.raises(ConfigError, match="with_options cannot change provider_options"):
         client.with_options(provider_options={})
     with pytest.raises(OSError, match="the first time fails"):
         provider.close()

@@ -78,7 +78,7 @@ class ArchiveFile:
         except ValueError:
             wrong = MalformedError(f"{self._name} is not an archive (CAR)")
             remedy = f"`holdfast upload {quote(self._name)}` stores it as it is"
-            raise advise(wrong, "upload it as it is", remedy) from None
+            raise advise(wrong, "to store the file as it is, use `upload`", remedy) from None
         while start < stop and not self.damage:
             begin, size, cid, end = start, 0, None, 0
             with suppress(ValueError):

@@ -8,6 +8,7 @@ import hashlib
 import inspect
 import io
 import os
+import re
 import stat
 import sys
 import threading
@@ -27,6 +28,10 @@ JSON_TYPE: Final = "application/json"
 TEXT_NOTE: Final = (
     "a string is the path of a file; for the text itself, give its bytes: text.encode()"
 )
+OTHER_NOTES: Final = {  # by a pattern of the start of the string
+    r"~|.*[*?]": "~ and * are not expanded: use Path.expanduser() or Path.glob()",
+    r"(Qm|baf)\w{44}": "this is a CID: use `pin` or `download`",
+}
 TEXT_HINT: Final = (
     "check the path: each argument is a file or folder; for text, write it to standard input, "
     "and give - as the file; for a JSON value, use `holdfast store`"
@@ -50,7 +55,7 @@ def checked_piece(piece: bytes | memoryview) -> bytes | memoryview:
         name = type(piece).__name__
         raise TypeError(
             f"cannot read {name}: the iterable must give bytes; for several files, use "
-            "`upload_many`; for a JSON value, use `store`"
+            "`upload_many`; to store a JSON value, use `store`"
         )
     return piece
 
@@ -380,7 +385,7 @@ def open_source(content: Uploadable) -> Source:
 def _not_a_file(content: object) -> TypeError:
     return TypeError(
         f"cannot read {type(content).__name__}: give a path, bytes, a binary file, a Blob or "
-        "an iterable of bytes; for a JSON value, use `store`"
+        "an iterable of bytes; to store a JSON value, use `store`"
     )
 
 
@@ -390,7 +395,9 @@ def existing_path(path: str | os.PathLike[str]) -> Path:
         os.stat(path)  # noqa: PTH116 - `Path` would take an empty text for the current folder
     except (OSError, ValueError) as error:
         if isinstance(path, str) and not isinstance(error, PermissionError):
-            advise(error, TEXT_NOTE, CURL if "://" in path.removeprefix("ipfs://") else TEXT_HINT)
+            notes = (note for start, note in OTHER_NOTES.items() if re.match(start, path))
+            note = next(notes, TEXT_NOTE)
+            advise(error, note, CURL if "://" in path.removeprefix("ipfs://") else TEXT_HINT)
         raise
     return Path(path)
 

@@ -139,7 +139,6 @@ class AsyncBaseProvider(AsyncStorageProvider, ABC):
     takes: tuple[type, ...] = (Source,)
     # The fields of the configuration that a copy cannot change, and what they belong to.
     shared_fields: ClassVar[tuple[str, ...]] = ("provider", "provider_options")
-    shared_by: ClassVar[str] = "the provider, which is shared"
 
     def __init__(self, config: ClientConfig, *, reader: AsyncReader) -> None:
         self._config = config
@@ -666,7 +665,7 @@ class AsyncBaseProvider(AsyncStorageProvider, ABC):
         """Return a copy with `config` that shares the connections and files of this provider."""
         for name in self.shared_fields:
             if getattr(config, name) != getattr(self.config, name):
-                raise ConfigError(f"{name} belongs to {self.shared_by}: make a new client for it")
+                raise ConfigError(f"with_options cannot change {name}: make a new client")
         return self.copy_with(config)
 
     def copy_with(self, config: ClientConfig) -> Self:

@@ -80,7 +80,6 @@ class AsyncCarProvider(AsyncReadingProvider):
     """
 
     shared_fields: ClassVar[tuple[str, ...]] = fields_bound_to("repository")
-    shared_by: ClassVar[str] = "the archive, which is shared"
 
     def __init__(self, config: ClientConfig) -> None:
         self._archive = AsyncSharedArchive(os.fspath(config.path or ""))

@@ -126,7 +126,6 @@ class AsyncCopiesProvider(AsyncBaseProvider):
 
     takes: tuple[type, ...] = (Source, FolderSource, ArchiveSource)
     shared_fields: ClassVar[tuple[str, ...]] = fields_bound_to("repository")
-    shared_by = "the ledger, which is shared"
 
     def __init__(
         self,
@@ -539,10 +538,11 @@ class AsyncCopiesProvider(AsyncBaseProvider):
             _, row = await self.check_all(row, others, self.check)
             sites = self.sites_of(row) - {member.site}
             if len(sites) < self.need:
-                raise ConfigError(
+                wrong = ConfigError(
                     f"{cid} stays at {name}: {len(sites)} other sites are proven to have it "
                     f"now, and {self.need} are needed"
                 )
+                raise advise(wrong, "use `health` with fix=True", "run `holdfast health --fix`")
             await run_blocking(self.ledger.note, root, {name: CopyState()})
             await _unpin_at(member, cid)
             await run_blocking(self.ledger.note, root, {name: CopyState("removed", named=True)})

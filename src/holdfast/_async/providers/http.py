@@ -43,7 +43,6 @@ class AsyncHTTPProvider(AsyncBaseProvider):
     """Sends requests through a session, and reads through gateways, which never see the token."""
 
     shared_fields: ClassVar[tuple[str, ...]] = fields_bound_to("connections")
-    shared_by = "the connections, which are shared"
 
     def __init__(self, config: ClientConfig, *, session: AsyncSession | None = None) -> None:
         self._config = config  # `make_reader` may need it

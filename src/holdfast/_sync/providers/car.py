@@ -82,7 +82,6 @@ class CarProvider(ReadingProvider):
     """
 
     shared_fields: ClassVar[tuple[str, ...]] = fields_bound_to("repository")
-    shared_by: ClassVar[str] = "the archive, which is shared"
 
     def __init__(self, config: ClientConfig) -> None:
         self._archive = SharedArchive(os.fspath(config.path or ""))

@@ -128,7 +128,6 @@ class CopiesProvider(BaseProvider):
 
     takes: tuple[type, ...] = (Source, FolderSource, ArchiveSource)
     shared_fields: ClassVar[tuple[str, ...]] = fields_bound_to("repository")
-    shared_by = "the ledger, which is shared"
 
     def __init__(
         self,
@@ -535,10 +534,11 @@ class CopiesProvider(BaseProvider):
             _, row = self.check_all(row, others, self.check)
             sites = self.sites_of(row) - {member.site}
             if len(sites) < self.need:
-                raise ConfigError(
+                wrong = ConfigError(
                     f"{cid} stays at {name}: {len(sites)} other sites are proven to have it "
                     f"now, and {self.need} are needed"
                 )
+                raise advise(wrong, "use `health` with fix=True", "run `holdfast health --fix`")
             run_blocking(self.ledger.note, root, {name: CopyState()})
             _unpin_at(member, cid)
             run_blocking(self.ledger.note, root, {name: CopyState("removed", named=True)})

@@ -45,7 +45,6 @@ class HTTPProvider(BaseProvider):
     """Sends requests through a session, and reads through gateways, which never see the token."""
 
     shared_fields: ClassVar[tuple[str, ...]] = fields_bound_to("connections")
-    shared_by = "the connections, which are shared"
 
     def __init__(self, config: ClientConfig, *, session: Session | None = None) -> None:
         self._config = config  # `make_reader` may need it

@@ -55,7 +55,6 @@ class LocalProvider(BaseProvider):
 
     takes: tuple[type, ...] = (Source, FolderSource, ArchiveSource)
     shared_fields: ClassVar[tuple[str, ...]] = fields_bound_to("repository")
-    shared_by = "the repository, which is shared"
 
     def __init__(
         self,
@@ -145,9 +144,9 @@ class LocalProvider(BaseProvider):
             fields = {"name": info.name, "keyvalues": info.keyvalues}
             try:
                 pin, duplicate = run_blocking(self.repository.pin, CID.parse(cid), **fields)
-            except UnprovenError as error:
+            except UnprovenError:
                 if not self.config.reads_through:
-                    raise _not_whole(cid) from error
+                    raise _not_whole(cid) from None
                 pin, duplicate = self._fetch(Reference.parse(cid), fields, info, call)
             return self._change_known(cid, info) if duplicate and info.is_explicit else pin
 
@@ -268,7 +267,7 @@ def _not_whole(cid: str) -> NotFoundError:
     )
     return advise(
         error,
-        "give a gateway_url, or import an archive with `import_car`",
+        "give a gateway_url, or run `holdfast car import FILE`",
         "give --gateway-url URL, or see `holdfast car import`",
     )
 

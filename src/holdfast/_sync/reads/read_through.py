@@ -197,8 +197,7 @@ class GatewayConnections:
         session, opened_with = self._opened[0]
         for name in fields_bound_to("connections"):
             if getattr(config, name) != getattr(opened_with, name):
-                words = "belongs to the connections, which are shared: make a new client for it"
-                raise ConfigError(f"{name} {words}")
+                raise ConfigError(f"with_options cannot change {name}: make a new client")
         return read_gateways(session.with_config(config), config)
 
     def close(self) -> None:
