@@ -10,17 +10,22 @@ from typing import Final, NamedTuple, TypeVar
 
 E = TypeVar("E", bound=BaseException)
 
-# The methods of a client, and what other libraries and our command line call them.
+# The methods of a client, and what other libraries and our command line call them, in lower case
+# without underscores. The last are only commands.
 OTHER_METHODS: Final = {
-    "`upload`": "add put save push add_file pin_file put_object upload_file pin_file_to_ipfs",
-    "`store`": "add_json dump dumps pin_json pin_json_to_ipfs put_json upload_json write",
-    "`download`, or `retrieve` for JSON": "get cat fetch read load get_file get_json get_object",
-    "`entries` for a folder, `pins` for what is pinned": "ls list dir listdir list_files",
-    "`pins`": "list_pins pin_list pin_ls search find",
-    "`stat` for content, `pins` for what is pinned": "info exists head head_object status",
-    "`revoke`": "rm remove delete unpin pin_rm remove_pin delete_file delete_object",
-    "`pin`": "add_pin pin_add pin_by_cid pin_by_hash",
-    "`holdfast.compute_cid` or `holdfast.verify`": "cid compute_cid hash verify",
+    "`upload`, or `upload_many`": "add put save push addfile pinfile putfile putobject uploadfile "
+    "uploadfiles uploadfolder uploaddir uploaddirectory pinfiletoipfs",
+    "`store`": "addjson dump dumps pinjson pinjsontoipfs putjson uploadjson write",
+    "`download`, or `retrieve` for JSON": "get cat fetch read load getfile getjson getobject "
+    "downloadfile downloadfiles",
+    "`entries` for a folder, `pins` for what is pinned": "ls list dir listdir listfiles files walk",
+    "`pins`": "listpins pinlist pinls search find ispinned has",
+    "`stat` for content, `pins` for what is pinned": "info exists head headobject status",
+    "`revoke`": "rm remove delete unpin unpinmany pinrm removepin deletefile deleteobject",
+    "`pin`": "addpin pinadd pinbycid pinbyhash pinmany",
+    "`test_connection`": "ping",
+    "`holdfast.compute_cid` or `holdfast.verify`": "cid computecid hash verify",
+    "the command `holdfast`": "backup exportcar gc importcar",
 }
 
 

@@ -1,6 +1,7 @@
 """What errors say beyond what is wrong: the hint that stands in a note of the error."""
 
 import io
+import itertools
 import pickle
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +18,7 @@ from holdfast.errors import (
 from holdfast.hints import Hint, advise, hint_of
 from holdfast.testing import running_node
 from tests.support import HELLO_CID, TOKEN, config_for
+from tests.witness import assert_no_secret_in
 
 TEXT_NOTE = "a string is the path of a file; for the text itself, give its bytes: text.encode()"
 
@@ -26,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("without_proxies")
 
 @pytest.mark.parametrize("value", [{"a": 1}, {}, 5, None, 1.5, [{"a": 1}], [1, 2], ["a"]], ids=repr)
 async def test_an_upload_of_a_json_value_names_store(server, client, value):
-    with pytest.raises(TypeError, match="for a JSON value, use `store`") as caught:
+    with pytest.raises(TypeError, match="to store a JSON value, use `store`") as caught:
         await client.upload(value)
     assert "give" in str(caught.value)
     assert server.requests == []
@@ -42,6 +44,31 @@ async def test_an_upload_of_text_says_how(server, client, text):
         await client.upload(text)
     assert caught.value.__notes__ == [TEXT_NOTE]
     assert server.requests == []
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("~/x", "~ and * are not expanded: use Path.expanduser() or Path.glob()"),
+        ("d/*.txt", "~ and * are not expanded: use Path.expanduser() or Path.glob()"),
+        (HELLO_CID, "this is a CID: use `pin` or `download`"),
+        (
+            "QmUNLLsPACCz1vLxQVkXqqLX5R1X345qqfHbsf67hvA3Nn/a",
+            "this is a CID: use `pin` or `download`",
+        ),
+    ],
+)
+async def test_an_upload_of_a_text_that_is_no_plain_path_has_its_own_note(client, text, words):
+    with pytest.raises(FileNotFoundError) as caught:
+        await client.upload(text)
+    assert caught.value.__notes__ == [words]
+
+
+async def test_a_target_that_is_no_path_is_named(client):
+    targets = (io.BytesIO(), 3, b"x.bin")
+    for call, target in itertools.product((client.download, client.download_folder), targets):
+        with pytest.raises(TypeError, match=r"^to must be a path as a str or a Path, not "):
+            await call(HELLO_CID, to=target)
 
 
 async def test_a_file_that_is_missing_is_the_error_of_open(server, client, tmp_path, monkeypatch):
@@ -70,8 +97,9 @@ async def test_a_value_that_json_lacks_has_a_note_about_conversions(server, clie
 
 async def test_a_name_in_the_place_of_options_says_how(server, client):
     for options in ("report", {"name": "report"}):
-        with pytest.raises(TypeError, match=r"a name is a keyword: store\(value, name=…\)$"):
-            await client.store([1], options)
+        for call in (client.store, client.upload):
+            with pytest.raises(TypeError, match=r"a name is a keyword: name=…$"):
+                await call(b"1", options)
     assert server.requests == []
 
 
@@ -121,6 +149,7 @@ async def test_a_record_in_place_of_its_cid(tmp_path):
 
 
 NEITHER = "neither a CIDv0 nor a CIDv1 in base32, base36 or base58btc"
+IPNS = "it is an IPNS name, which has no fixed content"
 PATH = "a path inside a CID cannot be used here, only a CID"
 
 
@@ -137,6 +166,9 @@ PATH = "a path inside a CID cannot be used here, only a CID"
         ("x" * 81, f"'{'x' * 79}…' is not a CID: {NEITHER}"),
         (f"eyJhbGciOi.{'x' * 20}.y", f"a text that looks like a secret is not a CID: {NEITHER}"),
         ("age-secret-key-1xyz", f"a text that looks like a secret is not a CID: {NEITHER}"),
+        ("/ipns/docs.ipfs.tech", f"'/ipns/docs.ipfs.tech' is not a CID: {IPNS}"),
+        ("ipns://docs.ipfs.tech/a", f"'ipns://docs.ipfs.tech/a' is not a CID: {IPNS}"),
+        ("https://x-y.ipns.dweb.link", f"'https://x-y.ipns.dweb.link' is not a CID: {IPNS}"),
         (f"{HELLO_CID}/a", f"'{HELLO_CID}/a' is not a CID: {PATH}"),
         (5, "a CID is a string, not int"),
     ],
@@ -154,8 +186,15 @@ async def test_an_invalid_cid_has_a_note_with_the_value_and_the_reason(tmp_path,
 
 async def test_wrong_calls_name_the_client(client):
     name = AsyncClient.__name__
-    with pytest.raises(TypeError, match=rf"does not implement .*; to make .* use {name}\.init\("):
+    with pytest.raises(
+        TypeError, match=rf"does not implement .*; to configure .* use {name}\.init\("
+    ):
         AsyncClient()
+    for fields in ({"path": "x"}, {"provider": "pinata", "provider_token": TOKEN}):
+        words = rf"^{name}\(\) has no argument '(path|provider_token)'; .* use {name}\.init\("
+        with pytest.raises(TypeError, match=words) as caught:
+            AsyncClient(**fields)
+        assert_no_secret_in(caught.value, only=TOKEN)
     with pytest.raises(TypeError, match=rf"^{name}\.download\(\) missing 1 required"):
         await client.download()
     for method in ("store", "upload", "pins", "copy", "entries", "share"):
@@ -223,6 +262,7 @@ async def test_an_unknown_field_is_answered_with_the_one_that_is_meant(name, mea
         ("IPFS-Cluster", "did you mean 'cluster'?"),
         ("disk", "did you mean 'local'?"),
         ("pinning_service", "did you mean 'pinning' or 'psa'?"),
+        ("folder", None),  # the provider of a guide
         ("provider_d", None),
         ("dropbox", None),
     ],

@@ -1,5 +1,7 @@
+import copy
 import inspect
 import itertools
+import pickle
 import re
 import threading
 import time
@@ -75,7 +77,7 @@ async def test_init_takes_a_config_a_mapping_or_keywords_and_keywords_win(server
         ({"profile": "nonsense"}, "profile must be one of unixfs-v1-2025"),
         ({"profile": "unixfs-v0-2015"}, "set cid_version=0"),
         ({"verify": "no"}, "verify must be True or False"),
-        ({"timeouts": 5}, "numbers by name: connect, .*total; such as {'connect': 3}$"),
+        ({"timeouts": 5}, "a mapping with connect, .*total; such as {'connect': 3}$"),
         ({"timeouts": {"read": -1}}, "timeouts.read must be a number above 0"),
         ({"retries": {"attempts": 0}}, "retries.attempts must be a whole number"),
         ({"retries": {"budget": 0}}, "retries.budget must be a whole number"),
@@ -147,25 +149,25 @@ async def test_what_is_no_provider_is_a_type_error():
 
 
 async def test_with_options_is_a_copy_over_the_same_connections(server, client):
-    copy = client.with_options(cid_version=0, timeouts={"total": 5})
+    other = client.with_options(cid_version=0, timeouts={"total": 5})
     for _ in range(3):
         server.reply(200, pinned())
     await client.store(1)
-    await copy.store(1)
+    await other.store(1)
     versions = [r.json()["pinataOptions"]["cidVersion"] for r in server.requests]
     assert versions == [1, 0]
     assert server.connections == 1
-    assert (client.config.cid_version, copy.config.cid_version) == (1, 0)
+    assert (client.config.cid_version, other.config.cid_version) == (1, 0)
 
-    await copy.aclose()
+    await other.aclose()
     await client.store(1)
     await client.aclose()
     with pytest.raises(ClientClosedError):
-        await client.with_options(verify=False).store(1)
+        client.with_options(verify=False)
 
 
 async def test_with_options_refuses_what_belongs_to_the_connections(client):
-    with pytest.raises(ConfigError, match="proxy belongs to the connections"):
+    with pytest.raises(ConfigError, match="with_options cannot change proxy"):
         client.with_options(proxy="http://127.0.0.1:1")
     with pytest.raises(ConfigError, match="unknown field 'nonsense'"):
         client.with_options(nonsense=1)
@@ -176,9 +178,9 @@ async def test_a_client_over_a_provider_has_its_configuration(server):
     async with AsyncClient(provider) as client:
         assert client.config == provider.config
         server.reply(200, b"wrong")
-        copy = client.with_options(verify=False)
-        assert (await copy.download(HELLO_CID)).read() == b"wrong"
-        with pytest.raises(ConfigError, match="provider belongs to the connections"):
+        other = client.with_options(verify=False)
+        assert (await other.download(HELLO_CID)).read() == b"wrong"
+        with pytest.raises(ConfigError, match="with_options cannot change provider"):
             client.with_options(provider="memory")
     server.reply(200, b"hello")
     assert (await AsyncClient(provider).download(HELLO_CID)).read() == b"hello"  # it is not closed
@@ -216,7 +218,7 @@ async def test_the_repr_says_where_the_content_is(server, client, tmp_path):
 
 async def test_a_method_by_another_name_is_an_attribute_error_that_names_ours(client):
     for methods, words in OTHER_METHODS.items():
-        for method in re.findall("`([^`]+)`", methods):
+        for method in re.findall("`([^`]+)`", methods.removeprefix("the command `holdfast`")):
             owner, name = (holdfast, method[9:]) if "holdfast." in method else (client, method)
             assert callable(getattr(owner, name))
         for name in words.split():
@@ -226,6 +228,19 @@ async def test_a_method_by_another_name_is_an_attribute_error_that_names_ours(cl
             assert str(caught.value) == (
                 f"'{AsyncClient.__name__}' object has no attribute {name!r}: use {methods}"
             )
+
+
+async def test_the_case_and_the_underscores_of_another_name_do_not_count(client):
+    for name in ("getFile", "upload_folder", "pinFileToIPFS", "pinJSONToIPFS"):
+        with pytest.raises(AttributeError, match=rf"has no attribute '{name}': use `\w+`"):
+            getattr(client, name)
+
+
+async def test_a_client_is_neither_pickled_nor_copied(client):
+    words = rf"^{AsyncClient.__name__} cannot be pickled or copied: .* use with_options\(\)"
+    for function in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(TypeError, match=words):
+            function(client)
 
 
 async def test_other_unknown_attributes_have_the_error_of_python(client):

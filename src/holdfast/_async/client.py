@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Final, Never, NoReturn, Self, TypeVar, Unpack
 from weakref import WeakSet
 
 from holdfast import arguments
@@ -81,16 +81,19 @@ class AsyncClient(AsyncCloses):
     """
 
     def __init__(
-        self, provider: AsyncStorageProvider | None = None, *, config: ClientConfig | None = None
+        self,
+        provider: AsyncStorageProvider | None = None,
+        *,
+        config: ClientConfig | None = None,
+        **fields: Never,
     ) -> None:
         self._passed: AsyncStorageProvider = provider  # type: ignore[assignment]  # checked below
         self._closed = False
-        if not isinstance(provider, AsyncStorageProvider):
-            del provider  # it may be a token, passed by mistake
-            raise TypeError(
-                f"{type(self._passed).__name__} does not implement AsyncStorageProvider; to "
-                "make a client from a configuration, use AsyncClient.init(…)"
-            )
+        if fields or not isinstance(provider, AsyncStorageProvider):
+            what = f"{type(provider).__name__} does not implement AsyncStorageProvider"
+            what = f"AsyncClient() has no argument {min(fields)!r}" if fields else what
+            del provider, fields  # one may be a token, passed by mistake
+            raise TypeError(f"{what}; to configure a client, use AsyncClient.init(…)")
         # A program should not wait for the modules of providers before it has one.
         from holdfast._async.providers.foreign import as_provider  # noqa: PLC0415
 
@@ -111,7 +114,14 @@ class AsyncClient(AsyncCloses):
     ) -> Self:
         """Return a client for `config`: a `ClientConfig`, a mapping, or keywords, which override.
 
+        Without arguments, it stores on this machine. The usual fields are `provider`,
+        `provider_token`, `gateway_url` and `path`; ``help(ClientConfig)`` explains all of them.
         Nothing is sent. Raise ConfigError for a wrong or missing field.
+
+        Example:
+            >>> async with AsyncClient.init(path="store", timeouts={"read": 30}) as client:
+            ...     print(client.config.provider, client.config.timeouts.read)
+            local 30
         """
         settings = ClientConfig.of(config, **fields)
         client = cls(build_async_provider(settings), config=settings)
@@ -158,6 +168,7 @@ class AsyncClient(AsyncCloses):
             >>> await client.with_options(verify=False).retrieve(record.cid)
             [1, 2, 3]
         """
+        self._check_open()
         config = self._config.with_options(**changes)
         provider = self._provider.require("with_config").with_config(config)
         client = type(self)(provider, config=config)
@@ -271,15 +282,16 @@ class AsyncClient(AsyncCloses):
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
-            f"a {type(self).__name__} cannot be pickled: it holds connections and a token; "
-            "make one with init() where it is needed"
+            f"{type(self).__name__} cannot be pickled or copied: it holds connections and a token; "
+            "make one with init() where it is needed, or use with_options() to share connections"
         )
 
     if not TYPE_CHECKING:  # type checkers report unknown attributes only without it
 
         def __getattr__(self, name: str) -> Any:
             """Name the method, to who calls it by another word."""
-            use = next((one for one, words in OTHER_METHODS.items() if name in words.split()), None)
+            word = name.lower().replace("_", "")
+            use = next((one for one, words in OTHER_METHODS.items() if word in words.split()), None)
             if use is None:
                 return super().__getattribute__(name)  # raises the error of Python
             what = f"{type(self).__name__!r} object has no attribute {name!r}"
@@ -422,8 +434,7 @@ class AsyncClient(AsyncCloses):
             b'hello'
         """
         self._check_open()
-        arguments.check_progress(progress)
-        arguments.check_most(max_bytes, "max_bytes", "no limit")
+        arguments.check_download(to, progress, max_bytes)
         return await self._provider.get_file(
             Reference.parse(cid), to=to, progress=progress, max_bytes=max_bytes
         )
@@ -635,8 +646,7 @@ class AsyncClient(AsyncCloses):
             ['kelp.png']
         """
         self._check_open()
-        arguments.check_progress(progress)
-        arguments.check_most(max_bytes, "max_bytes", "no limit")
+        arguments.check_download(to, progress, max_bytes)
         # Few programs need them, and should not wait for the modules.
         from holdfast._async.folder_download import FolderOptions, download_folder  # noqa: PLC0415
 

@@ -14,7 +14,8 @@ class AsyncOnly:
     @property
     def __enter__(self) -> Never:
         """Raise the error: an AttributeError, so that `hasattr` is False."""
-        raise AttributeError(f"{type(self).__name__} is asynchronous: use `async with`, not `with`")
+        name = getattr(self, "__qualname__", type(self).__name__)
+        raise AttributeError(f"{name} is asynchronous: use `async with`, not `with`")
 
 
 class AsyncOpening(AsyncOnly, Coroutine[Any, Any, Opened]):
@@ -31,6 +32,7 @@ class AsyncOpening(AsyncOnly, Coroutine[Any, Any, Opened]):
 
     def __init__(self, call: Coroutine[Any, Any, Opened]) -> None:
         self._call = call
+        self.__qualname__: str = getattr(call, "__qualname__", "it")  # AsyncClient.init
         self._opened: Opened | None = None
 
     def __await__(self) -> Generator[Any, Any, Opened]:
@@ -50,8 +52,8 @@ class AsyncOpening(AsyncOnly, Coroutine[Any, Any, Opened]):
         def __getattr__(self, name: str) -> Any:
             """Say what to do, to who forgot ``await``."""
             raise AttributeError(
-                f"the call is not awaited yet, so it has no {name!r}: "
-                "write `await`, as in `client = await AsyncClient.init(…)`, or use `async with`"
+                f"a call has no {name!r}: use what `await` returns, as in "
+                "`client = await AsyncClient.init(…)`, or use `async with`"
             )
 
     # What asyncio needs to make a task of it.
@@ -85,6 +87,6 @@ class AsyncCloses(AsyncOnly):
     async def aclose(self) -> None:
         """Close it."""
 
-    async def close(self) -> None:
+    def close(self) -> Coroutine[Any, Any, None]:
         """Do the same as `aclose`."""
-        await self.aclose()
+        return self.aclose()  # whose name is in the warning if nobody awaits it

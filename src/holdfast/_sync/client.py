@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Final, Never, NoReturn, Self, TypeVar, Unpack
 from weakref import WeakSet
 
 from holdfast import arguments
@@ -83,16 +83,19 @@ class Client(Closes):
     """
 
     def __init__(
-        self, provider: StorageProvider | None = None, *, config: ClientConfig | None = None
+        self,
+        provider: StorageProvider | None = None,
+        *,
+        config: ClientConfig | None = None,
+        **fields: Never,
     ) -> None:
         self._passed: StorageProvider = provider  # type: ignore[assignment]  # checked below
         self._closed = False
-        if not isinstance(provider, StorageProvider):
-            del provider  # it may be a token, passed by mistake
-            raise TypeError(
-                f"{type(self._passed).__name__} does not implement StorageProvider; to "
-                "make a client from a configuration, use Client.init(…)"
-            )
+        if fields or not isinstance(provider, StorageProvider):
+            what = f"{type(provider).__name__} does not implement StorageProvider"
+            what = f"Client() has no argument {min(fields)!r}" if fields else what
+            del provider, fields  # one may be a token, passed by mistake
+            raise TypeError(f"{what}; to configure a client, use Client.init(…)")
         # A program should not wait for the modules of providers before it has one.
         from holdfast._sync.providers.foreign import as_provider  # noqa: PLC0415
 
@@ -113,7 +116,14 @@ class Client(Closes):
     ) -> Self:
         """Return a client for `config`: a `ClientConfig`, a mapping, or keywords, which override.
 
+        Without arguments, it stores on this machine. The usual fields are `provider`,
+        `provider_token`, `gateway_url` and `path`; ``help(ClientConfig)`` explains all of them.
         Nothing is sent. Raise ConfigError for a wrong or missing field.
+
+        Example:
+            >>> with Client.init(path="store", timeouts={"read": 30}) as client:
+            ...     print(client.config.provider, client.config.timeouts.read)
+            local 30
         """
         settings = ClientConfig.of(config, **fields)
         client = cls(build_provider(settings), config=settings)
@@ -160,6 +170,7 @@ class Client(Closes):
             >>> client.with_options(verify=False).retrieve(record.cid)
             [1, 2, 3]
         """
+        self._check_open()
         config = self._config.with_options(**changes)
         provider = self._provider.require("with_config").with_config(config)
         client = type(self)(provider, config=config)
@@ -273,15 +284,16 @@ class Client(Closes):
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
-            f"a {type(self).__name__} cannot be pickled: it holds connections and a token; "
-            "make one with init() where it is needed"
+            f"{type(self).__name__} cannot be pickled or copied: it holds connections and a token; "
+            "make one with init() where it is needed, or use with_options() to share connections"
         )
 
     if not TYPE_CHECKING:  # type checkers report unknown attributes only without it
 
         def __getattr__(self, name: str) -> Any:
             """Name the method, to who calls it by another word."""
-            use = next((one for one, words in OTHER_METHODS.items() if name in words.split()), None)
+            word = name.lower().replace("_", "")
+            use = next((one for one, words in OTHER_METHODS.items() if word in words.split()), None)
             if use is None:
                 return super().__getattribute__(name)  # raises the error of Python
             what = f"{type(self).__name__!r} object has no attribute {name!r}"
@@ -424,8 +436,7 @@ class Client(Closes):
             b'hello'
         """
         self._check_open()
-        arguments.check_progress(progress)
-        arguments.check_most(max_bytes, "max_bytes", "no limit")
+        arguments.check_download(to, progress, max_bytes)
         return self._provider.get_file(
             Reference.parse(cid), to=to, progress=progress, max_bytes=max_bytes
         )
@@ -635,8 +646,7 @@ class Client(Closes):
             ['kelp.png']
         """
         self._check_open()
-        arguments.check_progress(progress)
-        arguments.check_most(max_bytes, "max_bytes", "no limit")
+        arguments.check_download(to, progress, max_bytes)
         # Few programs need them, and should not wait for the modules.
         from holdfast._sync.folder_download import FolderOptions, download_folder  # noqa: PLC0415
 
