@@ -174,7 +174,7 @@ IN_PLAIN_WORDS = {
     "pin FIVE --wait x": "Invalid value for '--wait': it must be a number",
     "pin FIVE --wait -1": "Invalid value for '--wait': it must be at least 0",
     "list --limit x": "Invalid value for '--limit': it must be a whole number",
-    "config set retries.x 3": "retries must be a mapping with attempts, base, cap, budget, "
+    "config set retries.x 3": "retries must be a table with attempts, base, cap, budget, "
     "max_retry_after; such as attempts = 3",
     "car import value.json": "value.json is not an archive (CAR)",
     "car ls value.json": "value.json is not an archive (CAR)",
@@ -240,7 +240,7 @@ def test_a_list_as_json_is_written_page_by_page(tmp_path):
 
 IN_A_FILE = {  # what a user wrote, and the whole message
     "verify = 0": "verify must be true or false",
-    "retries = 3": "retries must be a mapping with attempts, base, cap, budget, max_retry_after; "
+    "retries = 3": "retries must be a table with attempts, base, cap, budget, max_retry_after; "
     "such as attempts = 3",
     "hedge_after = []": "hedge_after must be a number",
     "path = 5": "path must be a path",

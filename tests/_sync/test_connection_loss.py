@@ -38,6 +38,7 @@ RETRIES = {"attempts": 4, "base": 0.01, "cap": 0.05}
 PATIENT = {"connect": 15, "read": 15, "write": 15, "total": 60}
 # Short where a time-out is the fault; still long for a good reply, also from a machine that stalls.
 HASTY = {**PATIENT, "connect": 0.8, "read": 0.8, "write": 0.8}
+IN_ALL = "the time for the whole call was over: see timeouts.total"
 LONGEST = 50  # seconds; far more than any of these needs, far less than for ever
 
 VALUE = [1, 2, 3]
@@ -272,6 +273,7 @@ def test_an_exchange_that_always_stalls_is_tried_four_times(tmp_path):
         outcome = outcome_of(operation, server, folder, timeouts={**PATIENT, "read": 0.1})
         assert type(outcome.error) is RequestTimeoutError
         assert str(outcome.error) == f"127.0.0.1:{server.port} did not answer in time"
+        assert IN_ALL not in getattr(outcome.error, "__notes__", ())
         # The server may be slow to notice a request that was given up.
         wait_until(lambda: len(server.requests) == outcome.attempts)
         assert len(server.requests) == 4
@@ -289,6 +291,7 @@ def test_a_drip_ends_by_the_total_and_is_not_tried_again(tmp_path):
         outcome = outcome_of(operation, server, folder, timeouts=limits)
         assert type(outcome.error) is RequestTimeoutError
         assert str(outcome.error) == f"127.0.0.1:{server.port} did not answer in time"
+        assert IN_ALL in outcome.error.__notes__
         assert len(server.requests) == 1
         assert outcome.seconds >= 1
 

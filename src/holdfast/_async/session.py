@@ -13,7 +13,7 @@ from holdfast._async.runtime import AsyncLock, AsyncSemaphore, now, sleep
 from holdfast.calls import CALLS_AT_ONCE, Call, Clock, Deadline
 from holdfast.config import ClientConfig
 from holdfast.disk.closing import on_error
-from holdfast.errors import NetworkError
+from holdfast.errors import NetworkError, RequestTimeoutError
 from holdfast.forks import ForkAware
 from holdfast.protocol.http import MAX_REPLY, Reply, Request
 from holdfast.protocol.retrying import Backoff, RateLimiter, Retry, RetryBudget, retry_reason
@@ -78,7 +78,11 @@ class _AsyncLimitedCall:
         )
         return self._call
 
-    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, *_: object
+    ) -> None:
+        if isinstance(error, RequestTimeoutError) and self._call.deadline.has_passed:
+            error.add_note("the time for the whole call was over: see timeouts.total")
         try:
             self._call.__exit__(kind)
         finally:

@@ -15,7 +15,7 @@ from holdfast._sync.runtime import Lock, Semaphore, now, sleep
 from holdfast.calls import CALLS_AT_ONCE, Call, Clock, Deadline
 from holdfast.config import ClientConfig
 from holdfast.disk.closing import on_error
-from holdfast.errors import NetworkError
+from holdfast.errors import NetworkError, RequestTimeoutError
 from holdfast.forks import ForkAware
 from holdfast.protocol.http import MAX_REPLY, Reply, Request
 from holdfast.protocol.retrying import Backoff, RateLimiter, Retry, RetryBudget, retry_reason
@@ -80,7 +80,11 @@ class _LimitedCall:
         )
         return self._call
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, *_: object
+    ) -> None:
+        if isinstance(error, RequestTimeoutError) and self._call.deadline.has_passed:
+            error.add_note("the time for the whole call was over: see timeouts.total")
         try:
             self._call.__exit__(kind)
         finally:
