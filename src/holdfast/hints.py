@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, TypeVar
 E = TypeVar("E", bound=BaseException)
 
 # The methods of a client, and what other libraries and our command line call them, in lower case
-# without underscores. The last are only commands.
+# without underscores.
 OTHER_METHODS: Final = {
     "`upload`, or `upload_many`": "add put save push addfile pinfile putfile putobject uploadfile "
     "uploadfiles uploadfolder uploaddir uploaddirectory pinfiletoipfs",
@@ -21,11 +21,12 @@ OTHER_METHODS: Final = {
     "`entries` for a folder, `pins` for what is pinned": "ls list dir listdir listfiles files walk",
     "`pins`": "listpins pinlist pinls search find ispinned has",
     "`stat` for content, `pins` for what is pinned": "info exists head headobject status",
-    "`revoke`": "rm remove delete unpin unpinmany pinrm removepin deletefile deleteobject",
+    "`revoke_many`": "unpinmany removemany deletemany",
+    "`revoke`": "rm remove delete unpin pinrm removepin deletefile deleteobject",
     "`pin`": "addpin pinadd pinbycid pinbyhash pinmany",
     "`test_connection`": "ping",
     "`holdfast.compute_cid` or `holdfast.verify`": "cid computecid hash verify",
-    "the command `holdfast`": "backup exportcar gc importcar",
+    "`holdfast car`, `holdfast backup` or `holdfast gc`": "backup exportcar gc importcar",
 }
 
 

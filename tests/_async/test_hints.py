@@ -149,7 +149,7 @@ async def test_a_record_in_place_of_its_cid(tmp_path):
 
 
 NEITHER = "neither a CIDv0 nor a CIDv1 in base32, base36 or base58btc"
-IPNS = "it is an IPNS name, which has no fixed content"
+IPNS = "IPNS names are not resolved; give a CID"
 PATH = "a path inside a CID cannot be used here, only a CID"
 
 

@@ -60,6 +60,7 @@ def blocking(config: ClientConfig, path: Path) -> None:
     Client(holdfast.PinProvider(config))
     Client(holdfast.LocalProvider(config))
     Client(holdfast.AsyncPinProvider(config))  # type: ignore[arg-type]
+    Client(path="store")  # type: ignore[arg-type]
 
 
 async def awaited(config: ClientConfig, path: Path) -> None:

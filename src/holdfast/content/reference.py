@@ -85,7 +85,7 @@ class Reference(str):
             return cls(text, CID.parse(text), tuple(map(_name, names)))
         except InvalidCIDError as error:
             is_ipns = re.search(r"(^|/)ipns[:/]|\.ipns\.", address)
-            reason = "it is an IPNS name, which has no fixed content" if is_ipns else error.reason
+            reason = "IPNS names are not resolved; give a CID" if is_ipns else error.reason
             wrong = InvalidCIDError(reason=reason, value=cid_or_url)
             notes = "find the CID with `client.pins(name=…)`", "find the CID with `holdfast list`"
             raise (advise(wrong, *notes) if cid_or_url.startswith("name:") else wrong) from None
