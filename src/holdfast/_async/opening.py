@@ -87,6 +87,8 @@ class AsyncCloses(AsyncOnly):
     async def aclose(self) -> None:
         """Close it."""
 
-    def close(self) -> Coroutine[Any, Any, None]:
+    async def close(self) -> None:
         """Do the same as `aclose`."""
-        return self.aclose()  # whose name is in the warning if nobody awaits it
+        await self.aclose()
+
+    close.__qualname__ = "close"  # for the warning if nobody awaits it: this class is not public
