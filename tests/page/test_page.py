@@ -7,7 +7,7 @@ import pytest
 import urllib3
 from playwright.sync_api import expect
 
-from holdfast import compute_cid
+from holdfast import car, compute_cid
 from holdfast.content.cid import CID
 from holdfast.records import PinInfo
 from holdfast.repository.ledger import DATABASE, CopyState, Ledger
@@ -155,7 +155,7 @@ def test_the_totals_have_the_space_of_the_disk_on_request(node, client):
     assert 0 < with_disk["disk_free"] < with_disk["disk_total"]
 
 
-def test_the_entries_of_a_directory_have_their_types(node, client, tmp_path):
+def test_the_entries_of_a_directory_have_their_types_and_sizes(node, client, tmp_path):
     (tmp_path / "inner.png").mkdir()  # a directory, whatever its name says
     (tmp_path / "inner.png" / "file").write_bytes(b"x")
     (tmp_path / "dot.png").write_bytes(b"x")
@@ -163,12 +163,28 @@ def test_the_entries_of_a_directory_have_their_types(node, client, tmp_path):
     (tmp_path / "unknown").write_bytes(b"x")
     cid = client.upload(tmp_path).cid
     reply = ask(node, "/page/item", {"path": f"/ipfs/{cid}"})
-    assert {entry["name"]: entry["type"] for entry in reply.json()["entries"]} == {
+    entries = {entry["name"]: entry for entry in reply.json()["entries"]}
+    assert {name: entry["type"] for name, entry in entries.items()} == {
         "dot.png": "image/png",
         "inner.png": "directory",
         "large.txt": "text/plain; charset=utf-8",
         "unknown": "",
     }
+    # As in the file's own facts; the directory's block counts the blocks between, too.
+    for name, size in {"large.txt": 3_000_000, "unknown": 1}.items():
+        item = ask(node, "/page/item", {"path": f"/ipfs/{cid}/{name}"}).json()
+        assert entries[name]["size"] == item["size"] == size
+
+
+def test_a_symbolic_link_has_one_type_and_size(node, tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "link").symlink_to("to/elsewhere")
+    cid = car.pack(tmp_path / "folder", tmp_path / "folder.car")
+    node.repository.import_car([(tmp_path / "folder.car").read_bytes()])
+    (entry,) = ask(node, "/page/item", {"path": f"/ipfs/{cid}"}).json()["entries"]
+    item = ask(node, "/page/item", {"path": f"/ipfs/{cid}/{entry['name']}"}).json()
+    assert (entry["type"], entry["size"]) == (item["type"], item["size"])
+    assert (item["type"], item["size"]) == ("inode/symlink", len("to/elsewhere"))
 
 
 def test_key_values_are_searched(node, client):

@@ -24,6 +24,7 @@ from holdfast.content.codecs import is_one_block, kind_of
 from holdfast.content.media_types import named_type
 from holdfast.content.unixfs.data import Kind
 from holdfast.content.unixfs.directory_nodes import DirectoryEntry
+from holdfast.content.unixfs.file_nodes import file_node
 from holdfast.errors import ClientError
 from holdfast.node.gateway.addresses import Address, ResolvedPath, quoted, resolve_path
 from holdfast.node.gateway.cached_repository import CachedRepository
@@ -34,7 +35,7 @@ from holdfast.node.http_server.refusals import Refusal
 
 # Describe the file or directory at a path, for the page.
 
-READ_BLOCKS: Final = 1000  # of the entries of a directory, to know which of them are directories
+READ_BLOCKS: Final = 1000  # of the entries of a directory, to know what they are
 READ_BYTES: Final = 16 << 20  # the same, as their size
 
 
@@ -53,44 +54,56 @@ def describe(repository: CachedRepository, path: str) -> dict[str, Any]:
         case Kind.FILE | Kind.RAW:
             return record | _file(repository, resolved)
         case Kind.SYMLINK:
-            size = len(symlink_target(block))
-            return record | {"kind": "file", "type": SYMLINK_TYPE, "size": size}
+            return record | {"kind": "file"} | _symlink(block)
         case _:
             raise Refusal(406, f"{resolved.cid} is not a file or directory")
 
 
 def _directory(repository: CachedRepository, resolved: ResolvedPath) -> dict[str, Any]:
     entries, is_cut = listed(repository, resolved.cid)
-    folders = _folders(repository, entries)
+    known = _read_nodes(repository, entries)
     rows = [
         {
             "name": readable(entry.name),
             "quoted": quoted(entry.name),
             "size": entry.size,
-            "type": "directory" if entry.cid in folders else named_type(entry.name) or "",
+            "type": named_type(entry.name) or "",
+            **known.get(entry.cid, {}),
         }
         for entry in entries
     ]
     return {"kind": "directory", "entries": rows, "more": is_cut}
 
 
-def _folders(repository: CachedRepository, entries: Iterable[DirectoryEntry]) -> set[CID]:
-    """Return which entries of a directory are directories.
+def _read_nodes(
+    repository: CachedRepository, entries: Iterable[DirectoryEntry]
+) -> dict[CID, dict[str, Any]]:
+    """Return the types of directories and links among the entries, and the sizes of files.
 
-    A directory's block does not say that: the blocks of its entries do. Only some of them are read,
-    and the other entries are taken for files.
+    A directory's block does not say which entries are directories, and the sizes in it include the
+    blocks that hold a file together. The blocks of the entries are exact, but only some are read.
+    The other entries are shown as files, with the sizes in the directory's block.
     """
-    folders: set[CID] = set()
+    known: dict[CID, dict[str, Any]] = {}
     size = 0
     for entry in islice((entry for entry in entries if not is_one_block(entry.cid)), READ_BLOCKS):
         with suppress(ClientError):  # missing or damaged; the page says so when it is opened
             block = repository.block(entry.cid)
             size += len(block)
-            if kind_of(entry.cid, block) in {Kind.DIRECTORY, Kind.SHARD}:
-                folders.add(entry.cid)
+            match kind_of(entry.cid, block):
+                case Kind.DIRECTORY | Kind.SHARD:
+                    known[entry.cid] = {"type": "directory"}
+                case Kind.FILE:
+                    known[entry.cid] = {"size": file_node(entry.cid, block).size}
+                case Kind.SYMLINK:
+                    known[entry.cid] = _symlink(block)
         if size >= READ_BYTES:
             break
-    return folders
+    return known
+
+
+def _symlink(block: bytes) -> dict[str, Any]:
+    return {"type": SYMLINK_TYPE, "size": len(symlink_target(block))}
 
 
 def _file(repository: CachedRepository, resolved: ResolvedPath) -> dict[str, Any]:
