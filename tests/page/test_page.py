@@ -2,6 +2,7 @@
 
 import re
 from contextlib import closing
+from importlib.resources import files
 
 import pytest
 import urllib3
@@ -9,6 +10,7 @@ from playwright.sync_api import expect
 
 from holdfast import car, compute_cid
 from holdfast.content.cid import CID
+from holdfast.content.media_types import _types, named_type
 from holdfast.records import PinInfo
 from holdfast.repository.ledger import DATABASE, CopyState, Ledger
 
@@ -174,6 +176,54 @@ def test_the_entries_of_a_directory_have_their_types_and_sizes(node, client, tmp
     for name, size in {"large.txt": 3_000_000, "unknown": 1}.items():
         item = ask(node, "/page/item", {"path": f"/ipfs/{cid}/{name}"}).json()
         assert entries[name]["size"] == item["size"] == size
+
+
+# Types that other programs send, and what clients of the node make up.
+TYPES = {
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": "Word document",
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": "Excel spreadsheet",
+    "application/vnd.oasis.opendocument.text": "OpenDocument text",
+    "application/vnd.ms-excel.sheet.macroEnabled.12": "Excel spreadsheet",
+    "application/vnd.ms-fontobject": "Fontobject file",
+    "application/vnd.debian.binary-package": "Binary package file",
+    "application/vnd.rar": "RAR file",
+    "x-world/x-vrml": "VRML file",
+    "font/woff2; charset=utf-8": "WOFF2 font",
+    "model/gltf-binary": "glTF model",
+    "model/gltf+json": "glTF model",
+    "message/rfc822": "Email",
+    "application/x-7z-compressed": "7-Zip archive",
+    "application/x-troff-man": "troff document",
+    "application/x-toString": "Tostring file",
+    "__proto__": "File",
+    "/": "File",
+    "": "File",
+    "text/<b>": "B text",
+}
+
+
+@pytest.mark.slow
+def test_all_types_are_words(browser):
+    """The words of one type, and the rule for all that files can have by their names."""
+    source = (files("holdfast.node.page") / "types.js").read_text()
+    known = {named_type(f"x{end}") for end in _types()}
+    types = sorted(known | set(TYPES))
+    with closing(browser.new_page()) as tab:
+        shown = tab.evaluate(
+            "async ([source, types]) => {"
+            "  const code = `data:text/javascript,${encodeURIComponent(source)}`;"
+            "  return types.map((await import(code)).typeWords);"
+            "}",
+            [source, types],
+        )
+    words = dict(zip(types, shown, strict=True))
+    assert {name: words[name] for name in TYPES} == TYPES
+    for name, text in words.items():
+        assert re.fullmatch(r"\w[\w-]*( \w+){0,3}", text), (name, text)
+        assert not re.search(r"compressed|vnd|\bx-|\bms\b|[A-Z]{7}|[A-Z]-[A-Z]{2}", text), (
+            name,
+            text,
+        )
 
 
 def test_a_symbolic_link_has_one_type_and_size(node, tmp_path):
