@@ -38,15 +38,17 @@ from holdfast.node.http_server.refusals import Refusal
 READ_BLOCKS: Final = 1000  # of the entries of a directory, to know what they are
 READ_BYTES: Final = 16 << 20  # the same, as their size
 
+Facts = dict[str, Any]  # of a file or directory, as JSON
 
-def describe(repository: CachedRepository, path: str) -> dict[str, Any]:
+
+def describe(repository: CachedRepository, path: str) -> Facts:
     """Return a file with its type and size, or a directory with its entries.
 
     `path` is a path of the gateway, still quoted. Raise a `Refusal` or a `ClientError` if there is
     nothing at it.
     """
     resolved = resolve_path(repository, Address.parse(path.encode("utf-8", "replace")))
-    record: dict[str, Any] = {"cid": str(resolved.cid)}
+    record: Facts = {"cid": str(resolved.cid)}
     block = repository.block(resolved.cid)
     match kind_of(resolved.cid, block):
         case Kind.DIRECTORY | Kind.SHARD:
@@ -54,37 +56,35 @@ def describe(repository: CachedRepository, path: str) -> dict[str, Any]:
         case Kind.FILE | Kind.RAW:
             return record | _file(repository, resolved)
         case Kind.SYMLINK:
-            return record | {"kind": "file"} | _symlink(block)
-        case _:
-            raise Refusal(406, f"{resolved.cid} is not a file or directory")
+            size = len(symlink_target(block))
+            return record | {"kind": "file", "type": SYMLINK_TYPE, "size": size}
+    raise Refusal(406, f"{resolved.cid} is not a file or directory")
 
 
-def _directory(repository: CachedRepository, resolved: ResolvedPath) -> dict[str, Any]:
+def _directory(repository: CachedRepository, resolved: ResolvedPath) -> Facts:
     entries, is_cut = listed(repository, resolved.cid)
-    known = _read_nodes(repository, entries)
+    facts = _nodes(repository, entries)
     rows = [
         {
             "name": readable(entry.name),
             "quoted": quoted(entry.name),
             "size": entry.size,
             "type": named_type(entry.name) or "",
-            **known.get(entry.cid, {}),
+            **facts.get(entry.cid, {}),
         }
         for entry in entries
     ]
     return {"kind": "directory", "entries": rows, "more": is_cut}
 
 
-def _read_nodes(
-    repository: CachedRepository, entries: Iterable[DirectoryEntry]
-) -> dict[CID, dict[str, Any]]:
+def _nodes(repository: CachedRepository, entries: Iterable[DirectoryEntry]) -> dict[CID, Facts]:
     """Return the types of directories and links among the entries, and the sizes of files.
 
     A directory's block does not say which entries are directories, and the sizes in it include the
     blocks that hold a file together. The blocks of the entries are exact, but only some are read.
     The other entries are shown as files, with the sizes in the directory's block.
     """
-    known: dict[CID, dict[str, Any]] = {}
+    facts: dict[CID, Facts] = {}
     size = 0
     for entry in islice((entry for entry in entries if not is_one_block(entry.cid)), READ_BLOCKS):
         with suppress(ClientError):  # missing or damaged; the page says so when it is opened
@@ -92,21 +92,17 @@ def _read_nodes(
             size += len(block)
             match kind_of(entry.cid, block):
                 case Kind.DIRECTORY | Kind.SHARD:
-                    known[entry.cid] = {"type": "directory"}
+                    facts[entry.cid] = {"type": "directory"}
                 case Kind.FILE:
-                    known[entry.cid] = {"size": file_node(entry.cid, block).size}
+                    facts[entry.cid] = {"size": file_node(entry.cid, block).size}
                 case Kind.SYMLINK:
-                    known[entry.cid] = _symlink(block)
+                    facts[entry.cid] = {"type": SYMLINK_TYPE, "size": len(symlink_target(block))}
         if size >= READ_BYTES:
             break
-    return known
+    return facts
 
 
-def _symlink(block: bytes) -> dict[str, Any]:
-    return {"type": SYMLINK_TYPE, "size": len(symlink_target(block))}
-
-
-def _file(repository: CachedRepository, resolved: ResolvedPath) -> dict[str, Any]:
+def _file(repository: CachedRepository, resolved: ResolvedPath) -> Facts:
     content = file_content(repository, resolved.cid)
     media_type = file_type(repository, resolved.cid, resolved.address.names[-1:], content)
     return {"kind": "file", "type": media_type, "size": content.size}
@@ -132,21 +128,14 @@ class Page:
 
     def __init__(self, repository: CachedRepository) -> None:
         self._repository = repository
-        assets = {
-            file.name: file.read_bytes()
-            for file in files(__name__).iterdir()
-            if PurePath(file.name).suffix in {*TYPES, ".html"}
-        }
-        self._index = assets.pop("index.html").decode()
-        self._assets = assets
+        assets = [file for file in files(__name__).iterdir() if file.is_file()]
+        self._assets = {file.name: file.read_bytes() for file in assets}
+        self._index = self._assets["index.html"].decode()
 
     def routes(self) -> list[BaseRoute]:
         """Return the routes of the page."""
-        return [
-            Route("/", self.index),
-            Route("/page/item", self.item),
-            Route("/page/{name}", self.asset),
-        ]
+        routes = {"/": self.index, "/page/item": self.item, "/page/{name}": self.asset}
+        return [Route(path, endpoint) for path, endpoint in routes.items()]
 
     async def index(self, _: Request) -> Response:
         """Serve the page, with a new nonce."""
@@ -157,16 +146,16 @@ class Page:
     async def asset(self, request: Request) -> Response:
         """Serve a script, the style sheet or the icon of the page."""
         name = request.path_params["name"]
-        if name not in self._assets:
+        media_type = TYPES.get(PurePath(name).suffix)
+        if name not in self._assets or media_type is None:
             raise HTTPException(404)
-        media_type = TYPES[PurePath(name).suffix]
         return Response(self._assets[name], headers=HEADERS, media_type=media_type)
 
     async def item(self, request: Request) -> Response:
         """Describe the file or directory at a path, as JSON."""
         path = request.query_params.get("path", "")
         try:
-            item: dict[str, Any] = await run_in_threadpool(describe, self._repository, path)
+            item: Facts = await run_in_threadpool(describe, self._repository, path)
         except (Refusal, ClientError) as error:
             refusal = error if isinstance(error, Refusal) else refusal_for(error)
             raise Refusal(refusal.status, refusal.sentence) from None
