@@ -8,6 +8,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from holdfast.content.cid import CID
 from tests.browser import PNG
 
 pytestmark = pytest.mark.slow
@@ -182,6 +183,31 @@ def test_a_late_answer_for_another_place_is_ignored(visit, client):
     tab.unroute_all(behavior="ignoreErrors")
     expect(tab.locator("#preview-title")).to_have_text("bee")
     expect(tab.locator("#facts")).to_contain_text(paths["bee"][6:])
+
+
+@pytest.mark.parametrize("gone", ["the next", "all"])
+def test_the_viewer_stays_where_the_next_page_has_become_empty(visit, node, gone):
+    """The last pin of the first page is shown, and others unpin what comes after it, or all."""
+    tab = visit.show(*(f"{number:03}" for number in range(51)))
+    tab.get_by_role("button", name="001", exact=True).click()
+    title, position = tab.locator("#preview-title"), tab.locator("#position")
+    expect(position).to_have_text("50 of 51")
+    place = tab.evaluate("location.hash")
+    for pin in list(node.repository.pins()):
+        if gone == "all" or pin.name == "000":
+            node.repository.unpin(CID.parse(pin.cid))
+    tab.keyboard.press("ArrowRight")
+    expect(tab.locator("#after")).to_be_disabled()
+    expect(position).to_have_text("" if gone == "all" else "50 of 50")
+    expect(title).to_have_text(place.removeprefix("#/ipfs/") if gone == "all" else "001")
+    expect(tab.locator("#content pre")).to_have_text("001")
+    assert tab.evaluate("location.hash") == place
+    if gone != "all":
+        tab.keyboard.press("ArrowLeft")
+        expect(title).to_have_text("002")
+    tab.keyboard.press("Escape")
+    expect(tab.locator("#empty") if gone == "all" else visit.row("001")).to_be_visible()
+    assert visit.complaints == []
 
 
 AS_ADDRESSED = """() => {

@@ -144,10 +144,10 @@ export async function search() {
   }
 }
 
-/** Show the next page, or the one before; return whether there is one, and the node replied. */
+/** Show the next page, or the one before; return whether it is shown. It may have become empty. */
 export async function turn(by) {
   const page = view.page + by;
-  return page >= 0 && page <= lastPage() && show({ page });
+  return page >= 0 && page <= lastPage() && (await show({ page })) && view.page === page;
 }
 
 /** Return how many pins are on the pages before this one, and on all. */

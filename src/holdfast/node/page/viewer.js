@@ -77,11 +77,14 @@ async function step(by) {
   const isPin = path.split("/").length === 3;
   if (!beside[position + by] && position >= 0 && isPin && !isTurning) {
     isTurning = true;
+    const { all } = counts();
     const isTurned = await turn(by);
     isTurning = false;
-    const next = shownPins().at(by > 0 ? 0 : -1); // none if all were unpinned meanwhile
-    if (isTurned && next && shown.path === path) {
+    const next = isTurned && shownPins().at(by > 0 ? 0 : -1); // none if all were unpinned in between
+    if (next && shown.path === path) {
       go(next.path, { replace: true });
+    } else if (counts().all !== all && shown.path === path) {
+      show({ again: true }); // it has other neighbours, or none
     }
   } else if (beside[position + by]) {
     go(beside[position + by], { replace: true });
