@@ -191,3 +191,40 @@ def test_a_folder(view, node, client, sound, tmp_path):
         expect(names).to_have_text(names_shown)
     tab.go_back()
     expect(tab.locator("#preview")).to_be_hidden()
+
+
+def test_an_item_has_one_size(view, client, sound, tmp_path):
+    """Of a pin, that of all its blocks; of a file in a folder, its bytes."""
+    folder = tmp_path / "album"
+    (folder / "inner").mkdir(parents=True)
+    (folder / "inner" / "deep.txt").write_text("deep")
+    (folder / "film.bin").write_bytes(bytes(5_248_100))  # all its blocks are 5.01 MiB
+    (folder / "small.txt").write_text("small")
+    client.upload(folder)
+    client.upload(folder / "film.bin")
+    tab = view.open()
+    facts = tab.locator("#facts dt:text-is('Size') + dd span")
+    for name in ("film.bin", "album"):
+        cell = view.row(name).locator("td.size")
+        shown, exact = cell.inner_text(), cell.get_attribute("title")
+        tab.get_by_role("button", name=name, exact=True).click()
+        expect(facts).to_have_text(shown)
+        expect(facts).to_have_attribute("title", exact)
+        if name == "film.bin":
+            assert shown == "5.01 MiB"
+            tab.keyboard.press("Escape")
+    tab.get_by_role("button", name="List").click()
+    sound()
+    sizes = {"film.bin": ("5.00 MiB", "5,248,100 bytes"), "small.txt": ("5 B", "5 bytes")}
+    for name, (shown, exact) in sizes.items():
+        row = tab.locator(".entry", has_text=name)
+        expect(row.locator(".entry-size")).to_have_text(shown)
+        expect(row.locator(".entry-size")).to_have_attribute("title", exact)
+        row.click()
+        expect(facts).to_have_text(shown)
+        expect(facts).to_have_attribute("title", exact)
+        tab.go_back()
+    expect(tab.locator(".entry", has_text="inner").locator(".entry-size")).to_have_text("")
+    tab.locator(".entry", has_text="inner").click()
+    expect(tab.locator("#content .entry-name")).to_have_text("deep.txt")
+    expect(facts).to_have_count(0)  # a folder in a folder has a size in neither place

@@ -1,7 +1,7 @@
 // What is in a directory: a list, or a grid of thumbnails and names.
 
 import { button, element, icon, note } from "./dom.js";
-import { readableName, readableSize } from "./format.js";
+import { readableName, sizeShown } from "./format.js";
 import { thumbnail } from "./thumbnails.js";
 import { typeWords } from "./types.js";
 
@@ -58,7 +58,7 @@ function tile(item, entry) {
     thumbnail({ type: entry.type ?? "", size: entry.size, path: `${item.path}/${entry.quoted}` }),
     element("span", { className: "entry-name", textContent: readableName(entry.name) }),
     element("span", { className: "entry-type", textContent: typeWords(entry.type ?? "") }),
-    element("span", { className: "entry-size", textContent: readableSize(entry.size) }),
+    element("span", { className: "entry-size", ...(entry.type === "directory" ? {} : sizeShown(entry.size)) }),
   );
   return element("li", {}, made);
 }

@@ -19,6 +19,9 @@ export const readableNumber = (number) => number.toLocaleString();
 /** Return a number with its noun, such as "1 pin" or "1,200 pins". */
 export const counted = (number, noun) => `${readableNumber(number)} ${noun}${number === 1 ? "" : "s"}`;
 
+/** Return the properties of an element that shows a size; its tooltip has the exact bytes. */
+export const sizeShown = (bytes) => ({ title: counted(bytes, "byte"), textContent: readableSize(bytes) });
+
 export function readableDate(text) {
   return new Date(text).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
 }

@@ -2,7 +2,7 @@
 
 import { linkTo } from "./api.js";
 import { button, byId, element, iconButton } from "./dom.js";
-import { readableDate, readableName, readableNumber, readableSize, relativeTime } from "./format.js";
+import { counted, readableDate, readableName, relativeTime, sizeShown } from "./format.js";
 import { readTexts, shownName } from "./made_up_names.js";
 import { copy } from "./notices.js";
 import { typeWords } from "./types.js";
@@ -136,9 +136,7 @@ function rowOf(pin) {
       element("span", { textContent: pin.cid.slice(-CID_END) }),
     ),
     element("td", { className: "type", title: kind, textContent: typeWords(pin.type) }),
-    element("td", {
-      className: "size", title: `${readableNumber(pin.size)} bytes`, textContent: readableSize(pin.size),
-    }),
+    element("td", { className: "size", ...sizeShown(pin.size) }),
     element("td", { className: "date", title: readableDate(pin.date) }, time),
     element(
       "td",

@@ -3,7 +3,7 @@
 import { describe, findPin, linkTo } from "./api.js";
 import { button, byId, element, icon } from "./dom.js";
 import { sorted } from "./folder_view.js";
-import { readableDate, readableName, readableNumber, readableSize } from "./format.js";
+import { readableDate, readableName, readableNumber, sizeShown } from "./format.js";
 import { copy } from "./notices.js";
 import { go, onPlace, place } from "./place.js";
 import { counts, loaded, turn } from "./pins.js";
@@ -196,7 +196,7 @@ function facts(item, given) {
     ["CID", element("code", { textContent: item.cid })],
     ["Type", element("span", { title: item.type ?? "", textContent: isDirectory ? "Folder" : typeWords(item.type) })],
     ["Entries", isDirectory && `${readableNumber(item.entries.length)}${item.more ? " and more" : ""}`],
-    ["Size", size !== undefined && element("span", { title: `${readableNumber(size)} bytes`, textContent: readableSize(size) })],
+    ["Size", size !== undefined && element("span", sizeShown(size))],
     ["Pinned", pin && readableDate(pin.date)],
     ...(pin ? copiesOf(pin).map(([state, places]) => [`Copies ${state}`, places]) : []),
     ...Object.entries(pin?.keyvalues ?? {}).map(([key, value]) => [readableName(key), readableName(String(value), "")]),
