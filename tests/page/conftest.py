@@ -1,3 +1,7 @@
+import io
+import math
+import struct
+import wave
 from contextlib import ExitStack
 
 import pytest
@@ -59,3 +63,14 @@ def violations(tab, axe):
     results = tab.evaluate("axe.run(document, { resultTypes: ['violations'] })")
     rules = results["violations"]
     return [(rule["id"], [node["html"][:200] for node in rule["nodes"]]) for rule in rules]
+
+
+def tone(seconds):
+    target = io.BytesIO()
+    with wave.open(target, "wb") as sound:
+        sound.setnchannels(1)
+        sound.setsampwidth(2)
+        sound.setframerate(8000)
+        samples = (round(9000 * math.sin(at / 3)) for at in range(8000 * seconds))
+        sound.writeframes(b"".join(struct.pack("<h", sample) for sample in samples))
+    return target.getvalue()

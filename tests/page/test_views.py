@@ -1,14 +1,10 @@
 """The viewer of the page in a real browser: each kind of content, folders, previous and next."""
 
-import io
-import math
-import struct
-import wave
-
 import pytest
 from playwright.sync_api import expect
 
 from tests.browser import PNG
+from tests.page.conftest import tone
 
 pytestmark = pytest.mark.slow
 
@@ -202,17 +198,6 @@ def test_long_and_plain_tables(look, visit, client):
 
 
 # Sound, video and the rest
-
-
-def tone(seconds):
-    target = io.BytesIO()
-    with wave.open(target, "wb") as sound:
-        sound.setnchannels(1)
-        sound.setsampwidth(2)
-        sound.setframerate(8000)
-        samples = (round(9000 * math.sin(at / 3)) for at in range(8000 * seconds))
-        sound.writeframes(b"".join(struct.pack("<h", sample) for sample in samples))
-    return target.getvalue()
 
 
 SEEK = """async (player) => {
