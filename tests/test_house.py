@@ -304,7 +304,7 @@ def test_the_documents_count_faults_and_their_tests_as_they_are():
         assert numbers[1] or document != "README.md"
 
 
-def test_documents_and_help_avoid_words_over_which_readers_stumble():
+def test_documents_help_and_page_avoid_words_over_which_readers_stumble():
     """Of the reference, those of the command line: they are the words of `--help`."""
     words = (
         r"\b(shall|anew|as always|comes? along|(is|are) told|do I take|whoever|somebody|everybody"
@@ -312,7 +312,8 @@ def test_documents_and_help_avoid_words_over_which_readers_stumble():
     )
     names = ("README.md", "SECURITY.md", "CONTRIBUTING.md", "docs/index.md", "docs/quick-start.md")
     paths = [ROOT / name for name in (*names, "docs/reference/cli.md", "docs/examples.md")]
-    for path in (*paths, *(ROOT / "docs/guides").glob("*.md")):
+    texts = ("docs/guides/*.md", "src/holdfast/cli/*.py", "src/holdfast/node/page/*.[jh]*")
+    for path in (*paths, *(path for pattern in texts for path in ROOT.glob(pattern))):
         assert not re.search(words, path.read_text()), path.name
 
 

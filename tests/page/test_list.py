@@ -133,8 +133,8 @@ def test_the_menu_has_the_theme_the_keys_and_the_way_out(visit):
     tab.reload()
     expect(tab.locator("html")).to_have_css("color-scheme", "light")
     tab.get_by_role("button", name="Menu").click()
-    tab.get_by_role("button", name="Keys").click()
-    expect(tab.get_by_role("heading", name="Keys")).to_be_visible()
+    tab.get_by_role("button", name="Keyboard shortcuts").click()
+    expect(tab.get_by_role("heading", name="Keyboard shortcuts")).to_be_visible()
     tab.keyboard.press("Escape")
     tab.get_by_role("button", name="Menu").click()
     tab.keyboard.press("Escape")
@@ -245,7 +245,7 @@ def test_selected_pins_are_unpinned_together(visit, node):
     tab.get_by_role("button", name="Unpin selected").click()
     node.fail_next(status=403, body={"error": "not today"}, method="DELETE")
     dialog.get_by_role("button", name="Unpin").click()
-    expect(tab.locator("#confirm-error")).to_have_text("1 pin stayed: not today")
+    expect(tab.locator("#confirm-error")).to_have_text("1 pin not unpinned: not today")
     dialog.get_by_role("button", name="Unpin").click()  # again, for the one that stayed
     expect(tab.locator("#empty")).to_be_visible()
     assert node.repository.totals().pins == 0
@@ -287,7 +287,7 @@ def test_name_and_key_values_are_changed(visit, node, client):
     tab.get_by_role("button", name="Add a key-value").click()
     tab.keyboard.type("rank")
     tab.keyboard.press("Control+Enter")
-    expect(tab.locator("#edit-error")).to_have_text("Each key can be there only once.")
+    expect(tab.locator("#edit-error")).to_have_text("Each key can be used only once.")
     tab.locator("#pairs li").nth(2).get_by_label("Key").fill("new")
     tab.locator("#pairs li").nth(2).get_by_label("Value").fill("<b>")
     tab.keyboard.press("Control+Enter")
@@ -331,7 +331,7 @@ def test_a_cid_is_pinned(visit, node, client):
     tab.get_by_role("button", name="Pin by CID").click()
     tab.get_by_label("CID or link").fill(compute_cid(b"nobody has this"))
     tab.get_by_role("button", name="Pin", exact=True).click()
-    expect(tab.locator("#by-cid-error")).to_contain_text("no gateway of the node has it")
+    expect(tab.locator("#by-cid-error")).to_contain_text("none of the node's gateways has it")
     expect(tab.get_by_label("CID or link")).to_have_value(compute_cid(b"nobody has this"))
 
 
@@ -360,10 +360,16 @@ def test_files_are_uploaded_several_at_a_time_with_one_bar(visit, node, tmp_path
     is_waiting.clear()
     for route in waiting[3:]:
         route.continue_()
-    expect(tab.get_by_text("60 items are uploaded")).to_be_visible()
+    expect(tab.locator("#uploaded-words")).to_have_text("60 items are uploaded")
     expect(tab.locator("#uploads")).to_be_hidden()
     assert node.repository.totals().pins == 60
     assert {pin.name for pin in node.repository.pins()} == {file.name for file in files}
+    for before in (1, 2):
+        (tmp_path / f"new-{before}").write_text(f"new {before}")
+        tab.set_input_files("#files", [*files[:before], tmp_path / f"new-{before}"])
+        were = "1 of them was" if before == 1 else "2 of them were"
+        words = f"{before + 1} items are uploaded; {were} already pinned"
+        expect(tab.locator("#uploaded-words")).to_have_text(words)
 
 
 def test_who_signs_out_uploads_nothing_more(visit, node, tmp_path):
@@ -414,7 +420,7 @@ def test_the_command_and_the_snippet_of_an_empty_page_run_as_they_are_copied(
     programs = {"Copy the command": ["sh", "-ec"], "Copy the Python code": [sys.executable, "-c"]}
     for name, program in programs.items():
         tab.get_by_role("button", name=name).click()
-        expect(tab.locator("#notices")).to_contain_text("with the token, copied")
+        expect(tab.locator("#notices")).to_contain_text("and token copied")
         assert node.token not in tab.content()
         text = view.clipboard()
         assert node.token in text

@@ -77,7 +77,7 @@ def test_files_and_folders_are_dropped(visit, node, tmp_path):
     tab = visit.open_empty()
     visit.drop(folder, tmp_path / "one.png", tmp_path / 'two "x" <b>.json')
     expect(tab.locator("#pins tbody tr")).to_have_count(3)
-    expect(visit.row("site").locator(".type")).to_have_attribute("title", "directory, files: 2")
+    expect(visit.row("site").locator(".type")).to_have_attribute("title", "folder with 2 files")
     expect(visit.row("site").locator(".cid")).to_have_text(compute_cid(folder))
     expect(visit.row("one.png").locator(".type")).to_have_text("PNG image")
     expect(visit.row('two "x" <b>.json').locator(".type")).to_have_text("JSON")
@@ -150,7 +150,7 @@ def test_what_is_pinned_twice_is_said_to_be(visit, client, tmp_path):
     tab = visit.open()
     expect(visit.row("first name")).to_be_visible()
     tab.set_input_files("#files", tmp_path / "second")
-    expect(tab.get_by_text("second was already pinned, and keeps its first name")).to_be_visible()
+    expect(tab.get_by_text("second was already pinned and keeps its earlier name")).to_be_visible()
 
 
 # Looking
@@ -182,7 +182,7 @@ def test_previews(visit, client, node):
     expect(content.locator(".note")).to_have_text("The first 256 KiB of 313 KiB.")
     assert len(content.locator("pre").inner_text()) == 256 * 1024
     leave()
-    expect(look("bytes.bin")).to_contain_text("There is no preview of this type.")
+    expect(look("bytes.bin")).to_contain_text("There is no preview for this type.")
     node.fail_next(status=503, body={"error": "come back later"})
     tab.get_by_role("button", name="Show as text").click()
     expect(tab.locator("#content")).to_have_text("come back later")
@@ -417,5 +417,5 @@ def test_by_keyboard_alone(visit, client, node):
     press("End")
     expect(tab.get_by_role("button", name="ant", exact=True)).to_be_focused()
     press("?")
-    expect(tab.get_by_role("heading", name="Keys")).to_be_visible()
+    expect(tab.get_by_role("heading", name="Keyboard shortcuts")).to_be_visible()
     assert {pin.name for pin in node.repository.pins()} == {"ant", "cat"}

@@ -40,7 +40,7 @@ def test_json_has_colours_and_folds(look):
     assert content.locator(".number").all_inner_texts() == ["1.50"]
     folds = content.get_by_role("button", expanded=True)
     labels = [fold.get_attribute("aria-label") for fold in folds.all()]
-    assert labels == ["4 members", "3 items", "1 members"]
+    assert labels == ["4 members", "3 items", "1 member"]
     content.get_by_role("button", name="3 items").click()
     expect(content.get_by_text("true")).to_be_hidden()
     assert indented.inner_text() == (
@@ -190,7 +190,7 @@ def test_csv_is_a_table(look, visit):
 def test_long_and_plain_tables(look, visit, client):
     content = look(b"a,b\n" + b"1,2\n" * 5000, "long.csv")
     expect(content.locator("tbody tr")).to_have_count(1000)
-    expect(content.locator(".note")).to_have_text("The first 1,000 rows.")
+    expect(content.locator(".note")).to_have_text("Only the first 1,000 rows are shown.")
     visit.tab.keyboard.press("Escape")
     client.upload(b"no columns\nat all\n", name="plain.csv")
     visit.tab.get_by_role("button", name="plain.csv", exact=True).click()

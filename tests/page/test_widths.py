@@ -126,7 +126,7 @@ def test_uploads_and_pins_by_cid(view, node, client, sound, tmp_path):
     tab.get_by_label("CID or link").fill(missing)
     tab.get_by_role("textbox", name="Name", exact=True).fill("wanted")
     tab.get_by_role("button", name="Pin", exact=True).click()
-    expect(tab.locator("#by-cid-error")).to_contain_text("no gateway of the node has it")
+    expect(tab.locator("#by-cid-error")).to_contain_text("none of the node's gateways has it")
     expect(tab.get_by_label("CID or link")).to_have_value(missing)
     expect(tab.get_by_role("textbox", name="Name", exact=True)).to_have_value("wanted")
     sound()

@@ -229,7 +229,7 @@ def _look_at_store(folder: Path) -> dict[str, Any]:
 
 
 def _running_node(folder: Path, seconds: float) -> str:
-    """Return the address of the node of this store, or of one at the usual address; else ""."""
+    """Return the address of the node of this store, or of one at the usual address, or ""."""
     from http.client import HTTPConnection, HTTPException
 
     from holdfast.repository.owners import node_url

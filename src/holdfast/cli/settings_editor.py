@@ -95,7 +95,7 @@ def refuse_moves(path: Path, values: Mapping[str, Any], keys: Keys, value: Any) 
 def changing() -> Iterator[SettingsFile]:
     """Yield the file to be changed, and save it, unless the block raises an error.
 
-    Another command that changes the file waits meanwhile, so that no change is lost.
+    Another command that changes the file waits until it is done, so that no change is lost.
     """
     folder = SettingsFile().path.resolve().parent
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)

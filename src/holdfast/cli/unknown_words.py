@@ -234,7 +234,7 @@ def _unknown(what: str, name: str, question: str = "") -> UsageError:
 def check_habits(words: Sequence[str], *, is_ours: bool) -> None:
     """Raise UsageError with a pointer for a command of another tool, a CID or a file alone.
 
-    `is_ours` is whether the first word is a command of ours; with the second, as in ``pin add``,
+    `is_ours` is whether the first word is one of our commands; with the second, as in ``pin add``,
     it may still be one of another tool.
     """
     both, name = " ".join(words[:2]), words[0]

@@ -8,7 +8,7 @@ import { notify } from "./notices.js";
 
 const PAUSE = 700; // milliseconds between two looks at a job
 const FAILED = {
-  expired: "no gateway of the node has it. Start the node with --gateway to add one",
+  expired: "none of the node's gateways has it. Start the node with --gateway to add one",
   over_max_size: "it is larger than the node allows",
 };
 
@@ -20,7 +20,7 @@ export function prepare(pinned) {
     const name = byId("wanted-name").value.trim();
     const job = await pinByCid(cidIn(byId("wanted-cid").value.trim()), name);
     const shown = readableName(name, job.ipfsHash);
-    byId("by-cid-state").textContent = `The node looks for ${shown}. You can close this dialog.`;
+    byId("by-cid-state").textContent = `The node is looking for ${shown}. You can close this dialog.`;
     const following = follow(job, shown, typed, pinned);
     // After the dialog is closed, another CID can be pinned.
     await Promise.race([following, new Promise((closed) => byId("by-cid").addEventListener("close", closed, { once: true }))]);

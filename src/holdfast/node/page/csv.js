@@ -26,7 +26,7 @@ export function csvTable(text) {
     element("thead", {}, element("tr", {}, ...cells(head, "th", { scope: "col" }))),
     element("tbody", {}, ...body.map((row) => element("tr", {}, ...cells(row, "td")))),
   );
-  return rows.length > ROWS ? [table, note(`The first ${readableNumber(ROWS)} rows.`)] : [table];
+  return rows.length > ROWS ? [table, note(`Only the first ${readableNumber(ROWS)} rows are shown.`)] : [table];
 }
 
 function separatorOf(text) {

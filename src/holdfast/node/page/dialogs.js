@@ -5,7 +5,7 @@ import { byId } from "./dom.js";
 /** Return whether the list can be used: the user is signed in, and no dialog is open. */
 export const isReady = () => !byId("workspace").hidden && !document.querySelector("dialog[open]");
 
-/** Close a dialog as Escape does: whoever listens can prevent it. */
+/** Close a dialog as Escape does: a listener can prevent it. */
 const close = (dialog) => dialog.dispatchEvent(new Event("cancel", { cancelable: true })) && dialog.close();
 
 /** Let dialogs close by their close buttons; those without a field, by a click outside too. */

@@ -64,7 +64,7 @@ function written() {
     throw new Error("Each key-value needs a key.");
   }
   if (new Set(keys).size < keys.length) {
-    throw new Error("Each key can be there only once.");
+    throw new Error("Each key can be used only once.");
   }
   return new Map(pairs.map(([key, value]) => [key.trim(), value]));
 }

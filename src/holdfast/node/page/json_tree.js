@@ -1,6 +1,7 @@
 // Indented JSON with colours, whose objects and lists can be folded. The text stays as it is, to the digit.
 
 import { element } from "./dom.js";
+import { counted } from "./format.js";
 import { TOKEN } from "./json_text.js";
 
 const MOST_TOKENS = 20000; // each becomes an element
@@ -25,7 +26,7 @@ export function jsonTree(text) {
       }
     } else if (token === "}" || token === "]") {
       const { control, count } = open.pop();
-      control?.setAttribute("aria-label", `${count + 1} ${token === "}" ? "members" : "items"}`);
+      control?.setAttribute("aria-label", counted(count + 1, token === "}" ? "member" : "item"));
       open.at(-1).inside.append(token);
     } else {
       top.count += token === "," ? 1 : 0;

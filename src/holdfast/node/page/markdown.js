@@ -18,7 +18,7 @@ const TABLE_LINE = /^\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*$/;
 export function markdownView(source, path) {
   const state = { path, blocks: 0 };
   const article = element("article", { className: "markdown" }, ...blocks(source.split(/\r?\n/), 0, state));
-  return state.blocks > MOST_BLOCKS ? [article, note("The rest is only in the source.")] : [article];
+  return state.blocks > MOST_BLOCKS ? [article, note("The rest is shown only in the source.")] : [article];
 }
 
 function blocks(lines, depth, state) {

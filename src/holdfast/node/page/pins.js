@@ -119,7 +119,7 @@ function showTotals(total) {
   if (total?.disk_total) {
     const used = 1 - total.disk_free / total.disk_total;
     byId("disk-free").textContent = `${readableSize(total.disk_free)} free`;
-    byId("disk").title = `${readableSize(total.disk_free)} of ${readableSize(total.disk_total)} of the disk are free`;
+    byId("disk").title = `${readableSize(total.disk_free)} of ${readableSize(total.disk_total)} free on the disk`;
     byId("disk-bar").ariaLabel = `The disk is ${Math.round(used * 100)} % full`;
     byId("disk-bar").firstElementChild.style.width = `${used * 100}%`;
     byId("disk").classList.toggle("short", used > 0.95);

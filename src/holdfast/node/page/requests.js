@@ -13,7 +13,7 @@ export class RequestError extends Error {
 
 const GONE = "The node does not reply. Is it still running?";
 export const WRONG_TOKEN =
-  "The node does not accept this token. Use the one that it printed when it started, or one that was set for it.";
+  "The node does not accept this token. Use the one that it printed when it started, or your own if you set one.";
 
 /** Return the error for a reply, whose body has any of the service's shapes. */
 export function errorFor(status, text) {

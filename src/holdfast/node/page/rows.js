@@ -107,7 +107,7 @@ export const copiesOf = ({ copies }) =>
 const tag = (text, kind = "") => element("span", { className: `tag ${kind}`, title: text, textContent: text });
 
 function rowOf(pin) {
-  const kind = pin.type === "directory" ? `directory, files: ${readableNumber(pin.files)}` : pin.type;
+  const kind = pin.type === "directory" ? `folder with ${counted(pin.files, "file")}` : pin.type;
   const tags = [
     ...copiesOf(pin).toReversed().map(([state, places]) => tag(`${state}: ${places}`, state)), // what is missing first
     ...pairsOf(pin.keyvalues).map((text) => tag(text)),

@@ -25,7 +25,7 @@ client.store({"hello": "world"})`;
 export function prepare() {
   for (const [id, write, what] of [["command", command, "Command"], ["snippet", snippet, "Python code"]]) {
     byId(id).textContent = write(location.origin, HIDDEN);
-    const copyIt = () => copy(write(location.origin, token()), `${what}, with the token,`);
+    const copyIt = () => copy(write(location.origin, token()), `${what} and token`);
     document.querySelector(`[data-copies=${id}]`).addEventListener("click", copyIt);
   }
 }

@@ -49,12 +49,12 @@ async function confirm(pins, unpinned) {
     }
   } else if (isAsked()) {
     byId("confirm-error").textContent =
-      pins.length === 1 ? error.message : `${counted(kept.length, "pin")} stayed: ${error.message}`;
+      pins.length === 1 ? error.message : `${counted(kept.length, "pin")} not unpinned: ${error.message}`;
     asked = kept;
     byId("confirm-yes").disabled = false;
   } else {
     const what = kept.length === 1 ? `${kept[0].shown} is` : `${counted(kept.length, "pin")} are`;
-    notify(`${what} not unpinned: ${error.message}`, { failed: true });
+    notify(`${what} still pinned: ${error.message}`, { failed: true });
   }
   if (gone.length) {
     await unpinned(gone);

@@ -2,7 +2,7 @@
 
 import { linkTo, pinFiles } from "./api.js";
 import { byId } from "./dom.js";
-import { counted, readableName } from "./format.js";
+import { counted, readableName, readableNumber } from "./format.js";
 import { copy, notify } from "./notices.js";
 import * as panel from "./upload_panel.js";
 
@@ -127,9 +127,9 @@ function showUploaded() {
 
 function summary({ done, duplicates, lastName }) {
   if (done === 1) {
-    return duplicates ? `${lastName} was already pinned, and keeps its first name` : `${lastName} is uploaded`;
+    return duplicates ? `${lastName} was already pinned and keeps its earlier name` : `${lastName} is uploaded`;
   }
-  const again = duplicates ? `; ${counted(duplicates, "item")} of them had been before` : "";
+  const again = duplicates ? `; ${readableNumber(duplicates)} of them ${duplicates === 1 ? "was" : "were"} already pinned` : "";
   return `${counted(done, "item")} are uploaded${again}`;
 }
 

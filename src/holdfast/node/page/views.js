@@ -81,7 +81,7 @@ function json(source) {
 
 /** Say what a file is that is not shown. Browsers show no PDF here: the node's content is in a sandbox. */
 function noPreview(item, type) {
-  const words = type === "application/pdf" ? "PDF files are not shown here. Download the file to read it" : "There is no preview of this type";
+  const words = type === "application/pdf" ? "PDF files are not shown here. Download the file to read it" : "There is no preview for this type";
   return [
     element(
       "div",

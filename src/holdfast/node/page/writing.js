@@ -22,7 +22,7 @@ export function prepare(pinned) {
       empty();
     }
     const what = readableName(name, reply.IpfsHash);
-    notify(reply.isDuplicate ? `${what} was already pinned, and keeps its first name` : `${what} is pinned`);
+    notify(reply.isDuplicate ? `${what} was already pinned and keeps its earlier name` : `${what} is pinned`);
     pinned();
   });
 }
