@@ -206,8 +206,8 @@ TYPES = {
 def test_all_types_are_words(browser):
     """The words of one type, and the rule for all that files can have by their names."""
     source = (files("holdfast.node.page") / "types.js").read_text()
-    known = {named_type(f"x{end}") for end in _types()}
-    types = sorted(known | set(TYPES))
+    own_types = {named_type(f"x{end}") for end in _types()}
+    types = sorted(own_types | set(TYPES))
     with closing(browser.new_page()) as tab:
         shown = tab.evaluate(
             "async ([source, types]) => {"
