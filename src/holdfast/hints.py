@@ -10,6 +10,10 @@ from typing import Final, NamedTuple, TypeVar
 
 E = TypeVar("E", bound=BaseException)
 
+# How similar a misspelt word is, from 0 to 1. Two letters that changed places are 0.75 in a word of
+# four letters. Below that, other words of the language are guessed too.
+CUTOFF: Final = 0.73
+
 # The methods of a client, and what other libraries and our command line call them, in lower case
 # without underscores.
 OTHER_METHODS: Final = {
@@ -76,5 +80,6 @@ def did_you_mean(
     bare = lower.replace("_", "").replace("-", "")
     by_word = {name.lstrip("-"): name for name in names}
     likely = [name for name in (meant or {}).get(bare, ()) if name in by_word.values()]
-    likely = likely or [by_word[word] for word in get_close_matches(lower, by_word, n=1)]
+    close = [word for word in by_word if lower[:1] in word[:2]]  # a link is not an unlink
+    likely = likely or [by_word[word] for word in get_close_matches(lower, close, 1, CUTOFF)]
     return f"did you mean {' or '.join(map(repr, likely))}?" if likely else ""
