@@ -897,7 +897,7 @@ def test_the_line_for_a_setting_that_is_not_typed_can_be_written(commands, key, 
 def test_what_is_no_setting_of_a_file_is_not_offered_as_one(commands):
     errors = {
         "on_event": "on_event is for Python programs",
-        "provider_tokn=secret": "unknown field 'provider_tokn': did you mean 'provider_token'?",
+        "provider_tokn=secret": "unknown setting 'provider_tokn': did you mean 'provider_token'?",
     }
     for typed, error in errors.items():
         code, lines = commands.failure("config", typed)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any, Final, Generic, NoReturn, TypeVar
 from urllib.parse import urlsplit
 
@@ -285,7 +286,7 @@ class ConnectionCommands(CommandGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments; some commands have another word too."""
-        words = {"rm": "remove", "ls": "list", "test": "list"}
+        words = {"rm": "remove", "delete": "remove", "ls": "list", "test": "list"}
         args = [words.get(word, word) for word in args[:1]] + args[1:]
         if args[:1] not in (["-h"], ["--help"]) and self.commands.keys().isdisjoint(args[:1]):
             args = ["list", *args]
@@ -340,7 +341,7 @@ def add(
     with changing() as file:
         if connection_name("NAME", Secret(name)) in named_connections():
             wrong = ConfigError(f"{file.path} has a connection {name!r} already")
-            raise advise(wrong, f"`holdfast connections remove {name}` removes it")
+            raise advise(wrong, f"`holdfast connections remove {quote(name)}` removes it")
         for member in members:
             fields = rules.fields_of(gather({USE: (member, "--option")}, ["provider"]))
             if registry.row_of(fields.get("provider", "")).over_others:
@@ -348,7 +349,7 @@ def add(
         values |= {"token_file": file_of_token, "token_env": token_env, rules.SITE: site}
         for field in filter(values.get, values):
             file.change((CONNECTIONS, name, field), values[field])
-    words = f"added {name!r} to {file.path}; `holdfast connections {name}` tests it"
+    words = f"added {name!r} to {file.path}; `holdfast connections {quote(name)}` tests it"
     run.emit({"name": name, "settings": str(file.path)}, words)
     note_reads(run, config, "--gateway-url")
 
@@ -411,7 +412,7 @@ def list_connections(
 def _begin(name: str, seconds: float) -> tuple[dict[str, Setting], Probe[None]]:
     """Return the settings of a connection, and its test, under way."""
     try:
-        settings = gather({USE: (name, METAVAR)})
+        settings = gather({USE: (name, "connect")})  # a word that `describe` leaves out
     except Exception as error:  # noqa: BLE001 - shown in the row of this connection
         return {}, Probe(partial(_raise, error), seconds)
     return settings, Probe(partial(try_connection, settings, seconds), seconds)

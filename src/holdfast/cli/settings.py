@@ -309,7 +309,7 @@ def _keys(key: str) -> "Keys":
     if first == USE and not rest:
         return (USE,)
     if first not in FIELDS:
-        raise ConfigError(unknown_field(first, [USE]))
+        raise ConfigError(unknown_field(first, [USE], "setting"))
     if FIELDS[first].file == "none":
         raise ConfigError(f"{first} is for Python programs")
     if "=" in key:

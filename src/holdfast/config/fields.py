@@ -299,11 +299,11 @@ def fields_bound_to(resource: Resource) -> tuple[str, ...]:
     return tuple(name for name, field in FIELDS.items() if resource in field.bound_to)
 
 
-def unknown_field(name: str, others: Iterable[str] = ()) -> str:
-    """Return the error message for a name that is neither a field nor one of `others`."""
+def unknown_field(name: str, others: Iterable[str] = (), kind: str = "field") -> str:
+    """Return the error for a name that is neither a field, of this `kind`, nor one of `others`."""
     names = (*FIELDS, *others)
-    hint = did_you_mean(name, names, _MEANT) or f"the fields are {', '.join(names)}"
-    return f"unknown field {name!r}: {hint}"
+    hint = did_you_mean(name, names, _MEANT) or f"the {kind}s are {', '.join(names)}"
+    return f"unknown {kind} {name!r}: {hint}"
 
 
 def unknown_variable(variable: str) -> str:
