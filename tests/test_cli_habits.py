@@ -346,7 +346,18 @@ def test_topics(commands):
         ("retrieve --gateways 3", "'--gateway-url'"),
         ("upload --network private x", "'--private' or '--option'"),
         ("list --format json", "'--json'"),
-        ("list --reverse", "'--sort'"),
+        ("pin x --connection y", "'--use'"),
+        ("dowload x", "'download'"),
+        ("retreive x", "'retrieve'"),
+        ("confg", "'config'"),
+        ("statsu", "'status'"),
+        ("sned x", "'send'"),
+        ("pload x", "'upload'"),
+        ("odwnload x", "'download'"),
+        ("-help", "'--help'"),
+        ("-version", "'--version'"),
+        ("upload -help", "'--help'"),
+        ("list -limit 3", "'--limit'"),
         ("upload --label a x", "'--name' or '--keyvalue'"),
     ],
 )
@@ -358,6 +369,17 @@ def test_a_typing_error_is_answered_with_what_may_be_meant(run_here, typed, mean
     assert lines[1].startswith("hint: ")
 
 
+@pytest.mark.parametrize(
+    "typed",
+    ["repo x", "api", "stash", "git x", "edit-config", "rev-parse x", "list --region x",
+     "store --port 1", "node --sort 1", "upload x --decrypt", "list --min-size 2", "upload x -j"],
+)  # fmt: skip
+def test_a_word_that_is_not_alike_gets_no_guess(run_here, typed):
+    code, lines = run_here(typed)
+    assert (code, len(lines)) == (2, 2)
+    assert "did you mean" not in lines[0]
+
+
 # Commands and options of other tools.
 
 
@@ -367,7 +389,7 @@ def test_pointers_name_commands_and_options_that_exist():
     tables = POINTERS, OPTION_POINTERS, EXTRA_ARGUMENT_POINTERS, MISSING_ARGUMENT_POINTERS
     for pointer in {pointer for table in tables for pointer in table.values()}:
         for typed in re.findall(r"`holdfast ([^`]*)`", pointer):
-            words = shlex.split(typed.partition(" - <")[0])
+            words = shlex.split(re.split(r" - <| \| | -- ", typed)[0])
             command = root
             while words and not words[0].startswith("-") and hasattr(command, "resolve_command"):
                 _, command, words = command.resolve_command(typer.Context(command), words)
@@ -390,6 +412,18 @@ WITH_HINTS = {
         for typed, hint in OPTION_POINTERS.items()
     },
     **{f"{command} a b c": ("", hint) for command, hint in EXTRA_ARGUMENT_POINTERS.items()},
+    **dict.fromkeys(("pin remote add x", "pin remote service ls"), ("", POINTERS["pin remote"])),
+    **dict.fromkeys(("key rm x", "keys rm x"), ("", POINTERS["key rm"])),
+    "ls A B": ("too many arguments: B", "give one CID at a time"),
+    "status a b": ("too many arguments: a b", "`holdfast status --help` shows the usage"),
+    "config set timeouts.read -1": ("unknown option -1", OPTION_POINTERS["-1"]),
+    "car -xf x": ("unknown command 'car -xf'", POINTERS["car -xf"]),
+    "car unpack -C x y": ("unknown option -C", OPTION_POINTERS["-C"]),
+    "send -to alice -m hi": ("unknown option -to", OPTION_POINTERS["send -t"]),
+    "add --wrap-with-directory x": ("", "`holdfast upload FOLDER` keeps the names"),
+    "cat": ("Missing argument 'CID'.", MISSING_ARGUMENT_POINTERS["download"]),
+    "unpin": ("Missing argument 'CID'.", MISSING_ARGUMENT_POINTERS["revoke"]),
+    "-v --verbose": ("Missing command.", "`holdfast --help` lists the commands"),
     HELLO_CID: ("", f"`holdfast download {HELLO_CID}` downloads it"),
     f"ipfs://{HELLO_CID}/a": ("", f"`holdfast download ipfs://{HELLO_CID}/a` downloads it"),
     "hello.txt": ("", "`holdfast upload hello.txt` stores it"),

@@ -171,7 +171,7 @@ def call(arguments: list[str]) -> int:
     except typer.Exit as end:
         return end.exit_code
     except Refused as error:
-        raise usage_error(error) from None
+        raise usage_error(error, arguments) from None
     return 0
 
 

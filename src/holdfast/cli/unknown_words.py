@@ -27,127 +27,134 @@ ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def _by_word(text: str) -> dict[str, str]:
-    """Return the pointers in `text` by their words, which stand before them and a colon."""
-    pointers = re.findall(r"(?m)^(\S.*?):\s+(.+)$", text)
-    return {word: pointer for words, pointer in pointers for word in words.split(", ")}
+    """Return the pointers in `text` by their words, which stand before them and a colon.
+
+    An option belongs to the command before it, as -b does in ``ls -a, -b``.
+    """
+    pointers = {}
+    for words, pointer in re.findall(r"(?m)^(\S.*?):\s+(.+)$", text):
+        command = ""
+        for word in words.split(", "):
+            command = command if word[0] == "-" else word.partition("-")[0]
+            pointers[command + word.removeprefix(command)] = pointer
+    return pointers
 
 
 # What to type in place of a command of another tool, by its first word or its first two.
 POINTERS: Final = _by_word("""
-push, save, upload-file, up, commit, files add, touch, mkdir, mb:
+push, save, upload-file, up, commit, files add, touch, mkdir, mb, create, apply, rcat:
   `holdfast upload FILE` stores a file or folder
-pull, fetch, read, show, view, clone, curl, wget, dag get, block get:
+pull, fetch, read, show, view, clone, checkout, curl, wget, dag get, block get:
   `holdfast retrieve CID` writes a JSON value, `holdfast download CID` gets a file
-write, json: `holdfast store JSON` stores a JSON value
-pins, search, find, log, history, pin ls, pin list, files, lsl, lsd, lsf, lsjson, ps, images:
+write, json, dag put: `holdfast store JSON` stores a JSON value
+pins, search, find, log, logs, history, pin ls, pin list, repo list, files, ps, images, image ls:
   `holdfast list` shows what is pinned; with --name, what has a text in its name
-dir, tree, browse, cd, mount, files ls, files read:
-  `holdfast ls CID` lists a folder, `holdfast cat CID` writes a file
-head, tail, grep, wc, less, more, jq, tar, unzip:
-  `holdfast cat CID` writes a file, or a folder as tar: pipe it into that program
+dir, tree, cd, mount, files ls: `holdfast ls CID` lists a folder, `holdfast cat CID` writes a file
+head, tail, grep, sed, wc, less, more, jq, tar, unzip: pipe `holdfast cat CID` into that program
 edit, patch: content never changes: `holdfast upload FILE` stores a new version under a new CID
-purge, pin rm, pin remove, files rm: `holdfast rm CID` unpins it
+purge, unlink, rmdir, shred, pin rm, pin remove, files rm: `holdfast rm CID` unpins it
 pin add, pin-add, pin-by-cid: `holdfast pin CID` pins by a CID
+pin remote: `holdfast pin CID --use NAME` pins there; `holdfast connections` lists the names
+pin update: `holdfast pin NEW`, then `holdfast rm OLD`; `holdfast update CID --name NAME` renames
 undo, undelete: `holdfast pin CID` pins again what was unpinned, before `holdfast gc`
-pin update, rename, mv, tag, label, group, groups:
-  `holdfast update CID --name NAME` renames a pin, --keyvalue KEY=VALUE labels it
+rename, mv, move, tag, label, annotate, group: `holdfast update CID`, with --name or --keyvalue
 sign, presign, publish: `holdfast url CID` writes a link to share, `holdfast link CID` a private one
-init, install, setup:
-  there is nothing to set up: `holdfast upload FILE`; for a service, `holdfast login`
-daemon, start, serve, server, run, gateway, node start, node run:
-  `holdfast node` runs a node until Ctrl-C; without one, commands use the store
-stop, shutdown, node stop: Ctrl-C ends `holdfast node`
+init, install, setup: nothing is needed: `holdfast upload FILE`; for a service, `holdfast login`
+daemon, start, stop, serve, run, gateway, node start, node stop: `holdfast node` runs until Ctrl-C
 web, webui, ui, dashboard, page: `holdfast node` runs a node, and writes the address of its page
-whoami, account, auth, key, token, id, ping, test, doctor:
-  `holdfast status` shows the provider and tests the connection; `holdfast login` saves a token
-configure, settings, env, config show:
-  `holdfast config` shows all settings, `holdfast config set KEY VALUE` changes one
-stat, size, inspect, refs, resolve, files stat, dag stat, block stat, object stat:
-  `holdfast info CID` shows its kind, size, blocks, and where it is pinned
-df, du, about, stats, repo stat, space, space ls:
-  `holdfast status` shows the store and the disk, `holdfast list` the pins and their sizes
-hash, hashsum, only-hash, checksum, sha256, sha256sum, md5sum: `holdfast cid FILE` computes a CID
+whoami, auth, token, id, ping, test, doctor: `holdfast status` tests, `holdfast login` saves a token
+configure, settings, env, config show, config edit, config ls, config rm, config delete:
+  `holdfast config` shows all; `config set KEY VALUE` changes one, `config unset KEY` removes it
+stat, size, inspect, describe, refs, resolve, dag stat, block stat: `holdfast info CID` shows it
+df, du, about, stats, repo stat, pwd, node status: `holdfast status` shows store, disk and node
+hash, hashsum, sum, only-hash, checksum, sha256, sha256sum: `holdfast cid FILE` computes a CID
 migrate, mirror: `holdfast copy --from CONNECTION --to CONNECTION` copies pins to another provider
-cp, copyto, s3, sync, rsync:
-  `holdfast upload FILE`, `holdfast download CID`; `holdfast copy` is between providers
-use, switch, remote, listremotes, profile, providers:
-  `holdfast connections` lists your connections; --use NAME chooses one
+cp, s3, sync, rsync: `holdfast upload FILE`, `holdfast download CID`; between providers, `copy`
+use, switch, remote, profile, providers: `holdfast connections` lists yours; --use NAME chooses one
 encrypt, decrypt: `holdfast upload --encrypt FILE` and `holdfast download --decrypt CID` do that
 diff, compare: `holdfast verify FILE CID` compares a file or folder with its CID
-key gen, key generate, key create, key list, keys list:
-  `holdfast keygen` makes a key, `holdfast keys` lists them
-invite, grant, passwd, rekey, rotate:
-  `holdfast keygen NAME` makes another key, `holdfast share CID RECIPIENT` adds a reader
-name, ipns, swarm, bitswap, dht, routing, bootstrap, pubsub:
-  use the command ipfs: Holdfast publishes no names, and has no peers
-cid base32, cid format, cid v1, cid v0, cid codecs, multibase:
-  use the command ipfs: Holdfast reads every form of a CID, and converts none
+key, genkey, keys list: `holdfast keygen` makes a key, `holdfast keys` lists them
+key rm, key remove, key delete, keys rm: `holdfast keys` lists them: delete the file of that key
+invite, grant, rekey, rotate: `holdfast keygen NAME`, then `holdfast share CID RECIPIENT`
+name, ipns, swarm, bitswap, dht, pubsub, cid format, cid base32: use the command ipfs for that
 export, dag export: `holdfast car export CID FILE` writes an archive
-import, dag import, car add: `holdfast car import FILE`; for a backup, `holdfast restore FILE`
+zip, car create, car -cf: `holdfast car pack FILE ARCHIVE` writes an archive
+car verify, car extract, car -tf, -xf: `holdfast car ls FILE`, or `holdfast car unpack FILE`
+import, load, dag import, car add: `holdfast car import FILE`; for a backup, `holdfast restore FILE`
 snapshot, backup create: `holdfast backup FILE` writes all pins to a file
-clean, prune, repo gc: `holdfast gc` removes what no pin needs
-fsck, repo verify: `holdfast check` checks the store
+clean, clear, prune, repo gc, system prune: `holdfast gc` removes what no pin needs
+cache clear, cache clean, cache rm: `holdfast cache --clear` removes what is in it
+fsck, recover, repo verify, pin verify: `holdfast check`; if it finds errors, `holdfast repair`
 resume: run the same command again: it continues; `holdfast uploads` lists uploads
-message, msg: `holdfast send RECIPIENT MESSAGE` stores a message
-inbox, messages: `holdfast receive CID` writes the message at a CID
+message, msg, inbox: `holdfast send RECIPIENT MESSAGE` sends one, `holdfast receive CID` reads it
 upgrade, self-update: `pip install '.[all]'` in a newer clone installs that version
 completion, completions: `holdfast --install-completion` turns on completion with TAB
-man, docs, commands, usage: `holdfast --help` lists all commands
 """)
 
 _LOGIN: Final = "the token is asked for; in a pipe: holdfast login pinata < FILE"
 
 # What to type in place of an option of another tool, by the option, perhaps after a command.
 OPTION_POINTERS: Final = _by_word(f"""
-login --token, login --token-file: {_LOGIN}
-ls --name, ls --cid, ls --keyvalue, ls --since, ls --until, ls --limit, ls -n:
-  `holdfast list` has this option; `holdfast ls CID` lists a folder
-upload --only-hash, upload --dry-run: `holdfast cid FILE` only computes the CID
-upload -w: `holdfast upload FOLDER` keeps the names of the files in it
-ls -r, ls -R, ls --recursive:
-  leave it out: it lists one folder; `holdfast download CID FOLDER` gets all of it
-list -r, list -R: --sort name, --sort size (largest first) or --sort created (newest first)
+login --token, --token-file: {_LOGIN}
+login -u, --user, --username: leave it out: only the token is asked for
+ls -n, --name, --cid, --keyvalue, --since, --until, --limit: `holdfast list` has this option
+upload --only-hash, --dry-run: `holdfast cid FILE` only computes the CID
+upload -w, --wrap-with-directory: `holdfast upload FOLDER` keeps the names of the files in it
+ls -r, -R, --recursive: it lists one folder: `holdfast download CID FOLDER` gets all of it
+list -r, -R, --reverse, --order, ls -t, -S, --sort: `holdfast list --sort name`, size or created
 -r, -R, --recursive: leave it out: folders are always included whole
--f, --force, -y, --yes: leave it out: no command asks
+-f, --force, -y, --yes, revoke -i: leave it out: no command asks
 -q, --quiet, -s, --silent, --progress: leave it out: only the result is written
-upload -H, upload -A, upload --all: --include-hidden uploads hidden files
-ls -a, ls --all, ls --size, ls -s: leave it out: hidden files are always listed; -l shows sizes
-download -O: `-o FILE` names the file; without it, it gets its own name or the CID
-download -a, download --archive: `holdfast download CID - > FILE.tar` writes a folder as tar
-download -C, download -c, download --continue, download --resume:
-  leave it out: the same command again resumes an interrupted download
-download -L, download --location, download -k, download --insecure:
-  leave it out: redirects are followed, and every byte is verified
---retry, --retries, --timeout, --max-time, download --max-time:
-  leave it out, or `holdfast config set KEY NUMBER` with retries.attempts or timeouts.read
-upload --pin: leave it out: what is stored is always pinned
-upload --to-files: leave it out: --name names the pin, and `holdfast ls name:NAME` lists it
-upload --chunker, upload -s, upload --raw-leaves:
-  --profile chooses how files are cut into blocks; --cid-version 1 is the default
-list -l, list -L, list --long, list --state, list --status:
-  --full shows whole CIDs, --json all that is known
-list --jq: write `holdfast list --json | jq FILTER`
-store -d, store --data: leave it out: `holdfast store JSON`
+upload -e, store -e: --encrypt encrypts it, with the key that `holdfast keygen` made
+upload --public: leave it out: only --encrypt keeps content secret
+upload -H, -A, --all: --include-hidden uploads hidden files
+ls -a, --all, -1, -d, -s, --size, --human-readable: leave it out: all are listed; -l shows sizes
+download -n, --no-clobber: leave it out: only --force replaces a file
+download -H, --header: leave it out: the setting gateway_token is sent to your gateway
+download -O, --output-document: `-o FILE` names the file; the default is its own name, or the CID
+-C, download -P, -d, --directory-prefix: `-o FOLDER` puts it in a folder that exists
+download --offset, --length, --range: `holdfast cat CID | tail -c +11 | head -c 5` skips 10 bytes
+download -a, --archive: `holdfast download CID - > FILE.tar` writes a folder as tar
+download -C, -c, --continue, --resume: leave it out: the same command again resumes a download
+download -L, --location, -k, --insecure, --no-check-certificate: leave it out: bytes are verified
+--retry, --retries: leave it out, or `holdfast config set retries.attempts NUMBER`
+--timeout, --max-time, download --max-time: `holdfast config set timeouts.read SECONDS`
+upload --pin, --nocopy, --hash: leave it out: content is copied, pinned, and hashed with sha2-256
+upload --chunker, -s, --raw-leaves, --trickle: --profile chooses how files are cut into blocks
+upload -F, -d, -T, --file, --data-binary: leave it out: `holdfast upload FILE`
+upload -t, --tag: --keyvalue KEY=VALUE labels the pin, --name TEXT names it
+list -l, -L, --long, --no-trunc, --state, --status: --full shows whole CIDs, --json everything
+list -a, --all: leave it out: all pins are listed
+store -d, --data, -f, --file, -F: leave it out: `holdfast store JSON`, or `holdfast store FILE`
 share --to: write `holdfast share CID RECIPIENT`
+send -t, -to, -m, --message: write `holdfast send RECIPIENT MESSAGE`
 --identity: set HOLDFAST_IDENTITIES=./FILE: the path of a key has a slash in it
 node -p: `holdfast node --port NUMBER` chooses the port
-node -d, node --daemon, node --detach: your system's service manager can run it in the background
-config --get, config --global: write `config get KEY`, `config set KEY VALUE`
+node -d, --daemon, --detach: your system's service manager can run it in the background
+config --get, --set, --unset: write `config get KEY`, `config set KEY VALUE`, `config unset KEY`
+config -l, --list: leave it out: `holdfast config` shows all settings
+revoke -a, --all: `holdfast list -q | xargs holdfast rm` unpins all
+revoke -n, --name: `holdfast rm name:NAME` unpins by name
+revoke --dry-run: `holdfast info CID` shows the pin that `holdfast rm CID` removes
+check --fix, --repair: `holdfast repair` rebuilds the database of the store
+gc -n, --prune: leave it out; --dry-run only says how much would be removed
+restore --dry-run, --list, -l: `holdfast car unpack FILE pins.json -o -` shows its pins
+-1, -2, -3, -4, -5, -6, -7, -8, -9: before such a value, write --, as in `holdfast store -- -5`
 -o, --output, --out: write `> FILE` after the command; --json writes JSON
 """)
 
 # Other words for options, in lower case without hyphens.
 OTHER_OPTIONS: Final[dict[str, tuple[str, ...]]] = {
-    **dict.fromkeys(("out", "outfile", "dest", "target"), ("--output",)),
+    **dict.fromkeys(("out", "outfile", "dest", "target", "to"), ("--output",)),
     **dict.fromkeys(("meta", "metadata", "kv", "tags"), ("--keyvalue",)),
     **dict.fromkeys(("max", "count", "number", "maxitems"), ("--limit",)),
     **dict.fromkeys(("maxage", "newer", "after"), ("--since",)),
     **dict.fromkeys(("format", "outputformat"), ("--json",)),
-    **dict.fromkeys(("reverse", "order"), ("--sort",)),
+    **dict.fromkeys(("connection", "remote"), ("--use",)),
     **dict.fromkeys(("title", "search", "query", "filter"), ("--name",)),
     "label": ("--name", "--keyvalue"),
     **dict.fromkeys(("jwt", "apikey", "auth"), ("--token-file",)),
-    **dict.fromkeys(("api", "url", "endpoint"), ("--pin-api-url",)),
+    **dict.fromkeys(("api", "apiurl", "url", "endpoint"), ("--pin-api-url",)),
     "network": ("--private", "--option"),
     "ignore": ("--exclude",),
 }
@@ -156,15 +163,21 @@ OTHER_OPTIONS: Final[dict[str, tuple[str, ...]]] = {
 EXTRA_ARGUMENT_POINTERS: Final = {
     "store": '`holdfast store \'{"hello": "world"}\'`: JSON in single quotes is one argument',
     "send": "put the message in quotes",
+    "update": "`holdfast update CID --name NAME` renames the pin, --keyvalue KEY=VALUE labels it",
+    "keys": "it lists all your keys; `holdfast keygen NAME` makes one",
     "check": "`holdfast verify FILE CID` compares a file or folder with its CID",
-    "list": "`holdfast list --name TEXT` lists the pins with a text in the name",
-    "retrieve": "`holdfast download CID FILE` writes to a file",
-    **dict.fromkeys(("download", "pin"), "give one CID at a time"),
+    "list": "`holdfast list --name TEXT` finds pins by name, `holdfast info CID` shows a CID",
+    "retrieve": "`holdfast retrieve CID | jq .KEY` picks a value, `> FILE` writes to a file",
+    "download": "give one CID, and one file or folder to write to",
+    **dict.fromkeys(("ls", "pin"), "give one CID at a time"),
     "login": _LOGIN,
 }
 
 # The same where it gets too few; other commands show their arguments.
 MISSING_ARGUMENT_POINTERS: Final = {
+    "holdfast": "`holdfast --help` lists the commands",
+    "download": "`holdfast download CID` gets a file or folder, `holdfast cat CID` writes it",
+    "revoke": "`holdfast rm CID` unpins it",
     "copy": "`holdfast copy --from local --to NAME`: `holdfast connections` lists what NAME may be",
     "share": "`holdfast share CID RECIPIENT` adds a reader; `holdfast url CID` writes a link",
     "verify": "`holdfast verify FILE CID` compares them; `holdfast download CID` always verifies",
@@ -173,16 +186,16 @@ MISSING_ARGUMENT_POINTERS: Final = {
 # The error of the parser. Newer versions of Typer have their own class of it.
 Refused: Any = typer.BadParameter.__base__
 
-# What the parser says about numbers, and what is written in its place.
-NUMBERS: Final = {
+# What the parser says, and what is written in its place.
+REWORDED: Final = {
     "(Input should be|'[^']*' is not) a valid integer.*": "it must be a whole number",
     "(Input should be|'[^']*' is not) a valid (number|float).*": "it must be a number",
     "Input should be greater than or equal to": "it must be at least",
     r"\S+ is not in the range x>=(\d+)\.": r"it must be at least \1",
     r"\S+ is not in the range (\d+)<=x<=(\d+)\.": r"it must be at least \1 and at most \2",
     "Input should be less than or equal to": "it must be at most",
+    r"(?s)Got unexpected extra argument\S* \((.*)\)": r"too many arguments: \1",
 }
-EXTRA_ARGUMENT = "unexpected extra argument"  # in the message of the parser
 
 
 class CommandGroup(TyperGroup):
@@ -259,20 +272,25 @@ def _pointer_of_content(word: str) -> str | None:
     return f"`holdfast download {quote(word)}` downloads it"
 
 
-def usage_error(error: Any) -> UsageError:
-    """Return the error for what the parser refuses; `error` is Click's, or Typer's copy of it."""
+def usage_error(error: Any, words: Sequence[str]) -> UsageError:
+    """Return the error for what the parser refuses in the `words` of the command line.
+
+    `error` is Click's, or Typer's copy of it.
+    """
     where = error.ctx.command_path if error.ctx else "holdfast"
     command = error.ctx.info_name if error.ctx else ""
     if hasattr(error, "possibilities"):  # NoSuchOption
-        parameters = error.ctx.command.params if error.ctx else ()
+        parameters = error.ctx.command.get_params(error.ctx) if error.ctx else ()
         names = [name for one in parameters for name in (*one.opts, *one.secondary_opts)]
-        wrong = _unknown_option(error.option_name, command, names)
+        # The parser reads -help as -h -e -l -p, and says that -e is unknown.
+        short = (word for word in words if word[:1] == "-" and f"-{word}" in names)
+        wrong = _unknown_option(next(short, error.option_name), command, names)
     else:
         message = error.format_message()
-        for pattern, words in NUMBERS.items():
-            message = re.sub(pattern, words, message)
+        for pattern, new in REWORDED.items():
+            message = re.sub(pattern, new, message)
         wrong = UsageError(message)
-    is_extra = EXTRA_ARGUMENT in str(wrong)
+    is_extra = str(wrong).startswith("too many arguments")
     if is_extra and command == "login":  # it may be a token
         wrong = UsageError("login takes the name of a provider")
     if is_extra and command in EXTRA_ARGUMENT_POINTERS:
