@@ -410,7 +410,12 @@ WITH_HINTS = {
             hint,
         )
         for typed, hint in OPTION_POINTERS.items()
+        if typed != "add --token"
     },
+    "connections add n --provider kubo --token x": (
+        "unknown option --token",
+        OPTION_POINTERS["add --token"],
+    ),
     **{f"{command} a b c": ("", hint) for command, hint in EXTRA_ARGUMENT_POINTERS.items()},
     **dict.fromkeys(("pin remote add x", "pin remote service ls"), ("", POINTERS["pin remote"])),
     **dict.fromkeys(("key rm x", "keys rm x"), ("", POINTERS["key rm"])),

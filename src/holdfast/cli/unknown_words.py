@@ -96,6 +96,8 @@ _LOGIN: Final = "the token is asked for; in a pipe: holdfast login pinata < FILE
 # What to type in place of an option of another tool, by the option, perhaps after a command.
 OPTION_POINTERS: Final = _by_word(f"""
 login --token, --token-file: {_LOGIN}
+node --token: --token-file FILE, or the variable HOLDFAST_NODE_TOKEN
+add --token: --token-file FILE, or --token-env VARIABLE
 login -u, --user, --username: leave it out: only the token is asked for
 ls -n, --name, --cid, --keyvalue, --since, --until, --limit: `holdfast list` has this option
 upload --only-hash, --dry-run: `holdfast cid FILE` only computes the CID
