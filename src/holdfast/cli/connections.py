@@ -316,7 +316,7 @@ def add(
         list[str] | None, option("URL", "The address of its API, if not the default. Repeatable.")
     ] = None,
     gateway_url: Annotated[
-        list[str] | None, option("URL", "The gateway for reads. Repeatable.")
+        list[str] | None, option("URL", "A gateway for reads. Repeatable.")
     ] = None,
     token_file: Annotated[str | None, option("FILE", "The file with its token.")] = None,
     token_env: Annotated[str | None, option("VARIABLE", "The variable with its token.")] = None,

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final
 from holdfast.arguments import NOT_CHOSEN
 from holdfast.cli import options, output
 from holdfast.cli.exit_codes import UsageError
+from holdfast.cli.options import argument, file_argument, flag
 from holdfast.cli.references import NAME, find
 from holdfast.cli.reports import BatchReport, note_excluded, source_reader, telling_resumes
 from holdfast.cli.run import Run, command, group
@@ -38,18 +39,15 @@ FILE_NAME: Final = re.compile(r"\S*(/\S+|\.(json|geojson|jsonl|ndjson|txt))")  #
 MAX_FILES: Final = 1000  # of a folder, to look for an encrypted one
 FOLDER_REMEDY: Final = "`holdfast download CID FOLDER` writes all of it to a new folder"
 TARGET = 'The new path, an existing folder to put it in, or "-". Default: its own name, or the CID.'
-SYMLINKS = Annotated[bool, options.flag("Write the symbolic links of a folder.", "--symlinks")]
-PORTABLE = Annotated[
-    bool, options.flag("Refuse names that are not valid on other systems.", "--portable")
-]
+SYMLINKS = Annotated[bool, flag("Write the symbolic links of a folder.", "--symlinks")]
+PORTABLE = Annotated[bool, flag("Refuse names that are not valid on other systems.", "--portable")]
 
 
 @command(commands, *options.WRITES)
 def store(
     run: Run,
     value: Annotated[
-        str | None,
-        options.argument("JSON", 'JSON text, a JSON file, or "-". Default: what is piped in.'),
+        str | None, argument("JSON", 'JSON text, a JSON file, or "-". Default: what is piped in.')
     ] = None,
     name: options.NAME = None,
     keyvalue: options.KEYVALUES = None,
@@ -89,8 +87,8 @@ def retrieve(run: Run, cid: options.PATH_ARGUMENT, *, decrypt: options.DECRYPT =
 @command(commands, *options.WRITES)
 def send(
     run: Run,
-    recipient: Annotated[str, options.argument("RECIPIENT", "The recipient's ID.")],
-    message: Annotated[str, options.argument("MESSAGE", 'The message, or "-".')],
+    recipient: Annotated[str, argument("RECIPIENT", "The recipient's ID.")],
+    message: Annotated[str, argument("MESSAGE", 'The message, or "-".')],
     *,
     encrypt: options.ENCRYPT = False,
     to: options.READERS = None,
@@ -175,13 +173,13 @@ def upload(
     run: Run,
     files: Annotated[
         list[str] | None,
-        options.file_argument('The files and folders to store, or "-". Default: what is piped in.'),
+        file_argument('The files and folders to store, or "-". Default: what is piped in.'),
     ] = None,
     name: options.NAME = None,
     keyvalue: options.KEYVALUES = None,
     *,
     quiet: options.QUIET = False,
-    quieter: Annotated[bool, options.flag("Write only the last CID.", "-Q", "--quieter")] = False,
+    quieter: Annotated[bool, flag("Write only the last CID.", "-Q", "--quieter")] = False,
     recursive: options.RECURSIVE = False,  # noqa: ARG001 - so it is always
     include_hidden: options.INCLUDE_HIDDEN = False,
     exclude: options.EXCLUDE = None,
@@ -333,7 +331,7 @@ def uploads(
     run: Run,
     *,
     clear: Annotated[
-        bool, options.flag("Forget them: the same uploads start from the beginning.", "--clear")
+        bool, flag("Forget them: uploads start from the beginning.", "--clear")
     ] = False,
 ) -> None:
     """List or clear the unfinished uploads.
@@ -379,7 +377,7 @@ def _line(row: dict[str, Any]) -> str:
 def download(
     run: Run,
     cid: options.PATH_ARGUMENT,
-    to: Annotated[str | None, options.file_argument(TARGET, "TO")] = None,
+    to: Annotated[str | None, file_argument(TARGET, "TO")] = None,
     *,
     output_file: options.OUTPUT = None,
     symlinks: SYMLINKS = False,

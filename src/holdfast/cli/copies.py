@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final
 
 import holdfast
 from holdfast.cli import exit_codes, options, output
+from holdfast.cli.options import flag, option
 from holdfast.cli.reports import BatchReport
 from holdfast.cli.run import Run, command, group
 from holdfast.errors import NotFoundError
@@ -17,7 +18,7 @@ commands: Final = group()
 KINDS: Final = {"enough": "all copies", "short": "fewer than want", "critical": "fewer than need"}
 STATES: Final = ("proven", "claimed", "missing")
 SAMPLE = Annotated[
-    str, options.option("SAMPLE", "How much to check: 2% of all, part 3/30 of all blocks, or 500M.")
+    str, option("SAMPLE", "How much to check: 2% of all, part 3/30 of all blocks, or 500M.")
 ]
 
 
@@ -26,8 +27,8 @@ def health(
     run: Run,
     *,
     sample: SAMPLE = "2%",
-    fix: Annotated[bool, options.flag("Make the copies that are missing.", "--fix")] = False,
-    adopt: Annotated[bool, options.flag("Adopt pins that only members have.", "--adopt")] = False,
+    fix: Annotated[bool, flag("Make the copies that are missing.", "--fix")] = False,
+    adopt: Annotated[bool, flag("Adopt pins that only members have.", "--adopt")] = False,
 ) -> None:
     """Show which content of provider copies has too few copies.
 
@@ -50,7 +51,7 @@ def health(
 def drill(
     run: Run,
     *,
-    without: Annotated[str, options.option("MEMBER", "The member to leave out.")],
+    without: Annotated[str, option("MEMBER", "The member to leave out.")],
     sample: SAMPLE = "2%",
 ) -> None:
     """Say whether you could leave a member of copies today.

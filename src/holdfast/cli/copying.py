@@ -16,6 +16,7 @@ import holdfast
 from holdfast.cli import exit_codes, options, output
 from holdfast.cli.cid_list import read_list
 from holdfast.cli.exit_codes import UsageError
+from holdfast.cli.options import cid_argument, file_argument, flag, option
 from holdfast.cli.references import References
 from holdfast.cli.reports import AT_ONCE, BatchReport
 from holdfast.cli.run import Run, command, group
@@ -34,7 +35,7 @@ PLACE: Final = partial(
     callback=options.not_empty,
     autocompletion=options.connection_names,
 )
-FILE = options.file_argument('The file, or "-".')
+FILE = file_argument('The file, or "-".')
 NOT_A_BACKUP = "use another copy of it; `holdfast car import` reads archives that are not backups"
 
 
@@ -42,7 +43,7 @@ NOT_A_BACKUP = "use another copy of it; `holdfast car import` reads archives tha
 def copy(
     run: Run,
     cids: Annotated[
-        list[str] | None, options.cid_argument("What to copy; by default all pins of the source.")
+        list[str] | None, cid_argument("What to copy; by default all pins of the source.")
     ] = None,
     *,
     source: Annotated[
@@ -56,7 +57,7 @@ def copy(
     to: Annotated[str, PLACE("Where to copy it: a connection or provider, as for --from.", "--to")],
     cid_file: Annotated[
         str | None,
-        options.option(
+        option(
             "FILE",
             'A file that lists what to copy, or "-": one CID on each line, or a CSV with a column '
             "cid and perhaps name. Other columns become key-values.",
@@ -65,12 +66,11 @@ def copy(
         ),
     ] = None,
     gateway_url: Annotated[
-        list[str] | None,
-        options.option("URL", "Read the content through this gateway. Repeatable."),
+        list[str] | None, option("URL", "Read the content through this gateway. Repeatable.")
     ] = None,
     journal: Annotated[
         str | None,
-        options.option(
+        option(
             "FILE",
             "Record in this file what was copied, for the summaries of later runs.",
             callback=options.not_empty,
@@ -78,24 +78,22 @@ def copy(
     ] = None,
     name: options.NAME_FILTER = None,
     keyvalue: options.KEYVALUES = None,
-    dry_run: Annotated[
-        bool, options.flag("Only show what is missing at the target.", "--dry-run")
-    ] = False,
+    dry_run: Annotated[bool, flag("Only show what is missing at the target.", "--dry-run")] = False,
     pin_by_cid: Annotated[
         bool | None,
-        options.flag(
+        flag(
             "Let the target fetch content by its CID if it cannot be sent, or never do that.",
             "--pin-by-cid/--no-pin-by-cid",
         ),
     ] = None,
     wait: Annotated[
-        float, options.option("SECONDS", "How long to wait for the target to fetch it.", min=0)
+        float, option("SECONDS", "How long the target may take to fetch it.", min=0)
     ] = 60.0,
     proof: Annotated[
-        bool, options.flag("Ask for random blocks, and send again what is missing.", "--proof")
+        bool, flag("Ask for random blocks; resend what is missing.", "--proof")
     ] = False,
     sample: Annotated[
-        str | None, options.option("SAMPLE", "The blocks, with --proof: 2%, 3/30 of all, or 500M.")
+        str | None, option("SAMPLE", "The blocks, with --proof: 2%, 3/30 of all, or 500M.")
     ] = None,
 ) -> None:
     """Copy content to another provider.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import holdfast
 from holdfast import registry
 from holdfast.cli import options, output
+from holdfast.cli.options import cid_argument, file_argument, flag
 from holdfast.cli.output import Column, write_table
 from holdfast.cli.pins import list_pins
 from holdfast.cli.references import NAME, WHOLE, References, find
@@ -28,9 +29,7 @@ if TYPE_CHECKING:
 
 commands: Final = group()
 DETAILS: Final = Column("KIND"), Column("SIZE", "number")
-LONG = Annotated[
-    bool, options.flag("Write the kind, size and CID of each, too.", "-l", "-lh", "-hl", "--long")
-]
+LONG = Annotated[bool, flag("Show the kind, size and CID of each.", "-l", "-lh", "-hl", "--long")]
 LS_REMEDY = (
     "`ls` lists directories, and `holdfast info` shows what a CID or a path names; "
     "new pins may take a while to reach other gateways"
@@ -41,7 +40,7 @@ LS_REMEDY = (
 def list_directory(
     run: Run,
     cid: Annotated[
-        str | None, options.cid_argument("A directory; by default the pins, as `list` shows them.")
+        str | None, cid_argument("A directory; by default the pins, as with `list`.")
     ] = None,
     long: LONG = False,  # noqa: FBT002 - an option
 ) -> None:
@@ -84,7 +83,7 @@ def _line(entry: "Entry") -> str:
 @command(commands, *options.LOOKS)
 def info(
     run: Run,
-    cids: Annotated[list[str], options.cid_argument("CIDs, paths under them, or name:NAME.")],
+    cids: Annotated[list[str], cid_argument("CIDs, paths under them, or name:NAME.")],
 ) -> None:
     """Show what CIDs name, and where they are pinned.
 
@@ -187,13 +186,13 @@ def _pin_text(at: str, pin: "Pin") -> str:
     return "  ".join(facts)
 
 
-Source = Annotated[str, options.file_argument('A file, a directory, or "-".')]
+Source = Annotated[str, file_argument('A file, a directory, or "-".')]
 
 
 @command(commands, options.layout_options)
 def cid(
     run: Run,
-    files: Annotated[list[str], options.file_argument('Files and directories, or "-".')],
+    files: Annotated[list[str], file_argument('Files and directories, or "-".')],
     *,
     include_hidden: options.INCLUDE_HIDDEN = False,
     exclude: options.EXCLUDE = None,
@@ -219,7 +218,7 @@ def cid(
 def verify(
     run: Run,
     file: Source,
-    cid: Annotated[str, options.cid_argument("The CID that it should have.")],
+    cid: Annotated[str, cid_argument("The CID that it should have.")],
     *,
     include_hidden: options.INCLUDE_HIDDEN = False,
     exclude: options.EXCLUDE = None,

@@ -14,6 +14,7 @@ from holdfast.cli import options, output
 from holdfast.cli.content import PORTABLE, SYMLINKS, TARGET, save
 from holdfast.cli.exit_codes import UsageError
 from holdfast.cli.inspecting import LONG, open_source, write_entries
+from holdfast.cli.options import argument, cid_argument, file_argument, flag, option
 from holdfast.cli.references import find
 from holdfast.cli.reports import note_excluded, source_reader
 from holdfast.cli.run import Run, command, group
@@ -31,13 +32,11 @@ if TYPE_CHECKING:
 
 commands: Final = group()
 SHOWN = 10
-ARCHIVE = Annotated[str, options.file_argument('The archive, or "-".', "ARCHIVE")]
-PATH = Annotated[str | None, options.argument("PATH", "A path below the root, or a CID.")]
+ARCHIVE = Annotated[str, file_argument('The archive, or "-".', "ARCHIVE")]
+PATH = Annotated[str | None, argument("PATH", "A path below the root, or a CID.")]
 car_commands: Final = group()
 commands.add_typer(car_commands, name="car")
-OUTPUT = Annotated[
-    str | None, options.option("TO", TARGET, "-o", "--output", callback=options.not_empty)
-]
+OUTPUT = Annotated[str | None, option("TO", TARGET, "-o", "--output", callback=options.not_empty)]
 
 
 @command(car_commands, is_group=True)
@@ -49,8 +48,8 @@ def car(_: Run) -> None:
 @command(car_commands, options.layout_options)
 def pack(
     run: Run,
-    file: Annotated[str, options.file_argument('The file or folder to pack, or "-".')],
-    to: Annotated[str | None, options.file_argument('The archive to write, or "-".', "TO")] = None,
+    file: Annotated[str, file_argument('The file or folder to pack, or "-".')],
+    to: Annotated[str | None, file_argument('The archive to write, or "-".', "TO")] = None,
     *,
     output_file: options.OUTPUT = None,
     include_hidden: options.INCLUDE_HIDDEN = False,
@@ -136,8 +135,8 @@ def _reference(archive: str, roots: list[str], path: str | None) -> Reference:
 @command(car_commands, options.store_options, name="export")
 def export_car(
     run: Run,
-    cid: Annotated[str, options.cid_argument("The root to export.")],
-    to: Annotated[str | None, options.file_argument('The archive to write, or "-".')] = None,
+    cid: Annotated[str, cid_argument("The root to export.")],
+    to: Annotated[str | None, file_argument('The archive to write, or "-".')] = None,
     *,
     output_file: options.OUTPUT = None,
     force: options.FORCE = False,
@@ -166,11 +165,10 @@ def export_car(
 @command(car_commands, options.store_options, name="import")
 def import_car(
     run: Run,
-    file: Annotated[str, options.file_argument('The archive to import, or "-".')],
+    file: Annotated[str, file_argument('The archive to import, or "-".')],
     *,
     blocks_only: Annotated[
-        bool,
-        options.flag("Pin nothing; blocks may be missing, and stay until `gc`.", "--blocks-only"),
+        bool, flag("Pin nothing; blocks may be missing, and stay until `gc`.", "--blocks-only")
     ] = False,
 ) -> None:
     """Import an archive and pin its roots; write their CIDs."""
@@ -211,9 +209,7 @@ def _counted(
 def gc(
     run: Run,
     *,
-    dry_run: Annotated[
-        bool, options.flag("Only say how much would be removed.", "--dry-run")
-    ] = False,
+    dry_run: Annotated[bool, flag("Only say how much would be removed.", "--dry-run")] = False,
 ) -> None:
     """Remove the blocks of the store that no pin needs."""
     with run.repository() as repository, run.progress_bar("gc", unit="blocks") as progress:
@@ -319,9 +315,7 @@ def _damage_error(damage: "list[Damage]") -> VerificationError:
 def cache(
     run: Run,
     *,
-    clear: Annotated[
-        bool, options.flag("Remove the blocks and the interrupted downloads.", "--clear")
-    ] = False,
+    clear: Annotated[bool, flag("Remove the blocks and interrupted downloads.", "--clear")] = False,
 ) -> None:
     """Show or clear the cache folder.
 

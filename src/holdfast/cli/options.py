@@ -213,7 +213,7 @@ PIN_ARGUMENT = Annotated[str, cid_argument("A CID, a link to one, or name:NAME."
 NAME = Annotated[str | None, option("NAME", "The name of the pin.", "-n", "--name")]
 QUIET = Annotated[bool, flag("Write only the CIDs.", "-q", "--quiet")]
 RECURSIVE = Annotated[
-    bool, flag("Not needed: folders are always included whole.", "-r", "-R", "--recursive")
+    bool, flag("Not needed: folders are always whole.", "-r", "-R", "--recursive")
 ]
 FORCE = Annotated[bool, flag("Replace a file that exists.", "-f", "--force")]
 OUTPUT = Annotated[
@@ -248,9 +248,7 @@ READERS = Annotated[
 DECRYPT = Annotated[bool, flag("Decrypt it with your identities.", "--decrypt")]
 _OPTION: Final = "One of the provider's own options, such as group=ID. Repeatable."
 OPTION = Annotated[list[str] | None, option("NAME=VALUE", _OPTION, "--option")]
-TEST_TIMEOUT = Annotated[
-    float, option("SECONDS", "The time limit for all tests together.", min=0.1, max=3600.0)
-]
+TEST_TIMEOUT = Annotated[float, option("SECONDS", "The limit for all tests.", min=0.1, max=3600.0)]
 
 
 def connection_names() -> list[str]:

@@ -13,6 +13,7 @@ from holdfast.arguments import NOT_CHOSEN, milliseconds
 from holdfast.cli import options, output
 from holdfast.cli.content import note_name
 from holdfast.cli.exit_codes import UsageError
+from holdfast.cli.options import cid_argument, flag, option
 from holdfast.cli.output import Column, write_table
 from holdfast.cli.references import NAME, References, find, is_here
 from holdfast.cli.reports import BatchReport
@@ -50,9 +51,7 @@ def pin(
     cid: options.PIN_ARGUMENT,
     name: options.NAME = None,
     keyvalue: options.KEYVALUES = None,
-    wait: Annotated[
-        float, options.option("SECONDS", "How long to wait for it to be pinned.", min=0)
-    ] = 0.0,
+    wait: Annotated[float, option("SECONDS", "How long to wait for it to be pinned.", min=0)] = 0.0,
 ) -> None:
     """Pin existing content by its CID; write its state.
 
@@ -75,9 +74,7 @@ def update(
     cid: options.PIN_ARGUMENT,
     name: options.NAME = None,
     keyvalue: options.KEYVALUES = None,
-    remove: Annotated[
-        list[str] | None, options.option("KEY", "A key to remove. Repeatable.")
-    ] = None,
+    remove: Annotated[list[str] | None, option("KEY", "A key to remove. Repeatable.")] = None,
 ) -> None:
     """Change the name or the key-values of a pin. Other key-values stay."""
     changes = {**(options.parse_keyvalues(keyvalue) or {}), **dict.fromkeys(remove or ())}
@@ -94,18 +91,17 @@ def list_pins(
     *,
     name: options.NAME_FILTER = None,
     cid: Annotated[
-        str | None,
-        options.option("CID", "Only pins of this CID.", autocompletion=options.pinned_cids),
+        str | None, option("CID", "Only pins of this CID.", autocompletion=options.pinned_cids)
     ] = None,
     keyvalue: Annotated[
         list[str] | None,
-        options.option(
+        option(
             "KEY=VALUE", "Only pins with this key-value. Repeatable: all must match.", "--keyvalue"
         ),
     ] = None,
     since: Annotated[
         str | None,
-        options.option(
+        option(
             "DATE",
             "Only pins made then or later: 2026-01-31 or 2026-01-31T12:00, in UTC unless it "
             "has a zone; or 7d, 12h or 2w ago.",
@@ -113,16 +109,14 @@ def list_pins(
     ] = None,
     until: Annotated[
         str | None,
-        options.option("DATE", "Only pins made then or earlier; a date includes that whole day."),
+        option("DATE", "Only pins made then or earlier; a date includes that whole day."),
     ] = None,
-    limit: Annotated[int | None, options.option("NUMBER", "At most this many pins.", min=1)] = None,
-    sort: Annotated[
-        str | None, options.option("ORDER", "name, size (largest first) or created.")
-    ] = None,
+    limit: Annotated[int | None, option("NUMBER", "At most this many pins.", min=1)] = None,
+    sort: Annotated[str | None, option("ORDER", "name, size (largest first) or created.")] = None,
     quiet: options.QUIET = False,
-    full: Annotated[bool, options.flag("On a terminal, show whole CIDs.", "--full")] = False,
+    full: Annotated[bool, flag("On a terminal, show whole CIDs.", "--full")] = False,
     foreign: Annotated[
-        bool, options.flag("With provider copies, list pins that only members have.", "--foreign")
+        bool, flag("With provider copies, list pins that only members have.", "--foreign")
     ] = False,
 ) -> None:
     """List the pins, newest first.
@@ -211,12 +205,12 @@ def _moment(text: str, *, is_end: bool) -> int | None:
 @command(commands, *options.PINS)
 def revoke(
     run: Run,
-    cids: Annotated[list[str], options.cid_argument("CIDs, links to them, or name:NAME.")],
+    cids: Annotated[list[str], cid_argument("CIDs, links to them, or name:NAME.")],
     *,
     only_at: Annotated[
-        str | None, options.option("MEMBER", "With provider copies, unpin at this member only.")
+        str | None, option("MEMBER", "With provider copies, unpin at this member only.")
     ] = None,
-    force: Annotated[bool, options.flag("Ignore what is not pinned.", "-f", "--force")] = False,
+    force: Annotated[bool, flag("Ignore what is not pinned.", "-f", "--force")] = False,
     recursive: options.RECURSIVE = False,  # noqa: ARG001 - so it is always
 ) -> None:
     """Unpin CIDs. Copies elsewhere may remain.

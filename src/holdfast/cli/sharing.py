@@ -5,6 +5,7 @@ from typing import Annotated, Final
 
 from holdfast import registry
 from holdfast.cli import options
+from holdfast.cli.options import argument, flag, option
 from holdfast.cli.references import find
 from holdfast.cli.run import Run, command, group
 from holdfast.cli.tokens import ask_passphrase
@@ -14,7 +15,7 @@ from holdfast.errors import ConfigError, UnsupportedError
 from holdfast.hints import advise
 
 commands: Final = group()
-EXPIRES = Annotated[int, options.option("SECONDS", "How long the link works.", "--expires", min=1)]
+EXPIRES = Annotated[int, option("SECONDS", "How long the link works.", "--expires", min=1)]
 REMEDY = "run `holdfast node` in another terminal, or name a gateway with --gateway-url"
 PUBLIC = "`holdfast url CID` writes the link to public content"
 
@@ -45,7 +46,7 @@ def url(run: Run, cid: options.PATH_ARGUMENT) -> None:
 def open_link(
     run: Run,
     cid: options.PATH_ARGUMENT,
-    show: Annotated[bool, options.flag("Only write the link.", "--show")] = False,  # noqa: FBT002
+    show: Annotated[bool, flag("Only write the link.", "--show")] = False,  # noqa: FBT002
 ) -> None:
     """Open a CID in the browser, and write the link."""
     import webbrowser
@@ -84,7 +85,7 @@ def _link(run: Run, cid: str) -> tuple[str, str, str]:
 def share(
     run: Run,
     cid: options.PATH_ARGUMENT,
-    recipients: Annotated[list[str], options.argument("RECIPIENT", "A new reader, or several.")],
+    recipients: Annotated[list[str], argument("RECIPIENT", "A new reader, or several.")],
     name: options.NAME = None,
 ) -> None:
     """Let more people read encrypted content, under a new CID.
@@ -124,11 +125,11 @@ def upload_link(
     run: Run,
     expires: EXPIRES = 3600,
     max_bytes: Annotated[
-        int | None, options.option("BYTES", "The largest file that the link accepts.", min=1)
+        int | None, option("BYTES", "The largest file that the link accepts.", min=1)
     ] = None,
     types: Annotated[
         list[str] | None,
-        options.option(
+        option(
             "TYPE", "A media type that the link accepts, such as 'image/*'. Repeatable.", "--type"
         ),
     ] = None,
