@@ -315,9 +315,7 @@ def add(
     pin_api_url: Annotated[
         list[str] | None, option("URL", "The address of its API, if not the default. Repeatable.")
     ] = None,
-    gateway_url: Annotated[
-        list[str] | None, option("URL", "A gateway for reads. Repeatable.")
-    ] = None,
+    gateway_url: Annotated[list[str] | None, option("URL", "Its gateways. Repeatable.")] = None,
     token_file: Annotated[str | None, option("FILE", "The file with its token.")] = None,
     token_env: Annotated[str | None, option("VARIABLE", "The variable with its token.")] = None,
     site: Annotated[str | None, option("NAME", "Where it is: one site is one copy.")] = None,

@@ -330,9 +330,7 @@ def _note_hidden(run: Run, count: int) -> None:
 def uploads(
     run: Run,
     *,
-    clear: Annotated[
-        bool, flag("Forget them: uploads start from the beginning.", "--clear")
-    ] = False,
+    clear: Annotated[bool, flag("Forget them: they start at the beginning.", "--clear")] = False,
 ) -> None:
     """List or clear the unfinished uploads.
 

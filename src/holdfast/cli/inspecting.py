@@ -40,7 +40,7 @@ LS_REMEDY = (
 def list_directory(
     run: Run,
     cid: Annotated[
-        str | None, cid_argument("A directory; by default the pins, as with `list`.")
+        str | None, cid_argument("A directory; by default, all pins are listed.")
     ] = None,
     long: LONG = False,  # noqa: FBT002 - an option
 ) -> None:

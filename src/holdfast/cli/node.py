@@ -19,16 +19,12 @@ def node(
     run: Run,
     *,
     host: Annotated[str, option("ADDRESS", "The address to listen on.")] = "127.0.0.1",
-    port: Annotated[
-        int, option("NUMBER", "The port; 0 for any free one.", min=0, max=65535)
-    ] = 5080,
+    port: Annotated[int, option("NUMBER", "The port; 0 is any free one.", min=0, max=65535)] = 5080,
     token_file: Annotated[
         str | None,
         option("FILE", "A file with one token a line, followed by its scopes.", callback=not_empty),
     ] = None,
-    rate_limit: Annotated[
-        int | None, option("NUMBER", "Requests a minute per token.", min=1)
-    ] = None,
+    rate_limit: Annotated[int | None, option("NUMBER", "Requests/minute per token.", min=1)] = None,
     gateway: Annotated[
         list[str] | None, option("URL", "A gateway for content that is pinned by CID. Repeatable.")
     ] = None,

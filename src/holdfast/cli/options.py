@@ -212,9 +212,7 @@ PATH_ARGUMENT = Annotated[str, cid_argument("A CID, a path under one, a link, or
 PIN_ARGUMENT = Annotated[str, cid_argument("A CID, a link to one, or name:NAME.")]
 NAME = Annotated[str | None, option("NAME", "The name of the pin.", "-n", "--name")]
 QUIET = Annotated[bool, flag("Write only the CIDs.", "-q", "--quiet")]
-RECURSIVE = Annotated[
-    bool, flag("Not needed: folders are always whole.", "-r", "-R", "--recursive")
-]
+RECURSIVE = Annotated[bool, flag("Not needed: it is always recursive.", "-r", "-R", "--recursive")]
 FORCE = Annotated[bool, flag("Replace a file that exists.", "-f", "--force")]
 OUTPUT = Annotated[
     str | None,

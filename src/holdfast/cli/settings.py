@@ -55,9 +55,7 @@ def login(
     pin_api_url: Annotated[
         str | None, option("URL", "The address of its API, if it is not the default.")
     ] = None,
-    gateway_url: Annotated[
-        str | None, option("URL", "The gateway for reads, to save with it.")
-    ] = None,
+    gateway_url: Annotated[str | None, option("URL", "The gateway for reads, saved too.")] = None,
 ) -> None:
     """Test a provider's token, and save it.
 

@@ -124,9 +124,7 @@ def link(run: Run, cid: options.PATH_ARGUMENT, expires: EXPIRES = 3600) -> None:
 def upload_link(
     run: Run,
     expires: EXPIRES = 3600,
-    max_bytes: Annotated[
-        int | None, option("BYTES", "The largest file that the link accepts.", min=1)
-    ] = None,
+    max_bytes: Annotated[int | None, option("BYTES", "The largest file accepted.", min=1)] = None,
     types: Annotated[
         list[str] | None,
         option(
