@@ -86,7 +86,9 @@ def copy(
             "--pin-by-cid/--no-pin-by-cid",
         ),
     ] = None,
-    wait: Annotated[float, option("SECONDS", "How long the target may take for it.", min=0)] = 60.0,
+    wait: Annotated[
+        float, option("SECONDS", "How long to wait for the target to fetch it.", min=0)
+    ] = 60.0,
     proof: Annotated[bool, flag("Ask for random blocks; send missing ones.", "--proof")] = False,
     sample: Annotated[
         str | None, option("SAMPLE", "The blocks, with --proof: 2%, 3/30 of all, or 500M.")

@@ -24,7 +24,9 @@ def node(
         str | None,
         option("FILE", "A file with one token a line, followed by its scopes.", callback=not_empty),
     ] = None,
-    rate_limit: Annotated[int | None, option("NUMBER", "Requests/minute per token.", min=1)] = None,
+    rate_limit: Annotated[
+        int | None, option("NUMBER", "Requests a minute for each token.", min=1)
+    ] = None,
     gateway: Annotated[
         list[str] | None, option("URL", "A gateway for content that is pinned by CID. Repeatable.")
     ] = None,
