@@ -157,7 +157,7 @@ def test_what_the_target_cannot_have_is_named(commands, tmp_path, node):
     assert result.returncode == 3
     error = json.loads(result.stderr.splitlines()[0])["error"]
     assert (error["name"], error["cid"]) == ("UnsupportedError", pin.cid)
-    assert error["remedy"] == "if it can be fetched anyway, add --pin-by-cid"
+    assert error["remedy"] == "if it can be fetched anyway, use `holdfast copy --pin-by-cid`"
 
 
 def service(commands, tmp_path, node, token):

@@ -153,7 +153,10 @@ def test_without_keys_nothing_is_stored_and_nothing_read(alone):
     (alone.folder / "a").write_text(PLAIN)
     for words in (["store", f'"{PLAIN}"'], ["send", "alice", PLAIN], ["upload", "a"]):
         code, lines = alone.failure(*words, "--encrypt")
-        assert (code, lines[1]) == (3, "hint: make one with `holdfast keygen`")
+        assert (code, lines[1]) == (
+            3,
+            "hint: make one with `holdfast keygen`; to read, use the key of a reader",
+        )
     code, lines = alone.failure("upload", "a", "a", "--encrypt")
     assert (code, "`holdfast keygen`" in lines[1]) == (3, True)
     for command in ("retrieve", "receive", "download", "cat"):

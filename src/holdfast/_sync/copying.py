@@ -314,7 +314,9 @@ class Copier:
             )
             note = "if it can be fetched anyway, {} {}"
             return advise(
-                error, note.format("pass", "pin_by_cid=True"), note.format("add", "--pin-by-cid")
+                error,
+                note.format("pass", "pin_by_cid=True"),
+                note.format("use", "`holdfast copy --pin-by-cid`"),
             )
         if not self._target.supports("put_file"):
             return self._target.refusal("pin")

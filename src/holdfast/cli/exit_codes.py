@@ -30,6 +30,7 @@ IN_PYTHON: Final = {
     "all of it with download_folder": "all of it with `holdfast download`",
     "max_bytes allows": "--max-size allows",
     "connect: unknown connection": "unknown connection",
+    "BackupProvider is": "the backup is",
 } | {
     f"{row.class_name} ": f"provider {name!r} "
     for name, row in registry.BUILT_IN.items()
@@ -139,7 +140,7 @@ FAMILIES: Final = (
     Family(
         errors.NotEncryptedError,
         16,
-        "leave --decrypt out; to encrypt content, upload it with --encrypt",
+        "read it without --decrypt; to encrypt it, upload it again with --encrypt",
     ),
     Family(errors.NoKeyError, 17, "`holdfast keys` lists your identities"),
     Family(OSError, FAILED, "check the path and try again"),

@@ -63,7 +63,8 @@ class Keyring:
         self._recipients = tuple(dict.fromkeys(recipients or own))
         self._identities = tuple(identities)
         if not self._recipients:
-            raise advise(ConfigError("encryption needs keys"), "make one with `holdfast keygen`")
+            wrong = ConfigError("encryption needs keys")
+            raise advise(wrong, "make one with `holdfast keygen`; to read, use the key of a reader")
         if not write_only and not {*self._recipients} & {*own}:
             raise ConfigError(
                 "none of your identities could open what you write: add the recipient of one of "
