@@ -173,7 +173,7 @@ async def test_what_would_get_another_cid_is_refused_and_leaves_nothing(source, 
             f"{type(source.provider).__name__} is not on the network, so the target cannot fetch "
             "it by its CID: copy to a provider that accepts archives, such as kubo"
         )
-        assert caught.value.__notes__ == ["if it can be fetched anyway, pass pin_by_cid=True"]
+        assert caught.value.__notes__ == ["if it can be fetched anyway, use pin_by_cid=True"]
     assert await service.pins() == []
     assert node.repository.pins() == []
 

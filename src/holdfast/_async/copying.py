@@ -314,12 +314,9 @@ class AsyncCopier:
                 f"{why}; and {source} is not on the network, so the target cannot fetch it by its "
                 "CID: copy to a provider that accepts archives, such as kubo"
             )
-            note = "if it can be fetched anyway, {} {}"
-            return advise(
-                error,
-                note.format("pass", "pin_by_cid=True"),
-                note.format("use", "`holdfast copy --pin-by-cid`"),
-            )
+            note = "if it can be fetched anyway, use {}"
+            ways = "pin_by_cid=True", "`holdfast copy --pin-by-cid`"
+            return advise(error, *map(note.format, ways))
         if not self._target.supports("put_file"):
             return self._target.refusal("pin")
         return UnsupportedError(f"{why}; copy to a provider that accepts archives, such as kubo")
