@@ -91,7 +91,8 @@ class AsyncClient(AsyncCloses):
         self._closed = False
         if fields or not isinstance(provider, AsyncStorageProvider):
             what = f"{type(provider).__name__} does not implement AsyncStorageProvider"
-            what = f"AsyncClient() has no argument {min(fields)!r}" if fields else what
+            if fields:
+                what = f"AsyncClient() has no argument {min(fields)!r}"
             del provider, fields  # one may be a token, passed by mistake
             raise TypeError(f"{what}; to configure a client, use AsyncClient.init(…)")
         # A program should not wait for the modules of providers before it has one.

@@ -91,4 +91,5 @@ class AsyncCloses(AsyncOnly):
         """Do the same as `aclose`."""
         await self.aclose()
 
-    close.__qualname__ = "close"  # for the warning if nobody awaits it: this class is not public
+    # If a caller forgets `await`, Python's warning has this name, and not that of a private class.
+    close.__qualname__ = "close"

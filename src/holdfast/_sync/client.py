@@ -93,7 +93,8 @@ class Client(Closes):
         self._closed = False
         if fields or not isinstance(provider, StorageProvider):
             what = f"{type(provider).__name__} does not implement StorageProvider"
-            what = f"Client() has no argument {min(fields)!r}" if fields else what
+            if fields:
+                what = f"Client() has no argument {min(fields)!r}"
             del provider, fields  # one may be a token, passed by mistake
             raise TypeError(f"{what}; to configure a client, use Client.init(…)")
         # A program should not wait for the modules of providers before it has one.

@@ -330,7 +330,7 @@ def _note_hidden(run: Run, count: int) -> None:
 def uploads(
     run: Run,
     *,
-    clear: Annotated[bool, flag("Forget them: they start at the beginning.", "--clear")] = False,
+    clear: Annotated[bool, flag("Forget them: the next upload starts over.", "--clear")] = False,
 ) -> None:
     """List or clear the unfinished uploads.
 

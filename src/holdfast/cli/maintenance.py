@@ -117,8 +117,7 @@ def unpack(
         except holdfast.errors.NotFoundError as error:  # the path may be meant as the target
             if path and not output_file:
                 to = f"`holdfast car unpack {quote(archive)} -o {quote(path)}` unpacks"
-                vars(error).update(hint=None, __notes__=[])  # this hint replaces its own
-                advise(error, f"{to} the whole archive there")
+                raise advise(type(error)(str(error)), f"{to} the whole archive there") from None
             raise
 
 

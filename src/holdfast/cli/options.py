@@ -246,7 +246,7 @@ READERS = Annotated[
 DECRYPT = Annotated[bool, flag("Decrypt it with your identities.", "--decrypt")]
 _OPTION: Final = "One of the provider's own options, such as group=ID. Repeatable."
 OPTION = Annotated[list[str] | None, option("NAME=VALUE", _OPTION, "--option")]
-TEST_TIMEOUT = Annotated[float, option("SECONDS", "The limit for all tests.", min=0.1, max=3600.0)]
+TEST_TIMEOUT = Annotated[float, option("SECONDS", "Time limit for all tests.", min=0.1, max=3600.0)]
 
 
 def connection_names() -> list[str]:
@@ -349,6 +349,8 @@ cache_options: Options = _group("cache")
 
 # The options of commands that use a provider.
 connection_options: Options = (_provider, _token_file, _token, *_others, _option)
+
+# The option of those that work with content in a private network too.
 private_options: Options = (_private,)
 
 # The options of commands that read content or link to it, and that may verify it or not.

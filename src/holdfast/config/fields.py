@@ -218,7 +218,7 @@ _ROWS: Final = (
           "How often to send a failed request again: `Retries`, or a mapping of its fields.",
           file="project"),
     Field("rate_limit", checks.rate, read_number,
-          "The maximum number of requests per minute, evenly spaced, over all threads or tasks. "
+          "The most requests per minute from all threads or tasks together, evenly spaced. "
           "If None, there is no limit.", file="project"),
     Field("hedge_after", checks.seconds, read_number,
           "How many seconds a gateway may take to begin its answer before the next is asked too. "
@@ -297,6 +297,13 @@ _MEANT: Final = {word: fields for fields, words in _OTHER_NAMES.items() for word
 def fields_bound_to(resource: Resource) -> tuple[str, ...]:
     """Return the names of the fields that clients with a shared `resource` have in common."""
     return tuple(name for name, field in FIELDS.items() if resource in field.bound_to)
+
+
+def check_unchanged(names: Iterable[str], config: object, new: object) -> None:
+    """Raise ConfigError if `new` changes one of the fields `names`, which clients share."""
+    for name in names:
+        if getattr(new, name) != getattr(config, name):
+            raise ConfigError(f"with_options cannot change {name}: make a new client")
 
 
 def unknown_field(name: str, others: Iterable[str] = (), kind: str = "field") -> str:

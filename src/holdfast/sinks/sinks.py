@@ -87,7 +87,7 @@ def finished(finishes: Finishes, source: BytesReader) -> Iterator[bytes | memory
     """Yield what `finishes` make of the bytes of `source`. A piece is valid until the next one."""
     *inner, outermost = finishes
     for finish in inner:
-        source = PiecesFile(map(bytes, finish.make(source)))
+        source = PiecesFile(finish.make(source))
     return iter(outermost.make(source))
 
 

@@ -11,12 +11,12 @@ from holdfast._async.runtime import run_blocking
 from holdfast._async.session import AsyncSession, open_session
 from holdfast.calls import Call
 from holdfast.config import ClientConfig
-from holdfast.config.fields import fields_bound_to
+from holdfast.config.fields import check_unchanged, fields_bound_to
 from holdfast.content.blocks import BlockCache
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.walks import Item, Walk
-from holdfast.errors import ConfigError, NotFoundError
+from holdfast.errors import NotFoundError
 from holdfast.hints import advise
 from holdfast.protocol.gateway import ArchiveScope
 from holdfast.repository import Repository
@@ -195,9 +195,7 @@ class AsyncGatewayConnections:
             self._opened.append((open_session(config), config))
             self._opened[-1][0].provider = config.provider
         session, opened_with = self._opened[0]
-        for name in fields_bound_to("connections"):
-            if getattr(config, name) != getattr(opened_with, name):
-                raise ConfigError(f"with_options cannot change {name}: make a new client")
+        check_unchanged(fields_bound_to("connections"), opened_with, config)
         return read_gateways(session.with_config(config), config)
 
     async def aclose(self) -> None:

@@ -27,6 +27,7 @@ from holdfast._sync.runtime import at_end, compute, run_blocking, run_interrupti
 from holdfast._sync.upload_sources import open_upload
 from holdfast.calls import Call
 from holdfast.config import ClientConfig
+from holdfast.config.fields import check_unchanged
 from holdfast.config.locations import cache_folder
 from holdfast.config.secret import Secret
 from holdfast.content.blocks import Emit
@@ -41,7 +42,6 @@ from holdfast.disk.closing import on_error
 from holdfast.disk.copy_journal import Place
 from holdfast.errors import (
     ClientClosedError,
-    ConfigError,
     NotFoundError,
     ProviderError,
     UnsupportedError,
@@ -137,7 +137,7 @@ class BaseProvider(StorageProvider, ABC):
     """
 
     takes: tuple[type, ...] = (Source,)
-    # The fields of the configuration that a copy cannot change, and what they belong to.
+    # The fields of the configuration that a copy cannot change.
     shared_fields: ClassVar[tuple[str, ...]] = ("provider", "provider_options")
 
     def __init__(self, config: ClientConfig, *, reader: Reader) -> None:
@@ -653,9 +653,7 @@ class BaseProvider(StorageProvider, ABC):
     @Operation("does not accept other options; make a new client")
     def with_config(self, config: ClientConfig) -> Self:
         """Return a copy with `config` that shares the connections and files of this provider."""
-        for name in self.shared_fields:
-            if getattr(config, name) != getattr(self.config, name):
-                raise ConfigError(f"with_options cannot change {name}: make a new client")
+        check_unchanged(self.shared_fields, self.config, config)
         return self.copy_with(config)
 
     def copy_with(self, config: ClientConfig) -> Self:

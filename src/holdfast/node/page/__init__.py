@@ -128,9 +128,10 @@ class Page:
 
     def __init__(self, repository: CachedRepository) -> None:
         self._repository = repository
-        assets = [file for file in files(__name__).iterdir() if file.is_file()]
+        folder = files(__name__)
+        self._index = folder.joinpath("index.html").read_text(encoding="utf-8")
+        assets = [file for file in folder.iterdir() if PurePath(file.name).suffix in TYPES]
         self._assets = {file.name: file.read_bytes() for file in assets}
-        self._index = self._assets["index.html"].decode()
 
     def routes(self) -> list[BaseRoute]:
         """Return the routes of the page."""
@@ -146,9 +147,9 @@ class Page:
     async def asset(self, request: Request) -> Response:
         """Serve a script, the style sheet or the icon of the page."""
         name = request.path_params["name"]
-        media_type = TYPES.get(PurePath(name).suffix)
-        if name not in self._assets or media_type is None:
+        if name not in self._assets:
             raise HTTPException(404)
+        media_type = TYPES[PurePath(name).suffix]
         return Response(self._assets[name], headers=HEADERS, media_type=media_type)
 
     async def item(self, request: Request) -> Response:
